@@ -1,0 +1,157 @@
+"""The one error root, one class per stage, and the shape every surface shows.
+
+An error carries a kind (the closed set that decides the exit code and the HTTP status), a stable code, a
+sentence, a hint that says what to do, and facts for programs. User mistakes raise one of these; a broken
+invariant of our own raises `InvariantError`, which no surface turns into advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
+
+
+class ErrorKind(Enum):
+    """What went wrong, coarsely. The value is the `code` of the JSON error body."""
+
+    BAD_REQUEST = "bad_request"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    PRECONDITION_FAILED = "precondition_failed"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+
+
+class Applied(Enum):
+    """Whether a failed write took effect."""
+
+    NO = "no"
+    YES = "yes"
+    UNKNOWN = "unknown"
+
+
+class OmnigraphError(Exception):
+    """Root of every error this package raises on purpose."""
+
+    kind: ErrorKind = ErrorKind.INTERNAL
+
+    def __init__(
+        self, message: str, *, code: str, hint: str = "", facts: Mapping[str, Fact] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+        self.facts: Mapping[str, Fact] = MappingProxyType(dict(facts or {}))
+
+    def to_json(self) -> dict[str, Fact]:
+        """The JSON error body of the CLI and the server; facts are members beside the fixed ones."""
+        return {
+            "error": self.message,
+            "code": self.kind.value,
+            "error_code": self.code,
+            "hint": self.hint,
+            **self.facts,
+        }
+
+
+class UsageError(OmnigraphError):
+    """The call's words are off: a flag, a URI, a name."""
+
+    kind = ErrorKind.BAD_REQUEST
+
+
+class RefusedError(OmnigraphError):
+    """The call is understood and refused until the caller confirms it or repairs something."""
+
+    kind = ErrorKind.REFUSED
+
+
+class NotFoundError(OmnigraphError):
+    """Something that was named does not exist."""
+
+    kind = ErrorKind.NOT_FOUND
+
+
+class StorageError(OmnigraphError):
+    """The disk or object store did not do what was asked."""
+
+    kind = ErrorKind.UNAVAILABLE
+
+
+class FormatError(OmnigraphError):
+    """What is stored cannot be read by this release: corrupt, foreign, too new or too old."""
+
+    kind = ErrorKind.REFUSED
+
+
+class ConflictError(OmnigraphError):
+    """Another writer was first; the caller may read again and retry."""
+
+    kind = ErrorKind.CONFLICT
+
+
+class InvariantError(OmnigraphError):
+    """A promise of this package was broken: a defect, never a user's mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake at one place of a text: a stable code, a position from 1, and the line it stands in."""
+
+    code: str
+    message: str
+    hint: str
+    source: str
+    line: int
+    column: int
+    length: int
+    text: str
+
+    def render(self) -> str:
+        """`file:line:column: code message`, the line, and a caret under the place."""
+        pad = "".join("\t" if ch == "\t" else " " for ch in self.text[: self.column - 1])
+        caret = "^" * max(1, min(self.length, len(self.text) - self.column + 2))
+        head = f"{self.source}:{self.line}:{self.column}: {self.code} {self.message}"
+        return f"{head}\n  {self.text}\n  {pad}{caret}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+    def to_json(self) -> dict[str, Fact]:
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "source": self.source,
+            "line": self.line,
+            "column": self.column,
+        }
+
+
+class TextError(OmnigraphError):
+    """A schema or query text has problems; all of them are listed, in the order of the text."""
+
+    kind = ErrorKind.BAD_REQUEST
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        first = problems[0]
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(
+            f"{first.source}:{first.line}:{first.column}: {first.message}{more}",
+            code=first.code,
+            hint=first.hint,
+            facts={"problems": [problem.to_json() for problem in problems]},
+        )
+        self.problems = problems
+
+    def render(self) -> str:
+        return "\n".join(problem.render() for problem in self.problems)
+
+
+class SchemaTextError(TextError):
+    """The `.pg` text is not a valid schema."""

@@ -1,0 +1,36 @@
+"""Names for the ids that travel through the rooms, and how new ones are made.
+
+ULIDs are upper-case Crockford text, as stored. Type ids and incarnations are 16 lower-case hex digits: a type
+id counts up and is never reused; an incarnation is 64 random bits, so that two branches that add a type at the
+same moment never share a path.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import NewType
+
+from ulid import ULID
+
+CommitId = NewType("CommitId", str)
+OperationId = NewType("OperationId", str)
+BranchId = NewType("BranchId", str)
+TypeId = NewType("TypeId", str)
+Incarnation = NewType("Incarnation", str)
+PropertyId = NewType("PropertyId", int)
+SchemaHash = NewType("SchemaHash", str)
+
+
+def new_ulid() -> str:
+    """A fresh ULID, upper-case Crockford."""
+    return str(ULID())
+
+
+def new_incarnation() -> Incarnation:
+    """64 random bits as 16 lower-case hex digits."""
+    return Incarnation(secrets.token_hex(8))
+
+
+def type_id_from_number(number: int) -> TypeId:
+    """The text form of the type counter."""
+    return TypeId(f"{number:016x}")

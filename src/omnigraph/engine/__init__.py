@@ -1,0 +1,1 @@
+"""Runs query plans in the process."""

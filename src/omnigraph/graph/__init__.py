@@ -1,0 +1,1 @@
+"""Manifest, snapshots and the write path."""

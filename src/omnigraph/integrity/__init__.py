@@ -1,0 +1,1 @@
+"""The validation rules over Arrow batches."""

@@ -1,0 +1,1 @@
+"""Spark session, load and export."""

@@ -1,0 +1,1 @@
+"""`.gq` text to typed plan."""
