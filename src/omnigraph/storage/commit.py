@@ -1,0 +1,116 @@
+"""The functions that move a dataset's head. Only the write path, recovery and the manifest may call them.
+
+Each commits once, without Lance's own retries, through a handle that the caller opened before its last check. Lance may
+still rebase an append over one that landed in between, so `commit_staged` looks where its transaction really is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import lance
+import pyarrow as pa
+
+from omnigraph.base.effects import announce
+from omnigraph.base.errors import ConflictError
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.staging import StagedTransaction
+
+AUTO_CLEANUP_PREFIX: Final = "lance.auto_cleanup."
+
+
+class DisplacedCommitError(ConflictError):
+    """A transaction was committed, but something else landed between its base and it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOutcome:
+    """What an in-place compaction did, and the handle after it."""
+
+    dataset: Dataset
+    fragments_removed: int
+    fragments_added: int
+
+
+def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
+    """Commit directly above the staged base; the handle of the new version.
+
+    Raises `CommitRaceError` when Lance refused it (nothing happened) and `DisplacedCommitError` when it landed higher.
+    """
+    committed = _commit(dataset, staged.native)
+    if committed.version != staged.base_version + 1:
+        raise DisplacedCommitError(
+            f"a foreign change landed at {dataset.uri} between check and commit",
+            code="commit_displaced",
+            hint="run `omnigraph repair`",
+            facts={"uri": dataset.uri, "expected": staged.base_version + 1, "actual": committed.version},
+        )
+    return committed
+
+
+def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]) -> Dataset:
+    """Make the newest version equal `version`. Lance never refuses this: the caller checks what lies below."""
+    operation = lance.LanceOperation.Restore(version)
+    transaction = lance.Transaction(
+        read_version=dataset.version, operation=operation, transaction_properties=dict(properties)
+    )
+    return _commit(dataset, transaction)
+
+
+def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> None:
+    """Insert or replace rows by key in one step, colliding with any other change of the same keys."""
+    announce("dataset.commit", dataset.uri)
+    with substrate_errors("publish", dataset.uri):
+        builder = dataset.native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+        builder.conflict_retries(0).retry_timeout(timedelta(seconds=30)).execute(rows)
+
+
+def commit_compaction(dataset: Dataset, rows_per_fragment: int) -> CompactionOutcome:
+    """Merge small fragments in place, in this process. The contents stay the same."""
+    announce("dataset.compact", dataset.uri)
+    native = dataset.native
+    with substrate_errors("compact the dataset", dataset.uri):
+        metrics = native.optimize.compact_files(target_rows_per_fragment=rows_per_fragment)
+    return CompactionOutcome(
+        dataset.newest(), fragments_removed=metrics.fragments_removed, fragments_added=metrics.fragments_added
+    )
+
+
+def commit_strip_auto_cleanup(dataset: Dataset) -> bool:
+    """Remove every setting that would let a commit delete old versions; False when there was none."""
+    keys = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP_PREFIX)]
+    if not keys:
+        return False
+    announce("dataset.config", dataset.uri)
+    with substrate_errors("strip the automatic cleanup", dataset.uri):
+        dataset.native.delete_config_keys(keys)
+    return True
+
+
+def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
+    """Set schema-level metadata; a version of its own."""
+    announce("dataset.metadata", dataset.uri)
+    with substrate_errors("write the metadata", dataset.uri):
+        dataset.native.update_schema_metadata(dict(values))
+    return dataset.newest()
+
+
+def commit_branch(dataset: Dataset, name: str) -> Dataset:
+    """Make the Lance branch `name` from the handle's version. Names are never used twice: the caller makes them unique."""
+    announce("dataset.branch", f"{dataset.uri}#{name}")
+    with substrate_errors("create the Lance branch", dataset.uri):
+        native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
+    return Dataset(dataset.location, name, native)
+
+
+def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
+    announce("dataset.commit", dataset.uri)
+    with substrate_errors("commit", dataset.uri):
+        native = lance.LanceDataset.commit(
+            dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options
+        )
+    return Dataset(dataset.location, dataset.branch, native)

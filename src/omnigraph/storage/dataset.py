@@ -1,0 +1,111 @@
+"""A Lance dataset at one version: create, open, read.
+
+In: a location, a Lance branch, a version. Out: an immutable `Dataset` handle. Every dataset is created with stable row
+ids, storage version 2.2 and no automatic cleanup. Nothing here changes an existing dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import lance
+import pyarrow as pa
+
+from omnigraph.base.effects import announce
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.location import Location
+
+DATA_STORAGE_VERSION: Final = "2.2"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """An open dataset, pinned to the version it was opened at. `branch` None is Lance's main."""
+
+    location: Location
+    branch: str | None
+    native: lance.LanceDataset
+
+    @property
+    def version(self) -> int:
+        return int(self.native.version)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.native.schema
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The schema-level metadata as text."""
+        return {key.decode(): value.decode() for key, value in (self.schema.metadata or {}).items()}
+
+    @property
+    def uri(self) -> str:
+        """Where this handle's Lance branch lives, for messages."""
+        return branch_location(self.location, self.branch).uri
+
+    def read(self, columns: list[str] | None = None, where: str | None = None) -> pa.Table:
+        """The rows as one table. `where` is SQL over the columns."""
+        with substrate_errors("read the dataset", self.uri):
+            return self.native.scanner(columns=columns, filter=where, late_materialization=True).to_table()
+
+    def read_batches(self, columns: list[str] | None = None, where: str | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream of batches, for tables of any size."""
+        with substrate_errors("read the dataset", self.uri):
+            yield from self.native.scanner(columns=columns, filter=where).to_batches()
+
+    def count_rows(self, where: str | None = None) -> int:
+        with substrate_errors("count the rows", self.uri):
+            return int(self.native.count_rows(where))
+
+    def fragment_row_counts(self) -> tuple[int, ...]:
+        """Live rows of each fragment, in order."""
+        return tuple(fragment.count_rows() for fragment in self.native.get_fragments())
+
+    def at(self, version: int) -> Dataset:
+        """The same dataset and branch at another version."""
+        return open_dataset(self.location, branch=self.branch, version=version)
+
+    def newest(self) -> Dataset:
+        """The same dataset and branch as it is now."""
+        return open_dataset(self.location, branch=self.branch)
+
+    def config(self) -> dict[str, str]:
+        """Lance's own settings of the dataset (where automatic cleanup would be switched on)."""
+        return dict(self.native.config())
+
+    def versions(self) -> tuple[int, ...]:
+        """Every version that can be opened, oldest first, from one listing."""
+        with substrate_errors("list the versions", self.uri):
+            return tuple(sorted(int(ref["version"]) for ref in self.native.version_refs()))
+
+
+def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, str] | None = None) -> Dataset:
+    """Create a dataset whose version 1 holds `rows`; raise `DatasetExistsError` if there is one."""
+    announce("dataset.create", location.uri)
+    with substrate_errors("create the dataset", location.uri):
+        native = lance.write_dataset(
+            rows,
+            location.lance_uri,
+            mode="create",
+            enable_stable_row_ids=True,
+            data_storage_version=DATA_STORAGE_VERSION,
+            storage_options=location.storage_options,
+            transaction_properties=dict(properties or {}),
+        )
+    return Dataset(location, None, native)
+
+
+def open_dataset(location: Location, *, branch: str | None = None, version: int | None = None) -> Dataset:
+    """Open a dataset at its newest version (found by listing) or at the given one."""
+    place = branch_location(location, branch)
+    with substrate_errors("open the dataset", place.uri):
+        native = lance.dataset(place.lance_uri, version=version, storage_options=location.storage_options)
+    return Dataset(location, branch, native)
+
+
+def branch_location(location: Location, branch: str | None) -> Location:
+    """Where Lance keeps a branch of a dataset."""
+    return location if branch is None else location.child(f"tree/{branch}")

@@ -1,0 +1,118 @@
+"""Where a graph lives: a URI parsed once, refused early, and joined safely.
+
+In: the text a user typed and optional object-store settings. Out: a `Location`, whose `uri` is what Lance opens.
+Local paths are made absolute with links resolved, because Lance branches record absolute paths.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from urllib.parse import unquote, urlsplit
+
+from omnigraph.base.errors import UsageError
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
+_HINT = "pass a local path, file:///path or s3://bucket/prefix"
+
+
+class Scheme(Enum):
+    """The kinds of store a graph can live in."""
+
+    LOCAL = "file"
+    S3 = "s3"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One directory or object-store prefix."""
+
+    scheme: Scheme
+    uri: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def child(self, path: str) -> Location:
+        """The location of a relative path below this one."""
+        return replace(self, uri=f"{self.uri}/{path}")
+
+    @property
+    def is_local(self) -> bool:
+        return self.scheme is Scheme.LOCAL
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """What Lance and obstore take; None lets both read the environment alone."""
+        return dict(self.options) or None
+
+    @property
+    def lance_uri(self) -> str:
+        """The URI in Lance's spelling."""
+        return f"shared-{self.uri}" if self.scheme is Scheme.MEMORY else self.uri
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+def parse_location(text: str, options: Mapping[str, str] | None = None) -> Location:
+    """Parse a URI or path; raise `UsageError` for one that no graph can have."""
+    settings = tuple(sorted((options or {}).items()))
+    if not text or "\0" in text:
+        raise UsageError("the graph URI is empty", code="uri_empty", hint=_HINT)
+    scheme = _scheme_of(text)
+    if scheme is None:
+        return Location(Scheme.LOCAL, _absolute(text), settings)
+    match scheme:
+        case "file":
+            return Location(Scheme.LOCAL, _absolute(_file_path(text)), settings)
+        case "s3":
+            return Location(Scheme.S3, _bucket_uri(text), settings)
+        case "memory":
+            return Location(Scheme.MEMORY, _bucket_uri(text), settings)
+        case "http" | "https":
+            raise UsageError(
+                f"'{text}' is a server address, and this command needs storage access",
+                code="uri_is_server",
+                hint=_HINT,
+            )
+        case _:
+            raise UsageError(f"'{scheme}://' is not a store that a graph can live in", code="uri_scheme", hint=_HINT)
+
+
+def _scheme_of(text: str) -> str | None:
+    found = _SCHEME.match(text)
+    if found is None or (len(found.group(1)) == 1 and "//" not in text):
+        return None
+    rest = text[found.end() :]
+    return found.group(1).lower() if rest.startswith("/") or found.group(1).lower() == "file" else None
+
+
+def _absolute(path: str) -> str:
+    resolved = os.path.realpath(path)
+    if resolved == os.sep:
+        raise UsageError("the root directory cannot be a graph", code="uri_root", hint=_HINT)
+    return resolved
+
+
+def _file_path(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise UsageError(f"'{text}' names no local path", code="uri_file", hint="write file:///absolute/path")
+    return unquote(parts.path)
+
+
+def _bucket_uri(text: str) -> str:
+    parts = urlsplit(text)
+    key = parts.path.strip("/")
+    if not parts.netloc or not key:
+        raise UsageError(
+            f"'{text}' needs a bucket and a prefix",
+            code="uri_bucket",
+            hint=f"write {parts.scheme}://bucket/graph.omni",
+        )
+    if parts.query or parts.fragment or any(part in ("", ".", "..") for part in key.split("/")):
+        raise UsageError(f"'{text}' is not a plain prefix", code="uri_prefix", hint="leave out '..', '?', '#' and '//'")
+    return f"{parts.scheme.lower()}://{parts.netloc}/{key}"

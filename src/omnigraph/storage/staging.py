@@ -1,0 +1,106 @@
+"""Uncommitted transactions: files are written, no head moves.
+
+In: a dataset handle and rows or predicates. Out: a `StagedTransaction`, which knows its uuid before it is committed,
+carries our properties and pickles. A failure leaves only files that nothing references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import lance
+import pyarrow as pa
+from lance.fragment import FragmentMetadata, write_fragments
+
+from omnigraph.base.effects import announce
+from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.failures import substrate_errors
+
+Rows = pa.Table | pa.RecordBatchReader
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTransaction:
+    """One Lance transaction that is ready to be committed on top of `base_version`."""
+
+    uuid: str
+    base_version: int
+    operation: str
+    native: lance.Transaction
+
+    def with_properties(self, properties: Mapping[str, str]) -> StagedTransaction:
+        """The same transaction carrying `properties`."""
+        native = lance.Transaction(
+            read_version=self.native.read_version,
+            operation=self.native.operation,
+            uuid=self.native.uuid,
+            transaction_properties=dict(properties),
+        )
+        return replace(self, native=native)
+
+
+def stage_append(dataset: Dataset, rows: Rows) -> StagedTransaction:
+    """Add rows."""
+    fragments = _write(dataset, rows)
+    return _staged(dataset, lance.LanceOperation.Append(fragments))
+
+
+def stage_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
+    """Add fragments that were written elsewhere for this dataset."""
+    return _staged(dataset, lance.LanceOperation.Append(list(fragments)))
+
+
+def stage_overwrite(dataset: Dataset, rows: Rows) -> StagedTransaction:
+    """Replace every row; the schema stays."""
+    fragments = _write(dataset, rows)
+    return _staged(dataset, lance.LanceOperation.Overwrite(dataset.schema, fragments))
+
+
+def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
+    """Delete the rows that match; None when none does."""
+    announce("dataset.stage", dataset.uri)
+    updated: list[FragmentMetadata] = []
+    removed: list[int] = []
+    with substrate_errors("stage a delete", dataset.uri):
+        for fragment in dataset.native.get_fragments():
+            if not fragment.count_rows(where):
+                continue
+            kept = fragment.delete(where)
+            if kept is None:
+                removed.append(fragment.fragment_id)
+            else:
+                updated.append(kept)
+    if not updated and not removed:
+        return None
+    return _staged(dataset, lance.LanceOperation.Delete(updated, removed, where))
+
+
+def stage_upsert(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTransaction:
+    """Insert rows, replacing those whose key exists; row identity is kept. Keys in `rows` must be distinct."""
+    announce("dataset.stage", dataset.uri)
+    with substrate_errors("stage an upsert", dataset.uri):
+        builder = dataset.native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+        native, _ = builder.execute_uncommitted(rows)
+    return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
+
+
+def _write(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
+    announce("dataset.stage", dataset.uri)
+    with substrate_errors("write fragments", dataset.uri):
+        return list(
+            write_fragments(
+                rows,
+                dataset.native,
+                schema=dataset.schema,
+                data_storage_version=DATA_STORAGE_VERSION,
+                enable_stable_row_ids=True,
+            )
+        )
+
+
+def _staged(dataset: Dataset, operation: lance.LanceOperation.BaseOperation) -> StagedTransaction:
+    native = lance.Transaction(read_version=dataset.version, operation=operation)
+    return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)
+
+
