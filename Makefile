@@ -1,0 +1,59 @@
+# Everything runs in .venv, which is made when it is missing and refreshed when the pins change.
+# It needs Python 3.11 or newer and nothing else; choose another one with `make PYTHON=python3.13 …`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PINS := requirements.lock
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench soak lock clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+
+setup: $(READY)  ## make or refresh .venv
+
+demo: $(READY)  ## the main job end to end, with readable output
+	@$(BIN)/omnigraph demo
+
+test: $(READY)  ## all tests but the soak tests
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+check: $(READY)  ## lint, format, types, the import rule, style and documentation
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/style tests/docs/test_links.py tests/docs/test_cli_reference.py
+
+format: $(READY)  ## let ruff fix and format the code
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)  ## the measurements, as ratios
+	$(BIN)/python -m bench
+
+soak: $(READY)  ## the long tests that `make test` leaves out
+	$(BIN)/pytest -m soak
+
+lock: $(READY)  ## pin the newest versions that pyproject.toml allows
+	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --no-header --no-annotate \
+	  --group dev pyproject.toml -o $(PINS)
+	@$(MAKE) --no-print-directory setup
+
+clean:  ## remove .venv and every cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# uv installs three times faster than pip but does not read pip's settings. So a machine whose pip is told
+# where to look for packages uses pip, and so does one where uv does not get through.
+$(READY): $(PINS) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Omnigraph needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON, as in make PYTHON=python3.13 setup.")'
+	@$(PYTHON) -m venv .venv
+	@if ! $(BIN)/pip config list | grep -Eq 'index-url|no-index|proxy' \
+	  && $(BIN)/pip install -q --only-binary :all: "$$(grep '^uv==' $(PINS))" \
+	  && $(BIN)/uv pip sync -q --python $(BIN)/python $(PINS); \
+	then :; else $(BIN)/pip install -q --no-deps -r $(PINS); fi
+	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
