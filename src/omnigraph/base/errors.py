@@ -26,6 +26,7 @@ class ErrorKind(Enum):
     PRECONDITION_FAILED = "precondition_failed"
     REFUSED = "refused"
     UNAVAILABLE = "unavailable"
+    UNREADABLE = "unreadable"
     INTERNAL = "internal"
 
 
@@ -86,10 +87,16 @@ class StorageError(OmnigraphError):
     kind = ErrorKind.UNAVAILABLE
 
 
+class MachineError(OmnigraphError):
+    """The machine lacks something this work needs: Java, a directory to write in."""
+
+    kind = ErrorKind.UNAVAILABLE
+
+
 class FormatError(OmnigraphError):
     """What is stored cannot be read by this release: corrupt, foreign, too new or too old."""
 
-    kind = ErrorKind.REFUSED
+    kind = ErrorKind.UNREADABLE
 
 
 class ConflictError(OmnigraphError):
