@@ -1,3 +1,21 @@
 """Omnigraph: a versioned graph database on open Lance files."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omnigraph.api.graph import Graph, OpenOptions, init, open
+
+__all__ = ["Graph", "OpenOptions", "__version__", "init", "open"]
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import the Python surface when it is first used, so that `omnigraph version` starts without Lance."""
+    if name in __all__:
+        from omnigraph.api import graph
+
+        return getattr(graph, name)
+    raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")

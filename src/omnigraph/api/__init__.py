@@ -1,0 +1,1 @@
+"""The Python surface: `init`, `open` and `Graph`."""

@@ -1,0 +1,90 @@
+"""`Graph`: one graph on one branch, as Python programs and the command line use it.
+
+In: a URI and names as users type them. Out: values of `graph/`. Opening reads the snapshot and nothing more; a read-only
+graph never writes.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from omnigraph.base.errors import NotFoundError
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.create import NewGraph, create_graph
+from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.schema import build_catalog, parse_schema
+from omnigraph.storage.location import Location, parse_location
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """An open graph. `branch` is where reads and writes go unless a call says otherwise."""
+
+    location: Location
+    branch: str = MAIN
+    read_only: bool = False
+
+    @property
+    def uri(self) -> str:
+        return self.location.uri
+
+    def snapshot(self, *, commit: str | None = None, version: int | None = None) -> Snapshot:
+        """The newest published state, or the one of a commit or of a manifest version."""
+        if commit is not None:
+            return read_commit_snapshot(self.location, CommitId(commit), self.branch)[0]
+        return read_snapshot(self.location, self.branch, version=version)
+
+    def commits(self) -> Iterator[CommitRecord]:
+        """The branch's history, newest first."""
+        snapshot = self.snapshot()
+        return make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
+
+    def commit(self, commit_id: str) -> CommitRecord:
+        """One commit of the branch's lineage."""
+        record = self.snapshot().manifest.find_commit(CommitId(commit_id))
+        if record is None:
+            raise NotFoundError(
+                f"there is no commit {commit_id} on branch {self.branch}",
+                code="commit_missing",
+                hint="`omnigraph commit list` shows the commits of a branch",
+                facts={"commit": commit_id, "branch": self.branch},
+            )
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How to open or create a graph: object-store settings and the actor of writes."""
+
+    storage_options: Mapping[str, str] | None = None
+    actor: str | None = None
+
+
+def init(uri: str, schema: str, *, force: bool = False, options: OpenOptions | None = None) -> Graph:
+    """Create a graph with the given `.pg` schema text. `force` allows a directory that holds other files."""
+    how = options or OpenOptions()
+    location = parse_location(uri, how.storage_options)
+    catalog = build_catalog(parse_schema(schema))
+    create_graph(location, NewGraph(schema, catalog, how.actor or default_actor(), beside_other_files=force))
+    return Graph(location)
+
+
+def open(  # noqa: A001  # users write omnigraph.open
+    uri: str, branch: str = MAIN, *, read_only: bool = False, options: OpenOptions | None = None
+) -> Graph:
+    """Open a graph; raise if there is none or if this release cannot read it."""
+    location = parse_location(uri, (options or OpenOptions()).storage_options)
+    read_snapshot(location, branch)
+    return Graph(location, branch, read_only)
+
+
+def default_actor() -> str:
+    """Who writes when nobody is named: the login name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"

@@ -1,0 +1,90 @@
+"""Named points at every durable step, where a test can kill, stop, fail or hold this process.
+
+Switched on only by the environment: `OMNIGRAPH_FAILPOINTS="publish.before=kill;arm.after=stop"`. Off, a point costs one
+truth test. Actions: `kill` (SIGKILL), `stop` (SIGSTOP), `raise`, `hold:<path>` (create `<path>.reached`, wait for
+`<path>`). `name@3=kill` acts at the third hit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from omnigraph.base.errors import InvariantError
+from omnigraph.base.limits import FAILPOINT_HOLD_SECONDS_MAX
+
+ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
+
+
+class Failpoint(StrEnum):
+    """Every point there is, in the order a write meets them."""
+
+    INIT_MARK_BEFORE = "init.mark.before"
+    INIT_TABLE_BEFORE = "init.table.before"
+    INIT_MANIFEST_BEFORE = "init.manifest.before"
+    INIT_UNMARK_BEFORE = "init.unmark.before"
+    INIT_DONE = "init.done"
+
+
+@dataclass(frozen=True, slots=True)
+class _Action:
+    what: str
+    argument: str
+    at_hit: int
+
+
+class FailpointError(InvariantError):
+    """Raised by a point whose action is `raise`."""
+
+
+def failpoint(point: Failpoint) -> None:
+    """Do what the environment says for this point; nothing by default."""
+    if _actions:
+        _hit(point)
+
+
+def _parse(text: str) -> dict[str, _Action]:
+    actions = {}
+    for entry in filter(None, text.split(";")):
+        name, _, action = entry.partition("=")
+        name, _, hit = name.partition("@")
+        what, _, argument = action.partition(":")
+        actions[str(Failpoint(name))] = _Action(what, argument, int(hit or 1))
+    return actions
+
+
+_actions = _parse(os.environ.get(ENVIRONMENT_VARIABLE, ""))
+_hits: dict[str, int] = {}
+
+
+def _hit(point: Failpoint) -> None:
+    action = _actions.get(point)
+    if action is None:
+        return
+    _hits[point] = _hits.get(point, 0) + 1
+    if _hits[point] != action.at_hit:
+        return
+    match action.what:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case "raise":
+            raise FailpointError(f"failpoint {point}", code="failpoint")
+        case "hold":
+            _hold(Path(action.argument))
+        case _:
+            raise FailpointError(f"unknown failpoint action '{action.what}'", code="failpoint_action")
+
+
+def _hold(gate: Path) -> None:
+    gate.with_name(gate.name + ".reached").touch()
+    deadline = time.monotonic() + FAILPOINT_HOLD_SECONDS_MAX
+    while not gate.exists():
+        if time.monotonic() > deadline:
+            raise FailpointError(f"nobody opened {gate}", code="failpoint_hold")
+        time.sleep(0.01)

@@ -1,0 +1,247 @@
+"""Create a graph: its tables first, then `__manifest`, whose first version is the moment the graph exists.
+
+A marker under `__init/` names every path before it is made. When creation fails, everything it made is removed. When it is
+killed, the next attempt finds the marker and no manifest, and removes exactly what the marker names. Foreign files are
+never touched, and an existing graph is never replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.errors import RefusedError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
+from omnigraph.base.limits import INIT_CONCURRENCY
+from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
+from omnigraph.graph.encoding import (
+    MANIFEST_SCHEMA,
+    encode_branch,
+    encode_commit,
+    encode_head,
+    encode_schema,
+    encode_table,
+    rows_to_table,
+)
+from omnigraph.graph.layout import (
+    EDGES,
+    INIT_MARKERS,
+    MANIFEST,
+    NODES,
+    TableKind,
+    init_marker_path,
+    table_path,
+)
+from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableMove, TableRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.stamp import FORMAT, ROOT_KEY, STAMP_KEY
+from omnigraph.schema import Catalog, arrow_schema, catalog_to_json, schema_hash
+from omnigraph.storage.dataset import create_dataset
+from omnigraph.storage.failures import DatasetExistsError
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+MARKER_VERSION: Final = 1
+_TABLE_PATH: Final = re.compile(rf"({NODES}|{EDGES})/[0-9a-f]{{16}}-[0-9a-f]{{16}}")
+
+
+@dataclass(frozen=True, slots=True)
+class NewGraph:
+    """What to create: the accepted schema, in whose name, and whether other files may already be there."""
+
+    source: str
+    catalog: Catalog
+    actor: str
+    beside_other_files: bool = False
+
+
+class _Marker(msgspec.Struct, frozen=True):
+    """What `__init/<op>.json` says: who creates what."""
+
+    v: int
+    op_id: str
+    host: str
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    started: str
+    paths: list[str]
+
+    def process(self) -> ProcessIdentity:
+        return ProcessIdentity(self.host, self.boot_id, self.pid_namespace, self.pid, self.started)
+
+
+def create_graph(root: Location, new: NewGraph, clock: Clock = SYSTEM_CLOCK) -> Snapshot:
+    """Create the graph and return its first snapshot, or raise and leave nothing behind."""
+    store = ObjectStore(root)
+    made_folders = _missing_folders(root)
+    _remove_abandoned(store)
+    _refuse_occupied(store, root, new.beside_other_files)
+    operation = OperationId(new_ulid())
+    tables = _plan_tables(new.catalog)
+    with ExitStack() as undo:
+        undo.callback(_remove_empty_folders, made_folders)
+        _mark(store, operation, tables, undo)
+        _create_tables(root, tables, operation)
+        _create_manifest(root, new, tables, operation, clock)
+        undo.pop_all()
+    failpoint(Failpoint.INIT_UNMARK_BEFORE)
+    _unmark(store, operation)
+    failpoint(Failpoint.INIT_DONE)
+    return read_snapshot(root)
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedTable:
+    record: TableRecord
+    schema: pa.Schema
+
+
+def _plan_tables(catalog: Catalog) -> tuple[_PlannedTable, ...]:
+    planned = []
+    for kind, types in ((TableKind.NODE, catalog.nodes), (TableKind.EDGE, catalog.edges)):
+        for entry in types:
+            path = table_path(kind, entry.id, entry.incarnation)
+            record = TableRecord(entry.id, entry.incarnation, entry.alias, path, Pin(None, 1), BranchId(""), 0)
+            planned.append(_PlannedTable(record, arrow_schema(entry)))
+    return tuple(planned)
+
+
+def _mark(store: ObjectStore, operation: OperationId, tables: tuple[_PlannedTable, ...], undo: ExitStack) -> None:
+    me = current_process()
+    paths = [table.record.path for table in tables]
+    marker = _Marker(MARKER_VERSION, operation, me.host, me.boot_id, me.pid_namespace, me.pid, me.started, paths)
+    undo.callback(_remove_made, store, marker)
+    failpoint(Failpoint.INIT_MARK_BEFORE)
+    store.create(init_marker_path(operation), msgspec.json.encode(marker))
+
+
+def _create_tables(root: Location, tables: tuple[_PlannedTable, ...], operation: OperationId) -> None:
+    def create(table: _PlannedTable) -> None:
+        failpoint(Failpoint.INIT_TABLE_BEFORE)
+        properties = {"omnigraph:op": operation, "omnigraph:kind": "init"}
+        create_dataset(root.child(table.record.path), table.schema.empty_table(), properties)
+
+    with ThreadPoolExecutor(INIT_CONCURRENCY) as pool:
+        for _ in pool.map(create, tables):
+            pass
+
+
+def _create_manifest(
+    root: Location, new: NewGraph, tables: tuple[_PlannedTable, ...], operation: OperationId, clock: Clock
+) -> None:
+    now = clock.now_us()
+    main = BranchRecord(MAIN, BranchId(new_ulid()), None, None, new.actor, now)
+    catalog_json = catalog_to_json(new.catalog)
+    schema = SchemaRecord(new.source, catalog_json, schema_hash(new.catalog))
+    records = [replace(table.record, owner=main.id) for table in tables]
+    commit = CommitRecord(
+        id=CommitId(new_ulid()),
+        parent=None,
+        merged_parent=None,
+        branch=MAIN,
+        branch_id=main.id,
+        actor=new.actor,
+        operation="init",
+        operation_id=operation,
+        created_us=now,
+        manifest_hint=Pin(None, 1),
+        tables=tuple(TableMove(record.id, None, record.pin) for record in records),
+        counts={},
+        schema_hash=schema.hash,
+    )
+    rows = [encode_branch(main), encode_schema(schema), encode_head(commit.id), encode_commit(commit)]
+    rows += [encode_table(record) for record in records]
+    metadata = {STAMP_KEY: str(FORMAT.current), ROOT_KEY: root.uri}
+    failpoint(Failpoint.INIT_MANIFEST_BEFORE)
+    try:
+        create_dataset(root.child(MANIFEST), rows_to_table(rows, MANIFEST_SCHEMA.with_metadata(metadata)))
+    except DatasetExistsError as exists:
+        raise _graph_exists(root) from exists
+
+
+def _unmark(store: ObjectStore, operation: OperationId) -> None:
+    store.delete(init_marker_path(operation))
+    store.remove_empty_folder(INIT_MARKERS)
+
+
+def _remove_abandoned(store: ObjectStore) -> None:
+    """Remove what killed attempts left: only with a marker whose process is certainly gone, and no manifest."""
+    for marker in _markers(store):
+        if not is_known_gone(marker.process()):
+            continue
+        if MANIFEST in store.folders():
+            _unmark(store, OperationId(marker.op_id))
+        else:
+            _remove_made(store, marker)
+
+
+def _markers(store: ObjectStore) -> Iterator[_Marker]:
+    for entry in store.list(INIT_MARKERS):
+        try:
+            marker = msgspec.json.decode(store.read(entry.path) or b"", type=_Marker)
+        except msgspec.DecodeError:
+            continue
+        if marker.v == MARKER_VERSION and all(_TABLE_PATH.fullmatch(path) for path in marker.paths):
+            yield marker
+
+
+def _remove_made(store: ObjectStore, marker: _Marker) -> None:
+    for path in marker.paths:
+        store.delete_below(path)
+    store.delete(init_marker_path(OperationId(marker.op_id)))
+    for folder in (NODES, EDGES, INIT_MARKERS):
+        store.remove_empty_folder(folder)
+
+
+def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: bool) -> None:
+    if root.is_local and Path(root.uri).exists() and not Path(root.uri).is_dir():
+        raise RefusedError(
+            f"{root} is a file", code="root_is_file", hint="choose a directory for the graph", facts={"uri": root.uri}
+        )
+    names = set(store.folders())
+    if MANIFEST in names:
+        raise _graph_exists(root)
+    explained = {INIT_MARKERS, NODES, EDGES} if any(True for _ in _markers(store)) else set()
+    foreign = sorted(names - explained)
+    if foreign and not beside_other_files:
+        shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+        raise RefusedError(
+            f"{root} is not empty: it holds {shown}",
+            code="directory_not_empty",
+            hint="choose an empty directory, or pass --force to create the graph beside these files",
+            facts={"uri": root.uri, "names": list(foreign[:20])},
+        )
+
+
+def _graph_exists(root: Location) -> RefusedError:
+    return RefusedError(
+        f"there is already a graph at {root}",
+        code="graph_exists",
+        hint="choose another path; init never replaces a graph",
+        facts={"uri": root.uri},
+    )
+
+
+def _missing_folders(root: Location) -> tuple[Path, ...]:
+    """The folders that creating the graph will make on disk, deepest first."""
+    if not root.is_local:
+        return ()
+    path = Path(root.uri)
+    return tuple(folder for folder in (path, *path.parents) if not folder.exists())
+
+
+def _remove_empty_folders(folders: tuple[Path, ...]) -> None:
+    for folder in folders:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()

@@ -1,0 +1,266 @@
+"""Publish: the moment a write becomes visible, all of it at once, as one row update of `__manifest`.
+
+In: what moves, and what must still be true. Out: a `Publication` that names the version it became visible in. Every
+publish rewrites `graph_head`, so of two publishers one loses and tries again. It is acknowledged only after its commit has
+been seen at the newest version, which also settles a lost acknowledgement. After a crash the commit is there or it is not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.errors import Applied, ConflictError, StorageError
+from omnigraph.base.ids import BranchId, CommitId, OperationId
+from omnigraph.base.limits import (
+    PUBLISHER_BACKOFF_SECONDS_MAX,
+    PUBLISHER_BACKOFF_SECONDS_MIN,
+    PUBLISHER_RETRY_BUDGET,
+)
+from omnigraph.graph.compaction import compact_manifest_if_needed
+from omnigraph.graph.encoding import (
+    Row,
+    commit_object_id,
+    decode_commit,
+    encode_branch,
+    encode_commit,
+    encode_head,
+    encode_recovery,
+    encode_schema,
+    encode_table,
+    encode_tombstone,
+    recovery_object_id,
+    rows_to_table,
+)
+from omnigraph.graph.manifest import FoundRow, Manifest, ManifestState, open_manifest
+from omnigraph.graph.records import (
+    BranchRecord,
+    CommitRecord,
+    Pin,
+    RecoveryRecord,
+    SchemaRecord,
+    TableId,
+    TableMove,
+    TableRecord,
+    TombstoneRecord,
+)
+from omnigraph.graph.requirements import Requirement, check_requirements
+from omnigraph.graph.stamp import FORMAT, Format, migrate_manifest
+from omnigraph.storage.commit import commit_upsert
+from omnigraph.storage.failures import CommitRaceError
+from omnigraph.storage.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDraft:
+    """What a commit says of itself; parent, hint and moves are computed from the manifest it replaces."""
+
+    id: CommitId
+    operation: str
+    operation_id: OperationId
+    actor: str
+    created_us: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    merged_parent: CommitId | None = None
+    pins: Mapping[TableId, Pin] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The rows of one publish, beside `graph_head`. Without a commit the head stays where it is."""
+
+    commit: CommitDraft | None = None
+    tables: tuple[TableRecord, ...] = ()
+    tombstones: tuple[TombstoneRecord, ...] = ()
+    schema: SchemaRecord | None = None
+    branches: tuple[BranchRecord, ...] = ()
+    recovery: RecoveryRecord | None = None
+    ancestors: tuple[CommitRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The manifest branch that a publish goes to."""
+
+    root: Location
+    branch: str
+    branch_id: BranchId
+    lance_branch: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A publish that is visible: the manifest version it was seen at, and its commit if it made one."""
+
+    manifest_version: int
+    commit: CommitRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """How to publish: the last check before the durable step, and the world it runs in."""
+
+    hold: Callable[[], None] = lambda: None
+    clock: Clock = SYSTEM_CLOCK
+    jitter: Callable[[], float] = random.random
+    rules: Format = FORMAT
+
+
+class PublishUnknownError(StorageError):
+    """The store failed while publishing and did not say whether the commit is there."""
+
+    applied = Applied.UNKNOWN
+
+
+class PublishContentionError(ConflictError):
+    """Other publishers were first, again and again; nothing was published."""
+
+    applied = Applied.NO
+
+
+class PublishLostError(ConflictError):
+    """The write landed on a version number that had been collected: it is not in the lineage."""
+
+    applied = Applied.NO
+
+
+def publish(
+    target: Target, change: Change, requirements: tuple[Requirement, ...] = (), publisher: Publisher | None = None
+) -> Publication:
+    """Publish `change` on `target`, or raise with nothing published (or, after a store failure, say that it is unknown)."""
+    how = publisher or Publisher()
+    for attempt in range(PUBLISHER_RETRY_BUDGET):
+        handle = _open_for_write(target, how)
+        how.hold()
+        state, own = handle.read_state_and(_own_object_ids(change))
+        if own:
+            return _publication(handle, own)
+        check_requirements(state, requirements)
+        commit = None if change.commit is None else _commit_record(change, change.commit, target, handle, state)
+        rows = rows_to_table(_rows(change, commit, state), handle.dataset.schema)
+        try:
+            commit_upsert(handle.dataset, rows, key="object_id")
+        except CommitRaceError:
+            _back_off(attempt, how)
+            continue
+        except StorageError as failure:
+            return _settle(target, change, commit, failure, how)
+        return _acknowledge(target, change, commit, how)
+    raise PublishContentionError(
+        f"{PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
+        code="publish_contention",
+        hint="retry; nothing was published",
+        facts={"branch": target.branch, "applied": Applied.NO.value},
+    )
+
+
+def _open_for_write(target: Target, how: Publisher) -> Manifest:
+    handle = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+    if handle.stamp != how.rules.current:
+        handle = Manifest(migrate_manifest(handle.dataset, how.rules), how.rules.current)
+    return compact_manifest_if_needed(handle, how.rules)
+
+
+def _own_object_ids(change: Change) -> tuple[str, ...]:
+    """The rows by which an earlier attempt of the same publish is known: its commit, its recovery."""
+    commit = () if change.commit is None else (commit_object_id(change.commit.id),)
+    recovery = () if change.recovery is None else (recovery_object_id(change.recovery.operation_id),)
+    return (*commit, *recovery)
+
+
+def _publication(handle: Manifest, own: tuple[FoundRow, ...]) -> Publication:
+    commits = [decode_commit(row) for row in own if row["object_id"].startswith("graph_commit:")]
+    return Publication(handle.version, commits[0] if commits else None)
+
+
+def _commit_record(
+    change: Change, draft: CommitDraft, target: Target, handle: Manifest, state: ManifestState
+) -> CommitRecord:
+    live = state.live_tables()
+    moves = [
+        TableMove(table.id, live[table.id].pin if table.id in live else None, table.pin) for table in change.tables
+    ]
+    dropped = [TableMove(stone.table, live[stone.table].pin, None) for stone in change.tombstones]
+    return CommitRecord(
+        id=draft.id,
+        parent=state.head,
+        merged_parent=draft.merged_parent,
+        branch=target.branch,
+        branch_id=target.branch_id,
+        actor=draft.actor,
+        operation=draft.operation,
+        operation_id=draft.operation_id,
+        created_us=draft.created_us,
+        manifest_hint=Pin(target.lance_branch, handle.version + 1),
+        tables=(*moves, *dropped),
+        counts=draft.counts,
+        schema_hash=(change.schema or state.schema).hash,
+        pins=draft.pins,
+    )
+
+
+def _rows(change: Change, commit: CommitRecord | None, state: ManifestState) -> list[Row]:
+    rows = [encode_head(state.head if commit is None else commit.id)]
+    rows += [] if commit is None else [encode_commit(commit)]
+    rows += [encode_table(_with_unknown(table, state)) for table in change.tables]
+    rows += [encode_tombstone(stone) for stone in change.tombstones]
+    rows += [] if change.schema is None else [encode_schema(change.schema)]
+    rows += [encode_branch(branch) for branch in change.branches]
+    rows += [] if change.recovery is None else [encode_recovery(change.recovery)]
+    rows += [encode_commit(ancestor) for ancestor in change.ancestors]
+    return rows
+
+
+def _with_unknown(table: TableRecord, state: ManifestState) -> TableRecord:
+    """Keep the columns and metadata keys of the row being replaced that this release does not know."""
+    known = state.tables.get(table.id)
+    if known is None or not (known.extra or known.columns):
+        return table
+    return TableRecord(
+        table.type_id, table.incarnation, table.alias, table.path, table.pin, table.owner, table.row_count,
+        {**known.extra, **table.extra}, {**known.columns, **table.columns},
+    )  # fmt: skip
+
+
+def _acknowledge(target: Target, change: Change, commit: CommitRecord | None, how: Publisher) -> Publication:
+    """Say published only after it was seen at the newest version: a version number alone proves nothing."""
+    newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+    if commit is None:
+        return Publication(newest.version, None)
+    if newest.version == commit.manifest_hint.version and newest.read_head() == commit.id:
+        return Publication(newest.version, commit)
+    seen = newest.find_commit(commit.id)
+    if seen is None:
+        raise PublishLostError(
+            f"commit {commit.id} landed on a version of branch '{target.branch}' that is no longer its history",
+            code="publish_lost",
+            hint="this writer was paused for too long; retry, nothing of it is visible",
+            facts={"commit": commit.id, "applied": Applied.NO.value},
+        )
+    return Publication(newest.version, seen)
+
+
+def _settle(
+    target: Target, change: Change, commit: CommitRecord | None, failure: StorageError, how: Publisher
+) -> Publication:
+    """The store failed while publishing: look whether it happened before saying anything."""
+    try:
+        newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+        own = newest.find_rows(_own_object_ids(change))
+    except StorageError as silent:
+        raise PublishUnknownError(
+            f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
+            code="publish_unknown",
+            hint="the next open settles it; `omnigraph commit list` shows whether it is there",
+            facts={"commit": None if commit is None else commit.id, "applied": Applied.UNKNOWN.value},
+        ) from silent
+    if own:
+        return _publication(newest, own)
+    raise failure
+
+
+def _back_off(attempt: int, how: Publisher) -> None:
+    ceiling = min(PUBLISHER_BACKOFF_SECONDS_MAX, PUBLISHER_BACKOFF_SECONDS_MIN * 2**attempt)
+    how.clock.sleep(ceiling * (0.5 + how.jitter() / 2))

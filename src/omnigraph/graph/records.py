@@ -1,0 +1,148 @@
+"""What the rows of `__manifest` say, as values: pins, commits, branches, schema, recoveries.
+
+These are the words of the storage format without its encoding, which is `graph/encoding`. Every record keeps what it does
+not know (`extra` metadata keys and columns), so that a newer release's facts survive an older one's write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, NewType
+
+from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, SchemaHash, TypeId
+from omnigraph.schema import Catalog, catalog_from_json
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+TableId = NewType("TableId", str)
+"""`<type_id>:<incarnation>`: one dataset's identity, whatever its name."""
+
+NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
+
+
+def table_id(type_id: TypeId, incarnation: Incarnation) -> TableId:
+    """The identity of a table."""
+    return TableId(f"{type_id}:{incarnation}")
+
+
+def tombstone_object_id(table: TableId, version: int) -> str:
+    """The row that takes a table out of snapshots from `version` on."""
+    return f"table_tombstone:{table}:{version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A published version of a dataset. `branch` is the Lance branch; None is Lance's main."""
+
+    branch: str | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """One table as published: its pin, its size, and the graph branch that owns the pinned Lance branch."""
+
+    type_id: TypeId
+    incarnation: Incarnation
+    alias: str
+    path: str
+    pin: Pin
+    owner: BranchId
+    row_count: int
+    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+    columns: Mapping[str, Json] = field(default=NOTHING, compare=False)
+
+    @property
+    def id(self) -> TableId:
+        return table_id(self.type_id, self.incarnation)
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneRecord:
+    """From `version` on the table is not part of a snapshot."""
+
+    table: TableId
+    alias: str
+    version: int
+
+
+@dataclass(frozen=True)
+class SchemaRecord:
+    """The accepted schema: source text, catalog as JSON, and its hash. The catalog is decoded when first asked for."""
+
+    source: str
+    catalog_json: str
+    hash: SchemaHash
+    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return catalog_from_json(self.catalog_json)
+
+
+@dataclass(frozen=True, slots=True)
+class TableMove:
+    """One table of a commit: where its pin was and where it is now. None on a side: created or dropped."""
+
+    table: TableId
+    before: Pin | None
+    after: Pin | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """One commit of the lineage, as stored."""
+
+    id: CommitId
+    parent: CommitId | None
+    merged_parent: CommitId | None
+    branch: str
+    branch_id: BranchId
+    actor: str
+    operation: str
+    operation_id: OperationId
+    created_us: int
+    manifest_hint: Pin
+    tables: tuple[TableMove, ...]
+    counts: Mapping[str, int]
+    schema_hash: SchemaHash
+    pins: Mapping[TableId, Pin] | None = None
+    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchParent:
+    """What a branch was made from."""
+
+    branch: str
+    branch_id: BranchId
+    commit: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRecord:
+    """A live graph branch. The row is the branch."""
+
+    name: str
+    id: BranchId
+    lance_branch: str | None
+    parent: BranchParent | None
+    creator: str
+    created_us: int
+    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRecord:
+    """One finished recovery: for whose operation, what it did, and what became of each table."""
+
+    operation_id: OperationId
+    kind: str
+    actor: str
+    action: str
+    recovered_us: int
+    tables: Mapping[str, str]
+    detail: str = ""
+    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)

@@ -1,0 +1,130 @@
+"""A snapshot: the tables and the schema that one manifest version publishes together.
+
+In: a location and what to look at (a branch's head, a manifest version, a commit). Out: an immutable `Snapshot`.
+Reading never recovers and never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.base.errors import FormatError, NotFoundError
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.manifest import Manifest, ManifestState, open_manifest
+from omnigraph.graph.records import BranchRecord, CommitRecord, SchemaRecord, TableRecord
+from omnigraph.graph.stamp import FORMAT, Format
+from omnigraph.storage.location import Location
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One published state of a graph. `tables` maps an alias such as `node:Person` to its table."""
+
+    root: Location
+    branch: BranchRecord
+    manifest: Manifest
+    head: CommitId
+    schema: SchemaRecord
+    tables: Mapping[str, TableRecord]
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def stamp(self) -> int:
+        return self.manifest.stamp
+
+
+def read_snapshot(
+    root: Location, branch: str = MAIN, *, version: int | None = None, rules: Format = FORMAT
+) -> Snapshot:
+    """The newest snapshot of a branch, or the one of an earlier manifest version."""
+    main = open_manifest(root, rules=rules)
+    if branch == MAIN:
+        newest, state = main, main.read_state()
+        record = find_branch(state, branch)
+    else:
+        record = find_branch(main.read_state(), branch)
+        refuse_moved(main, root, branch)
+        newest = open_manifest(root, lance_branch=record.lance_branch, rules=rules)
+        state = newest.read_state()
+    if version is None or version == newest.version:
+        return make_snapshot(root, record, newest, state)
+    older = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
+    return make_snapshot(root, record, older, older.read_state())
+
+
+def read_commit_snapshot(
+    root: Location, commit: CommitId, branch: str = MAIN, *, rules: Format = FORMAT
+) -> tuple[Snapshot, CommitRecord]:
+    """The snapshot that a commit made, and its record. `branch` is where to look for the commit."""
+    newest = read_snapshot(root, branch, rules=rules)
+    record = newest.manifest.find_commit(commit)
+    if record is None:
+        raise NotFoundError(
+            f"there is no commit {commit} on branch {branch}",
+            code="commit_missing",
+            hint="`omnigraph commit list` shows the commits of a branch",
+            facts={"commit": commit, "branch": branch},
+        )
+    if record.id == newest.head and record.manifest_hint.version == newest.version:
+        return newest, record
+    return _at_commit(newest, record, rules), record
+
+
+def make_snapshot(root: Location, branch: BranchRecord, manifest: Manifest, state: ManifestState) -> Snapshot:
+    """The snapshot of a manifest whose state was read already."""
+    tables = {table.alias: table for table in state.live_tables().values()}
+    return Snapshot(root, branch, manifest, state.head, state.schema, tables)
+
+
+def find_branch(state: ManifestState, name: str) -> BranchRecord:
+    """The branch's row in main's state; raise `NotFoundError` with the names there are."""
+    record = state.branches.get(name)
+    if record is None:
+        names = ", ".join(sorted(state.branches))
+        raise NotFoundError(
+            f"there is no branch '{name}'",
+            code="branch_missing",
+            hint=f"the branches are: {names}",
+            facts={"branch": name},
+        )
+    return record
+
+
+def refuse_moved(main: Manifest, root: Location, branch: str) -> None:
+    """Lance branches hold absolute paths: in a copied or moved graph only main can be read."""
+    if main.root_uri and main.root_uri != root.uri:
+        raise FormatError(
+            f"branch '{branch}' cannot be read: the graph was created at {main.root_uri} and is now at {root}",
+            code="graph_moved",
+            hint="Lance branches hold absolute paths; open it where it was made and export the branch, or use main",
+            facts={"recorded": main.root_uri, "uri": root.uri},
+        )
+
+
+def _at_commit(newest: Snapshot, record: CommitRecord, rules: Format) -> Snapshot:
+    """The first version at or after the commit's hint whose head is the commit."""
+    lance_branch = record.manifest_hint.branch
+    here = newest.manifest.dataset
+    if lance_branch != here.branch:
+        here = open_manifest(newest.root, lance_branch=lance_branch, rules=rules).dataset
+    for version in here.versions():
+        if version < record.manifest_hint.version:
+            continue
+        manifest = open_manifest(newest.root, lance_branch=lance_branch, version=version, rules=rules)
+        head = manifest.read_head()
+        if head == record.id:
+            return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state())
+        if manifest.find_commit(record.id) is not None:
+            break
+    raise NotFoundError(
+        f"the snapshot of commit {record.id} is gone",
+        code="snapshot_collected",
+        hint="`omnigraph cleanup` collected it; `omnigraph commit list` shows what can be read",
+        facts={"commit": record.id},
+    )
