@@ -1,0 +1,100 @@
+"""Runs the ```console blocks of a document, as a reader would type them.
+
+A line that starts with `$ ` is a command, and lines with `> ` right below it continue it. Other lines are what the
+command prints; where none are shown, none are compared, and a line `...` stands for any number of lines. A block
+such as ```pg file=schema.pg is first written to that file. All commands of a document run in one shell in one empty
+directory; a command that fails is a mistake in the document unless `$ echo $?` comes next.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.docs.markdown import blocks
+
+_END: Final = "<<end of command>>"
+_SECONDS_MAX: Final = 600
+_VARYING: Final = (
+    (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<ulid>"),
+    (re.compile(r"\b[0-9a-f]{16,64}\b"), "<hex>"),
+    (re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?"), "<time>"),
+    (re.compile(r"\b\d+\.\d+\.\d+\b"), "<version>"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s)\b"), "<duration>"),
+    (re.compile(r"[ \t]+$", re.MULTILINE), ""),
+    (re.compile(r"[ \t]{2,}|[─━-]{3,}"), "  "),  # the width of a column follows what is in it
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is typed, and what the document says is printed: empty when it says nothing."""
+
+    typed: str
+    printed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command really printed, and its exit code."""
+
+    printed: str
+    exit_code: int
+
+
+def read_commands(text: str) -> list[Command]:
+    """The commands of a document in order; files to be written become commands too."""
+    found: list[Command] = []
+    for block in blocks(text):
+        if block.info.startswith("file="):
+            found.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
+        elif block.language == "console":
+            for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+                typed, *printed = part.splitlines()
+                while printed and printed[0].startswith(">"):
+                    typed += "\n" + printed.pop(0)[2:]
+                found.append(Command(typed, "\n".join(printed)))
+    return found
+
+
+def run_commands(commands: list[Command], directory: Path) -> list[Outcome]:
+    script = "".join(
+        f"{command.typed}\nlast=$?; printf '\\n%s%s\\n' '{_END}' $last; (exit $last)\n"
+        for command in commands
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    plain = {"PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "120", "HOME": str(directory)}
+    output = subprocess.run(
+        ["bash", "-c", script],
+        cwd=directory,
+        env={**os.environ, **plain},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS_MAX,
+        check=False,
+    ).stdout
+    parts = re.split(rf"\n?{_END}(\d+)\n", output)
+    return [Outcome(printed, int(code)) for printed, code in zip(parts[0::2], parts[1::2], strict=False)]
+
+
+def normalise(text: str, directory: Path) -> str:
+    """The text without what differs from run to run."""
+    text = text.replace(str(directory), "<directory>").strip("\n")
+    for pattern, name in _VARYING:
+        text = pattern.sub(name, text)
+    return text
+
+
+def is_as_documented(command: Command, outcome: Outcome, directory: Path) -> bool:
+    if not command.printed:
+        return True
+    lines = normalise(command.printed, directory).split("\n")
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\n" for line in lines)
+    return re.fullmatch(pattern, normalise(outcome.printed, directory) + "\n") is not None

@@ -1,0 +1,41 @@
+"""The documents, and what the tests read out of them: links and fenced blocks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    path.relative_to(ROOT)
+    for pattern in ("*.md", "docs/**/*.md", "src/**/*.md", "bench/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+_FENCE = re.compile(r"^```(\S*)[ \t]*(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its language, what follows the language, and its text."""
+
+    language: str
+    info: str
+    text: str
+
+
+def blocks(text: str) -> list[Block]:
+    return [Block(*match.groups()) for match in _FENCE.finditer(text)]
+
+
+def links(text: str) -> list[str]:
+    """The targets of all links outside fenced blocks."""
+    return _LINK.findall(_FENCE.sub("", text))
+
+
+def anchors(text: str) -> set[str]:
+    """The names by which the headings can be linked to."""
+    titles = _HEADING.findall(_FENCE.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}

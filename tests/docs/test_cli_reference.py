@@ -1,0 +1,55 @@
+"""The command line's reference is the one its code generates, and it names every command and flag."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import typer
+
+from tests.docs.markdown import ROOT
+
+REFERENCE = ROOT / "docs" / "user" / "cli.md"
+
+
+def test_every_command_and_flag_is_in_the_reference() -> None:
+    if find_spec("omnigraph.cli.main") is None:
+        return  # nothing to document yet
+    words = set(_words("omnigraph", typer.main.get_command(import_module("omnigraph.cli.main").app)))
+    text = REFERENCE.read_text()
+    assert sorted(word for word in words if word not in text) == []
+
+
+def test_the_reference_is_the_generated_one() -> None:
+    if find_spec("omnigraph.cli.reference") is None:
+        return
+    generate = [sys.executable, "-m", "omnigraph.cli.reference"]
+    generated = subprocess.run(generate, capture_output=True, text=True, check=True).stdout
+    assert REFERENCE.read_text() == generated, f"run: python -m omnigraph.cli.reference > {REFERENCE.name}"
+
+
+def test_commands_and_flags_are_found_at_every_depth() -> None:
+    app, below = typer.Typer(), typer.Typer()
+    app.add_typer(below, name="graph")
+
+    @below.command("list")
+    def _list(json: bool = False) -> None: ...
+
+    @app.command("version")
+    def _version() -> None: ...
+
+    words = set(_words("omnigraph", typer.main.get_command(app)))
+    assert words >= {"omnigraph graph", "omnigraph graph list", "omnigraph version", "--json"}
+
+
+def _words(name: str, command: Any) -> Iterator[str]:
+    """The full name of a command, its flags, and those of the commands below it."""
+    yield name
+    for parameter in command.params:
+        yield from (flag for flag in (*parameter.opts, *parameter.secondary_opts) if flag.startswith("--"))
+    for below, child in getattr(command, "commands", {}).items():
+        yield from _words(f"{name} {below}", child)

@@ -1,0 +1,66 @@
+"""Every command that the user's documents show is run, and prints what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import Command, is_as_documented, normalise, read_commands, run_commands
+from tests.docs.markdown import DOCUMENTS, ROOT
+
+FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.parts[:2] == ("docs", "user")]
+
+
+@pytest.mark.parametrize("document", FOR_USERS, ids=str)
+@pytest.mark.xdist_group("spark")
+def test_the_document_tells_the_truth(document: Path, tmp_path: Path) -> None:
+    assert_true(read_commands((ROOT / document).read_text()), tmp_path)
+
+
+def assert_true(commands: list[Command], directory: Path) -> None:
+    outcomes = run_commands(commands, directory)
+    assert len(outcomes) == len(commands), f"the shell stopped at: {commands[len(outcomes)].typed}"
+    following = [*(command.typed for command in commands), ""][1:]
+    for command, outcome, after in zip(commands, outcomes, following, strict=True):
+        printed = normalise(outcome.printed, directory)
+        assert outcome.exit_code == 0 or after == "echo $?", f"$ {command.typed}\n{printed}"
+        assert is_as_documented(command, outcome, directory), (
+            f"$ {command.typed}\n{normalise(command.printed, directory)}\n--- but it prints\n{printed}"
+        )
+
+
+GOOD = """
+```text file=names.txt
+ann
+bob
+```
+```console
+$ cat names.txt
+ann
+bob
+$ word=two; printf '%s\\n' \\
+> one $word
+one
+two
+$ seq 9
+1
+...
+9
+$ false
+$ echo $?
+1
+$ echo 01JAX9Z7ZZZZZZZZZZZZZZZZZZ in 3.2 s
+01BX5ZZKBKACTAV9WEVGEMMVRZ in 15 ms
+```
+"""
+
+
+def test_what_is_true_passes(tmp_path: Path) -> None:
+    assert_true(read_commands(GOOD), tmp_path)
+
+
+@pytest.mark.parametrize("lie", ["$ echo one\ntwo", "$ false", "$ exit 3\n$ true", "$ seq 3\n1\n...\n2"])
+def test_what_is_false_fails(lie: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        assert_true(read_commands(f"```console\n{lie}\n```\n"), tmp_path)

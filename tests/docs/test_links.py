@@ -1,0 +1,30 @@
+"""Every link between documents leads somewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import DOCUMENTS, ROOT, anchors, links
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = (ROOT / document).read_text()
+    assert [link for link in links(text) if not _leads_somewhere(ROOT / document, link)] == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    document = tmp_path / "a.md"
+    document.write_text("# One heading\n[x](#one-heading) [y](#another) [z](b.md) [w](a.md#one-heading)")
+    dead = [link for link in links(document.read_text()) if not _leads_somewhere(document, link)]
+    assert dead == ["#another", "b.md"]
+
+
+def _leads_somewhere(document: Path, link: str) -> bool:
+    if "://" in link or link.startswith("mailto:"):
+        return True
+    name, _, anchor = link.partition("#")
+    target = document.parent / name if name else document
+    return target.exists() and (not anchor or anchor in anchors(target.read_text()))

@@ -1,0 +1,41 @@
+"""What no file of the repository says: where a package or a file is on one machine, and what is left to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+
+from tests.style.source import text_files
+
+# Written in pieces, so that this file does not say it either.
+UNWANTED: Final = {
+    "a package registry's host": r"py" + r"pi\.org|python" + r"hosted\.org|--(extra-)?index-" + "url",
+    "a path of one machine": r"(?<![\w.~}])/(ro" + r"ot|ho" + r"me|wo" + r"rk|Us" + r"ers)/\w",
+    "unfinished business": r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b",
+}
+
+
+@pytest.mark.parametrize("what", UNWANTED)
+def test_no_file_says(what: str) -> None:
+    pattern = re.compile(UNWANTED[what])
+    found = [
+        f"{path}:{number}: {line.strip()[:100]}"
+        for path, text in text_files()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("a package registry's host", "https://py" + "pi.org/simple"),
+        ("a path of one machine", "see /ho" + "me/someone/graph"),
+        ("unfinished business", "# TO" + "DO later"),
+    ],
+)
+def test_it_would_be_found(what: str, text: str) -> None:
+    assert re.search(UNWANTED[what], text)

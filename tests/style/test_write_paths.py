@@ -1,0 +1,62 @@
+"""One place moves heads and one place deletes files: who may call storage's `commit_…` and `delete_…`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.style.source import Source, python_sources
+
+# A module's name, which stands for everything below it too.
+CALLERS: Final[dict[str, tuple[str, ...]]] = {
+    "commit_": (
+        "omnigraph.graph.commit",  # the write path
+        "omnigraph.graph.recovery",
+        "omnigraph.graph.publish",  # the manifest's own head
+        "omnigraph.graph.compaction",
+        "omnigraph.graph.stamp",
+    ),
+    "delete_": (
+        "omnigraph.maintenance.cleanup",
+        "omnigraph.graph.create",  # what a failed init made itself
+    ),
+}
+
+
+@pytest.mark.parametrize("prefix", CALLERS)
+def test_only_these_modules_call_it(prefix: str) -> None:
+    sources = [source for source in python_sources() if source.in_package]
+    guarded = {name for source in sources if _is_in(source, STORAGE) for name in _defined(source, prefix)}
+    assert guarded, f"storage has no {prefix} function: this test looks for the wrong thing"
+    strangers = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
+    found = [f"{source.path}: {name}" for source in strangers for name in guarded & set(_used(source))]
+    assert found == []
+
+
+def test_every_way_to_name_a_function_is_seen() -> None:
+    text = "from a import commit_b as x\nimport c\nc.commit_d()\ncommit_e()\n"
+    assert set(_used(Source(Path("src/omnigraph/f.py"), text))) >= {"commit_b", "commit_d", "commit_e"}
+
+
+STORAGE: Final = ("omnigraph.storage",)
+
+
+def _is_in(source: Source, modules: tuple[str, ...]) -> bool:
+    return any(source.module == module or source.module.startswith(f"{module}.") for module in modules)
+
+
+def _defined(source: Source, prefix: str) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(prefix):
+            yield node.name
+
+
+def _used(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+                yield name
