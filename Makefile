@@ -38,7 +38,7 @@ soak: $(READY)  ## the long tests that `make test` leaves out
 	$(BIN)/pytest -m soak
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
-	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --no-header --no-annotate \
+	$(BIN)/uv pip compile -q --system-certs --upgrade --universal --python-version 3.11 --no-header --no-annotate \
 	  --group dev pyproject.toml -o $(PINS)
 	@$(MAKE) --no-print-directory setup
 
@@ -53,7 +53,7 @@ $(READY): $(PINS) pyproject.toml
 	@$(PYTHON) -m venv .venv
 	@if ! $(BIN)/pip config list | grep -Eq 'index-url|no-index|proxy' \
 	  && $(BIN)/pip install -q --only-binary :all: "$$(grep '^uv==' $(PINS))" \
-	  && $(BIN)/uv pip sync -q --python $(BIN)/python $(PINS); \
-	then :; else $(BIN)/pip install -q --no-deps -r $(PINS); fi
+	  && $(BIN)/uv pip sync -q --system-certs --python $(BIN)/python $(PINS); \
+	then :; else $(BIN)/pip install -q --no-deps --use-pep517 -r $(PINS); fi
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
