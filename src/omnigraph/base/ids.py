@@ -10,8 +10,6 @@ from __future__ import annotations
 import secrets
 from typing import NewType
 
-from ulid import ULID
-
 CommitId = NewType("CommitId", str)
 OperationId = NewType("OperationId", str)
 BranchId = NewType("BranchId", str)
@@ -23,6 +21,8 @@ SchemaHash = NewType("SchemaHash", str)
 
 def new_ulid() -> str:
     """A fresh ULID, upper-case Crockford."""
+    from ulid import ULID  # it loads pydantic, which no read needs
+
     return str(ULID())
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.base.errors import FormatError
+from omnigraph.base.format import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import Dataset
 
@@ -35,7 +36,7 @@ class Format:
         return self.current - len(self.steps)
 
 
-FORMAT: Final = Format(current=1)
+FORMAT: Final = Format(current=INTERNAL_SCHEMA_VERSION)
 
 
 class StampVerdict(Enum):
