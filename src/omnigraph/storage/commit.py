@@ -1,7 +1,8 @@
 """The functions that move a dataset's head. Only the write path, recovery and the manifest may call them.
 
-Each commits once, without Lance's own retries, through a handle that the caller opened before its last check. Lance may
-still rebase an append over one that landed in between, so `commit_staged` looks where its transaction really is.
+Each commits once, without Lance's own retries, through a handle that the caller opened before its last check.
+Lance may still rebase an append over one that landed in between, and an object store may apply a write whose
+answer is lost, so `commit_staged` looks where its transaction really is.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import lance
 import pyarrow as pa
 
 from omnigraph.base.effects import announce
-from omnigraph.base.errors import ConflictError
+from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.failures import CommitRaceError, substrate_errors
+from omnigraph.storage.operations import find_transaction
 from omnigraph.storage.staging import StagedTransaction
 
 AUTO_CLEANUP_PREFIX: Final = "lance.auto_cleanup."
+LOST_COMMIT_SEARCH_VERSIONS_MAX: Final = 64
 
 
 class DisplacedCommitError(ConflictError):
@@ -39,21 +42,22 @@ class CompactionOutcome:
 def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
     """Commit directly above the staged base; the handle of the new version.
 
-    Raises `CommitRaceError` when Lance refused it (nothing happened) and `DisplacedCommitError` when it landed higher.
+    Raises `CommitRaceError` when Lance refused it (nothing happened), `DisplacedCommitError` when it is not the
+    version after its base, and `StorageError` when the store did not answer and it is unknown what happened.
     """
-    committed = _commit(dataset, staged.native)
-    if committed.version != staged.base_version + 1:
-        raise DisplacedCommitError(
-            f"a foreign change landed at {dataset.uri} between check and commit",
-            code="commit_displaced",
-            hint="run `omnigraph repair`",
-            facts={"uri": dataset.uri, "expected": staged.base_version + 1, "actual": committed.version},
-        )
+    try:
+        committed = _commit(dataset, staged.native)
+    except (CommitRaceError, StorageError):
+        landed = _find_landed(dataset, staged)
+        if landed is None:
+            raise
+        committed = landed
+    _verify(committed, staged)
     return committed
 
 
 def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]) -> Dataset:
-    """Make the newest version equal `version`. Lance never refuses this: the caller checks what lies below."""
+    """Make the newest version equal `version`. Lance never refuses it: the caller checks what lies below."""
     operation = lance.LanceOperation.Restore(version)
     transaction = lance.Transaction(
         read_version=dataset.version, operation=operation, transaction_properties=dict(properties)
@@ -100,11 +104,39 @@ def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Datas
 
 
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
-    """Make the Lance branch `name` from the handle's version. Names are never used twice: the caller makes them unique."""
+    """Make the Lance branch `name` from the handle's version. The caller never uses a name twice."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
     with substrate_errors("create the Lance branch", dataset.uri):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
     return Dataset(dataset.location, name, native)
+
+
+def _find_landed(dataset: Dataset, staged: StagedTransaction) -> Dataset | None:
+    """The version that the transaction made although its commit failed, as after a lost acknowledgement."""
+    try:
+        newest = dataset.newest()
+        upto = min(newest.version, staged.base_version + LOST_COMMIT_SEARCH_VERSIONS_MAX)
+        found = find_transaction(newest, staged.uuid, staged.base_version, upto)
+        return None if found is None else newest.at(found.version)
+    except OmnigraphError:
+        return None
+
+
+def _verify(committed: Dataset, staged: StagedTransaction) -> None:
+    """The version after the base must carry our uuid, read back from the store."""
+    expected = staged.base_version + 1
+    found = ""
+    if committed.version == expected:
+        with substrate_errors("verify a commit", committed.uri):
+            transaction = committed.native.read_transaction(expected)
+            found = transaction.uuid if transaction is not None else ""
+    if found != staged.uuid:
+        raise DisplacedCommitError(
+            f"a foreign change landed at {committed.uri} between check and commit",
+            code="commit_displaced",
+            hint="run `omnigraph repair`",
+            facts={"uri": committed.uri, "expected": expected, "actual": committed.version},
+        )
 
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:

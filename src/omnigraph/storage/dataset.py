@@ -1,7 +1,7 @@
 """A Lance dataset at one version: create, open, read.
 
-In: a location, a Lance branch, a version. Out: an immutable `Dataset` handle. Every dataset is created with stable row
-ids, storage version 2.2 and no automatic cleanup. Nothing here changes an existing dataset.
+In: a location, a Lance branch, a version. Out: an immutable `Dataset` handle. Every dataset is created with
+stable row ids, storage version 2.2 and no automatic cleanup. Nothing here changes an existing dataset.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Dataset:
         with substrate_errors("read the dataset", self.uri):
             return self.native.scanner(columns=columns, filter=where, late_materialization=True).to_table()
 
-    def read_batches(self, columns: list[str] | None = None, where: str | None = None) -> Iterator[pa.RecordBatch]:
+    def read_batches(
+        self, columns: list[str] | None = None, where: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows as a stream of batches, for tables of any size."""
         with substrate_errors("read the dataset", self.uri):
             yield from self.native.scanner(columns=columns, filter=where).to_batches()
@@ -82,7 +84,9 @@ class Dataset:
             return tuple(sorted(int(ref["version"]) for ref in self.native.version_refs()))
 
 
-def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, str] | None = None) -> Dataset:
+def create_dataset(
+    location: Location, rows: pa.Table, properties: Mapping[str, str] | None = None
+) -> Dataset:
     """Create a dataset whose version 1 holds `rows`; raise `DatasetExistsError` if there is one."""
     announce("dataset.create", location.uri)
     with substrate_errors("create the dataset", location.uri):

@@ -1,7 +1,8 @@
 """Turns what Lance, obstore and the operating system raise into our errors, by type and message.
 
-Lance reports most failures as `OSError` or `ValueError` with a long text, so the message decides. The text's first
-sentence is kept as a fact; source positions of the library are cut off.
+Lance reports most failures as `OSError` or `ValueError` with a long text, so the message decides: the first rule
+of `_RULES` whose pattern is found in it. The place itself is cut out of the text first, so that a directory
+named `connection` is no network failure. A file so broken that Lance's native code panics is a format error too.
 """
 
 from __future__ import annotations
@@ -9,23 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-from omnigraph.base.errors import ConflictError, FormatError, NotFoundError, OmnigraphError, StorageError
-
-_SOURCE_POSITION = re.compile(r",? ?(?:/[\w./-]+|[A-Za-z]:[\w.\\/-]+)\.rs:\d+:\d+")
-_CONFLICT = re.compile(
-    r"commit conflict|concurrent (?:writer|transaction)|incompatible transaction|Too many concurrent", re.IGNORECASE
+from omnigraph.base.errors import (
+    ConflictError,
+    Fact,
+    FormatError,
+    InvariantError,
+    NotFoundError,
+    OmnigraphError,
+    RefusedError,
+    StorageError,
 )
-_DENIED = re.compile(r"permission denied|access ?denied|forbidden|read-only file system|\b403\b", re.IGNORECASE)
-_BUCKET = re.compile(r"NoSuchBucket|specified bucket does not exist", re.IGNORECASE)
-_NO_CREDENTIALS = re.compile(r"credential|InvalidAccessKeyId|SignatureDoesNotMatch|\b401\b", re.IGNORECASE)
-_NOT_FOUND = re.compile(r"was not found|not found:|no such file|does not exist", re.IGNORECASE)
-_EXISTS = re.compile(r"already exists", re.IGNORECASE)
-_FULL = re.compile(r"no space left|disk quota", re.IGNORECASE)
-_TRANSPORT = re.compile(r"error sending request|timed? ?out|connection|dns|after \d+ retries|\b5\d\d\b", re.IGNORECASE)
+
+_SOURCE_POSITION: Final = re.compile(r",? ?(?:/[\w./-]+|[A-Za-z]:[\w.\\/-]+)\.rs:\d+:\d+")
+_PANIC: Final = "PanicException"
+_CAUSE_CHARACTERS_MAX: Final = 400
 
 
 class DatasetExistsError(ConflictError):
@@ -34,6 +38,127 @@ class DatasetExistsError(ConflictError):
 
 class CommitRaceError(ConflictError):
     """Lance refused a commit because another one landed first; nothing of this one is visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    error: type[OmnigraphError]
+    code: str
+    sentence: str
+    hint: str
+    types: tuple[type[Exception], ...] = ()
+
+
+def _rule(
+    pattern: str, error: type[OmnigraphError], words: tuple[str, str, str], *types: type[Exception]
+) -> _Rule:
+    return _Rule(re.compile(pattern, re.IGNORECASE), error, *words, types)
+
+
+_RULES: Final = (
+    _rule(
+        r"commit conflict|concurrent (?:writer|transaction)|incompatible transaction|Too many concurrent",
+        CommitRaceError,
+        ("commit_race", "another writer was first at {uri}", "retry"),
+    ),
+    _rule(
+        r"ref conflict",
+        RefusedError,
+        ("branch_in_use", "could not {doing} at {uri}: {cause}", "delete what was made from it first"),
+    ),
+    _rule(
+        r"already exists",
+        DatasetExistsError,
+        ("dataset_exists", "{uri} already exists", "choose another place"),
+    ),
+    _rule(
+        r"NoSuchBucket|specified bucket does not exist",
+        NotFoundError,
+        (
+            "bucket_missing",
+            "the bucket of {uri} does not exist",
+            "create the bucket first, or check its name and AWS_ENDPOINT_URL",
+        ),
+    ),
+    _rule(
+        r"credential|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 401",
+        StorageError,
+        (
+            "credentials",
+            "the object store refused the credentials for {uri}",
+            "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
+        ),
+        UnauthenticatedError,
+    ),
+    _rule(
+        r"permission denied|access ?denied|operation not permitted|forbidden|read-only file system|status code: 403",
+        StorageError,
+        (
+            "permission_denied",
+            "no permission to {doing} at {uri}",
+            "check the permissions of the directory or bucket",
+        ),
+        PermissionDeniedError,
+        PermissionError,
+    ),
+    _rule(
+        r"no space left|disk quota",
+        StorageError,
+        ("disk_full", "no space left to {doing} at {uri}", "free some room and run it again"),
+    ),
+    _rule(
+        r"not found: \S*(?:data|_deletions|_indices)/\S+|not found: \S+\.(?:lance|blob|arrow|bin|idx)\b",
+        FormatError,
+        (
+            "dataset_unreadable",
+            "could not {doing} at {uri}: one of its files is missing ({cause})",
+            "`omnigraph doctor` looks at everything; restore the file from a copy",
+        ),
+    ),
+    _rule(
+        r"not a directory|is a directory",
+        StorageError,
+        (
+            "path_is_file",
+            "could not {doing} at {uri}: a file is in the way",
+            "choose another path, or move the file away",
+        ),
+        NotADirectoryError,
+        IsADirectoryError,
+        FileExistsError,
+    ),
+    _rule(
+        r"was not found|not found:|no such file|does not exist",
+        NotFoundError,
+        ("object_missing", "could not {doing}: there is nothing at {uri}", "check the path"),
+        FileNotFoundError,
+    ),
+    _rule(
+        r"error sending request|timed? ?out|connection|\bdns\b|after \d+ retries|status code: 5\d\d",
+        StorageError,
+        (
+            "store_unreachable",
+            "the store did not answer: could not {doing} at {uri}",
+            "check the network and AWS_ENDPOINT_URL, then run it again",
+        ),
+    ),
+    _rule(
+        r"schema error|sql parser error|error during planning",
+        InvariantError,
+        ("filter_invalid", "could not {doing} at {uri}: {cause}", ""),
+    ),
+)
+
+_DAMAGED: Final = _rule(
+    r"",
+    FormatError,
+    (
+        "dataset_unreadable",
+        "could not {doing} at {uri}: {cause}",
+        "the file may be truncated or corrupt; `omnigraph doctor` looks at everything",
+    ),
+)
 
 
 @contextmanager
@@ -45,38 +170,33 @@ def substrate_errors(doing: str, uri: str) -> Iterator[None]:
         raise
     except (OSError, ValueError, RuntimeError, BaseError, pa.ArrowException) as error:
         raise translate(error, doing, uri) from error
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        raise _made(_DAMAGED, _first_line(error), doing, uri) from error
 
 
 def translate(error: Exception, doing: str, uri: str) -> OmnigraphError:
     """The error of ours that says what `error` means."""
-    text = _first_line(error)
-    facts = {"uri": uri, "cause": text}
-    if _CONFLICT.search(text):
-        return CommitRaceError(f"another writer was first at {uri}", code="commit_race", hint="retry", facts=facts)
-    if _EXISTS.search(text):
-        return DatasetExistsError(f"{uri} already exists", code="dataset_exists", hint="choose another", facts=facts)
-    if _BUCKET.search(text):
-        hint = "create the bucket first, or check its name and AWS_ENDPOINT_URL"
-        return NotFoundError(f"the bucket of {uri} does not exist", code="bucket_missing", hint=hint, facts=facts)
-    if isinstance(error, PermissionDeniedError) or _DENIED.search(text):
-        hint = "check the permissions of the directory or bucket"
-        return StorageError(f"no permission to {doing} at {uri}", code="permission_denied", hint=hint, facts=facts)
-    if _FULL.search(text):
-        hint = "free some room and run it again"
-        return StorageError(f"no space left to {doing} at {uri}", code="disk_full", hint=hint, facts=facts)
-    if isinstance(error, UnauthenticatedError) or _NO_CREDENTIALS.search(text):
-        hint = "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION"
-        return StorageError(f"the object store refused the credentials for {uri}", code="credentials", hint=hint, facts=facts)
-    if _NOT_FOUND.search(text):
-        hint = "check the path"
-        return NotFoundError(f"nothing to {doing} at {uri}", code="object_missing", hint=hint, facts=facts)
-    if _TRANSPORT.search(text):
-        hint = "check the network and AWS_ENDPOINT_URL, then run it again"
-        return StorageError(f"the store did not answer: could not {doing} at {uri}", code="store_unreachable", hint=hint, facts=facts)
-    hint = "the file may be truncated or corrupt; `omnigraph doctor` looks at everything"
-    return FormatError(f"could not {doing} at {uri}: {text}", code="dataset_unreadable", hint=hint, facts=facts)
+    cause = _first_line(error)
+    searched = cause.replace(_path_of(uri), "")
+    for rule in _RULES:
+        if isinstance(error, rule.types) or rule.pattern.search(searched):
+            return _made(rule, cause, doing, uri)
+    return _made(_DAMAGED, cause, doing, uri)
 
 
-def _first_line(error: Exception) -> str:
+def _made(rule: _Rule, cause: str, doing: str, uri: str) -> OmnigraphError:
+    cause = cause[:_CAUSE_CHARACTERS_MAX]
+    facts: dict[str, Fact] = {"uri": uri, "cause": cause}
+    message = rule.sentence.format(doing=doing, uri=uri, cause=cause)
+    return rule.error(message, code=rule.code, hint=rule.hint, facts=facts)
+
+
+def _path_of(uri: str) -> str:
+    return uri.split("://", 1)[-1].strip("/")
+
+
+def _first_line(error: BaseException) -> str:
     text = str(error).split("\n\nDebug source")[0].strip()
-    return " ".join(_SOURCE_POSITION.sub("", text).split())[:400]
+    return " ".join(_SOURCE_POSITION.sub("", text).split())

@@ -1,14 +1,18 @@
 """Small control objects (intents, leases, markers) on local files, S3 or memory, through obstore.
 
-The only primitive that all stores share is create-if-absent, so that is what protocols are built on. An object is
-created whole or not at all. Nothing here overwrites.
+The only primitive that all stores share is create-if-absent, so that is what protocols are built on. An object
+is created whole or not at all. Nothing here overwrites. A put that was killed on a local disk leaves a file whose
+name ends in `#` and a number, which is never listed.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import obstore
 from obstore.exceptions import AlreadyExistsError
@@ -19,6 +23,10 @@ from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
 
 _Backend = LocalStore | MemoryStore | S3Store
+
+_S3_STORES_MAX: Final = 256
+_CLIENT_SETTINGS: Final = ("allow_http", "connect_timeout", "timeout")
+_LANCE_ONLY_SETTINGS: Final = ("download_retry_count",)
 
 _memory_stores: Final[dict[str, MemoryStore]] = {}
 
@@ -41,8 +49,8 @@ class ObjectStore:
     def create(self, path: str, data: bytes) -> bool:
         """Create the object; False if another one has that path.
 
-        `data` must be unlike what any other caller writes: after a lost acknowledgement the object found there is
-        known as ours by its bytes.
+        `data` must be unlike what any other caller writes: after a lost acknowledgement the object found there
+        is known as ours by its bytes.
         """
         with self._errors("create an object", path):
             if self.location.is_local:
@@ -59,7 +67,8 @@ class ObjectStore:
         with self._errors("read an object", path):
             try:
                 return bytes(obstore.get(self._store(), path).bytes())
-            except FileNotFoundError:
+            except FileNotFoundError as missing:
+                refuse_missing_bucket(missing)
                 return None
 
     def list(self, prefix: str) -> tuple[ObjectEntry, ...]:
@@ -68,7 +77,8 @@ class ObjectStore:
             if self.location.is_local and not Path(self.location.uri).is_dir():
                 return ()
             found = obstore.list(self._store(), prefix or None).collect()
-            return tuple(sorted((ObjectEntry(str(m["path"]), int(m["size"])) for m in found), key=lambda e: e.path))
+            entries = (ObjectEntry(str(meta["path"]), int(meta["size"])) for meta in found)
+            return tuple(sorted(entries, key=lambda entry: entry.path))
 
     def folders(self) -> tuple[str, ...]:
         """The names directly below the root: folders and objects, ordered."""
@@ -86,8 +96,8 @@ class ObjectStore:
             announce("object.delete", path)
             try:
                 obstore.delete(self._store(), path)
-            except FileNotFoundError:
-                return
+            except FileNotFoundError as missing:
+                refuse_missing_bucket(missing)
 
     def delete_below(self, prefix: str) -> int:
         """Delete every object below a folder, and on disk the empty folders; how many objects went."""
@@ -98,12 +108,19 @@ class ObjectStore:
             _remove_empty_folders(Path(self.location.uri) / prefix)
         return len(entries)
 
+    def remove_empty_folder(self, prefix: str) -> None:
+        """On disk, remove the folder if nothing is in it; elsewhere there are no folders."""
+        if self.location.is_local:
+            folder = Path(self.location.uri) / prefix
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
     def _store(self) -> _Backend:
         if self._backend is None:
             self._backend = _open_backend(self.location)
         return self._backend
 
-    def _errors(self, doing: str, path: str):  # type: ignore[no-untyped-def]
+    def _errors(self, doing: str, path: str) -> AbstractContextManager[None]:
         return substrate_errors(doing, f"{self.location.uri}/{path}" if path else self.location.uri)
 
 
@@ -114,9 +131,28 @@ def _open_backend(location: Location) -> _Backend:
                 raise FileNotFoundError(f"No such file or directory: {location.uri}")
             return LocalStore(location.uri)
         case Scheme.S3:
-            return S3Store.from_url(location.uri, config=dict(location.options))  # type: ignore[arg-type]
+            return open_s3_store(location)
         case Scheme.MEMORY:
             return _memory_stores.setdefault(location.uri, MemoryStore())
+
+
+@lru_cache(maxsize=_S3_STORES_MAX)
+def open_s3_store(location: Location) -> S3Store:
+    """The store of an S3 location; Lance's settings in obstore's spelling."""
+    given = dict(location.options)
+    retries: Any = {
+        "max_retries": int(given.pop("client_max_retries")),
+        "retry_timeout": timedelta(seconds=float(given.pop("client_retry_timeout"))),
+    }
+    client: Any = {key: given.pop(key) for key in _CLIENT_SETTINGS if key in given}
+    config: Any = {key: value for key, value in given.items() if key not in _LANCE_ONLY_SETTINGS}
+    return S3Store.from_url(location.uri, config=config, client_options=client, retry_config=retries)
+
+
+def refuse_missing_bucket(missing: FileNotFoundError) -> None:
+    """Raise again unless it is only the object that is missing."""
+    if "NoSuchBucket" in str(missing):
+        raise missing
 
 
 def _remove_empty_folders(folder: Path) -> None:

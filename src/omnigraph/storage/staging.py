@@ -1,7 +1,7 @@
 """Uncommitted transactions: files are written, no head moves.
 
-In: a dataset handle and rows or predicates. Out: a `StagedTransaction`, which knows its uuid before it is committed,
-carries our properties and pickles. A failure leaves only files that nothing references.
+In: a dataset handle and rows or predicates. Out: a `StagedTransaction`, which knows its uuid before it is
+committed, carries our properties and pickles. A failure leaves only files that nothing references.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
 
 
 def stage_upsert(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTransaction:
-    """Insert rows, replacing those whose key exists; row identity is kept. Keys in `rows` must be distinct."""
+    """Insert rows, replacing those whose key exists; row identity is kept. Keys must be distinct."""
     announce("dataset.stage", dataset.uri)
     with substrate_errors("stage an upsert", dataset.uri):
         builder = dataset.native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
@@ -102,5 +102,3 @@ def _write(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
 def _staged(dataset: Dataset, operation: lance.LanceOperation.BaseOperation) -> StagedTransaction:
     native = lance.Transaction(read_version=dataset.version, operation=operation)
     return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)
-
-

@@ -1,0 +1,150 @@
+"""The one place where files of datasets are deleted. What may go is decided elsewhere.
+
+Each function can be repeated after a crash: what is gone already is no error, and manifests go before the files they
+name, so that nothing half deleted looks whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lance.file import LanceFileSession
+from lance.lance import CleanupStats
+
+from omnigraph.base.effects import announce
+from omnigraph.base.errors import InvariantError, NotFoundError
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.objects import ObjectStore
+
+PREVIEW_FILES_MAX: Final = 1_000_000
+_MANIFESTS: Final = "_versions/"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsRemoved:
+    """What went, or would go, with some old versions."""
+
+    versions: int
+    files: int
+    size_bytes: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class DoomedFile:
+    """A file that would be deleted; the path is below the dataset."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsPreview:
+    """What deleting some versions would remove, file by file, and the branches that hold others back."""
+
+    removed: VersionsRemoved
+    files: tuple[DoomedFile, ...]
+    truncated: bool
+    branches: tuple[str, ...]
+
+
+def preview_versions(dataset: Dataset, versions: Sequence[int]) -> VersionsPreview:
+    """What `delete_versions` would do now; changes nothing."""
+    if not versions:
+        return VersionsPreview(VersionsRemoved(0, 0, 0, 0), (), truncated=False, branches=())
+    with substrate_errors("preview a cleanup", dataset.uri):
+        found = dataset.native.explain_cleanup_old_versions(
+            versions=list(versions),
+            error_if_tagged_old_versions=False,
+            include_files=True,
+            max_files=PREVIEW_FILES_MAX,
+        )
+    files = (DoomedFile(_relative(file.path, dataset), file.size_bytes) for file in found.candidate_files)
+    return VersionsPreview(
+        removed=_removed(found.stats),
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        truncated=found.candidate_files_truncated,
+        branches=tuple(sorted(branch.name for branch in found.referenced_branches)),
+    )
+
+
+def delete_versions(dataset: Dataset, versions: Sequence[int]) -> VersionsRemoved:
+    """Delete versions of the handle's branch and the files that only they reach.
+
+    Lance keeps the newest version, tagged ones, and those that a branch was made from.
+    """
+    if not versions:
+        return VersionsRemoved(0, 0, 0, 0)
+    announce("dataset.delete_versions", dataset.uri)
+    with substrate_errors("clean up old versions", dataset.uri):
+        stats = dataset.native.cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return _removed(stats)
+
+
+def delete_branch(dataset: Dataset, name: str) -> bool:
+    """Delete a Lance branch and its files; False when it is gone. Refused for one that has children or tags."""
+    with substrate_errors("delete a Lance branch", dataset.uri):
+        if name not in dataset.native.branches.list():
+            return False
+        announce("dataset.delete_branch", f"{dataset.uri}#{name}")
+        dataset.native.branches.delete(name)
+    return True
+
+
+def delete_dataset(location: Location) -> int:
+    """Delete everything below a dataset's root; how many files went."""
+    paths = sorted(_list_files(location), key=lambda path: (_MANIFESTS not in path, path))
+    count = delete_files(location, paths)
+    ObjectStore(location).delete_below("")
+    return count
+
+
+def delete_files(location: Location, paths: Sequence[str]) -> int:
+    """Delete the named files below a dataset's root, which no version may need; how many were there."""
+    for path in paths:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise InvariantError(f"{path} is not below {location.uri}", code="path_outside")
+    session = LanceFileSession(location.lance_uri, storage_options=location.storage_options)
+    return sum(_delete_file(session, location, path) for path in paths)
+
+
+def _delete_file(session: LanceFileSession, location: Location, path: str) -> bool:
+    announce("dataset.delete_file", f"{location.uri}/{path}")
+    try:
+        with substrate_errors("delete a file", f"{location.uri}/{path}"):
+            session.delete_file(path)
+    except NotFoundError as missing:
+        if missing.code != "object_missing":
+            raise
+        return False
+    return True
+
+
+def _list_files(location: Location) -> list[str]:
+    if location.scheme is not Scheme.MEMORY:
+        return [entry.path for entry in ObjectStore(location).list("")]
+    with substrate_errors("list files", location.uri):
+        return list(LanceFileSession(location.lance_uri).list())
+
+
+def _removed(stats: CleanupStats) -> VersionsRemoved:
+    files = stats.data_files_removed + stats.transaction_files_removed
+    files += stats.index_files_removed + stats.deletion_files_removed
+    return VersionsRemoved(
+        versions=stats.old_versions,
+        files=stats.old_versions + files,
+        size_bytes=stats.bytes_removed,
+        failures=stats.failed_deletes,
+    )
+
+
+def _relative(path: str, dataset: Dataset) -> str:
+    root = dataset.location.uri.split("://", 1)[-1].strip("/")
+    key = root if dataset.location.is_local else root.split("/", 1)[-1]
+    return path.strip("/").removeprefix(f"{root}/").removeprefix(f"{key}/")

@@ -1,0 +1,171 @@
+"""Builds indexes: plan on the driver, segments anywhere, one commit.
+
+In: a dataset, a column and a kind. Out: an `IndexPlan` that pickles, segments that pickle, and the dataset after
+the commit. An index covers only the fragments it was built over; a commit replaces the segments of the fragments
+it brings and leaves the others, so the same three steps build an index and extend one. A crash before the commit
+leaves only files that nothing references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+from lance.indices import IndicesBuilder
+
+from omnigraph.base.effects import announce
+from omnigraph.schema.indexable import IndexKind
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.failures import substrate_errors
+
+PQ_ROWS_MIN: Final = 65_536
+"""Below this many vectors one flat partition is searched exactly, and there is nothing to train."""
+
+_ROWS_PER_PARTITION: Final = 8_192
+_PARTITIONS_MAX: Final = 4_096
+_DIMENSIONS_PER_SUBVECTOR: Final = 8
+_PQ_CODES: Final = 256
+_SAMPLE_RATE_MAX: Final = 256
+_METRIC: Final = "cosine"
+_SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = MappingProxyType(
+    {
+        IndexKind.BTREE: MappingProxyType({}),
+        # Stemming would make fuzzy search miss words that are one edit apart; positions serve phrases.
+        IndexKind.INVERTED: MappingProxyType(
+            {"stem": False, "remove_stop_words": False, "with_position": True}
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """One index of one column. A column may have one index of each kind."""
+
+    column: str
+    kind: IndexKind
+
+    @property
+    def name(self) -> str:
+        """What the index is called in the dataset."""
+        return f"{self.column}_{self.kind.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """How to build one index over some fragments; the settings are shared by all of its segments."""
+
+    spec: IndexSpec
+    fragment_ids: tuple[int, ...]
+    lance_type: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unbuildable:
+    """An index that cannot be built yet, and why. Not an error."""
+
+    spec: IndexSpec
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSegment:
+    """The finished files of one part of an index, which no version knows yet."""
+
+    spec: IndexSpec
+    fragment_ids: tuple[int, ...]
+    native: Any
+
+
+def plan_index(
+    dataset: Dataset,
+    spec: IndexSpec,
+    fragment_ids: Sequence[int] | None = None,
+    *,
+    pq_rows_min: int = PQ_ROWS_MIN,
+) -> IndexPlan | Unbuildable:
+    """Decide how to build the index over the fragments (all when None); large vector indexes train here."""
+    present = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
+    chosen = tuple(sorted(present if fragment_ids is None else present.intersection(fragment_ids)))
+    if not chosen:
+        return Unbuildable(spec, "the table has no rows")
+    with substrate_errors("plan an index", dataset.uri):
+        if spec.kind is IndexKind.VECTOR:
+            return _plan_vector(dataset, spec, chosen, pq_rows_min)
+    return IndexPlan(spec, chosen, spec.kind.name, dict(_SCALAR_SETTINGS[spec.kind]))
+
+
+def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequence[int]) -> IndexSegment:
+    """Write the index files of some of the plan's fragments. Safe to repeat; runs on any machine."""
+    announce("index.build", dataset.uri)
+    with substrate_errors("build an index", dataset.uri):
+        native = dataset.native.create_index_uncommitted(
+            plan.spec.column,
+            plan.lance_type,
+            name=plan.spec.name,
+            fragment_ids=list(fragment_ids),
+            replace=True,
+            storage_options=dataset.location.storage_options,
+            **plan.settings,
+        )
+    return IndexSegment(plan.spec, tuple(fragment_ids), native)
+
+
+def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[IndexSegment]) -> Dataset:
+    """Publish segments in the dataset; segments of other fragments stay. One version of its own."""
+    announce("dataset.index", dataset.uri)
+    with substrate_errors("commit an index", dataset.uri):
+        dataset.native.commit_existing_index_segments(
+            spec.name, spec.column, [segment.native for segment in segments]
+        )
+    return dataset.newest()
+
+
+def commit_index(
+    dataset: Dataset, spec: IndexSpec, fragment_ids: Sequence[int] | None = None
+) -> Dataset | Unbuildable:
+    """Build an index over the fragments (all of them when None) in this process."""
+    plan = plan_index(dataset, spec, fragment_ids)
+    if isinstance(plan, Unbuildable):
+        return plan
+    segment = build_index_segment(dataset, plan, plan.fragment_ids)
+    return commit_index_segments(dataset, spec, (segment,))
+
+
+def commit_index_fold(dataset: Dataset, names: Sequence[str]) -> Dataset:
+    """Fold what the named indexes do not cover into them, incrementally; no version when there is nothing."""
+    announce("dataset.index", dataset.uri)
+    with substrate_errors("fold fragments into an index", dataset.uri):
+        dataset.native.optimize.optimize_indices(index_names=list(names))
+    return dataset.newest()
+
+
+def _plan_vector(
+    dataset: Dataset, spec: IndexSpec, fragment_ids: tuple[int, ...], pq_rows_min: int
+) -> IndexPlan | Unbuildable:
+    vectors = dataset.count_rows(f"`{spec.column}` IS NOT NULL")
+    if not vectors:
+        return Unbuildable(spec, "the column has no vectors")
+    dimensions = dataset.schema.field(spec.column).type.list_size
+    if vectors < max(pq_rows_min, _PQ_CODES) or dimensions % _DIMENSIONS_PER_SUBVECTOR:
+        settings = {"metric": _METRIC, "num_partitions": 1, "ivf_centroids": _any_centroid(dimensions)}
+        return IndexPlan(spec, fragment_ids, "IVF_FLAT", settings)
+    partitions = min(_PARTITIONS_MAX, max(1, vectors // _ROWS_PER_PARTITION))
+    subvectors = dimensions // _DIMENSIONS_PER_SUBVECTOR
+    model = IndicesBuilder(dataset.native, spec.column).prepare_global_ivf_pq(
+        partitions,
+        subvectors,
+        distance_type=_METRIC,
+        sample_rate=min(_SAMPLE_RATE_MAX, vectors // max(partitions, _PQ_CODES)),
+    )
+    settings = {"metric": _METRIC, "num_partitions": partitions, "num_sub_vectors": subvectors, **model}
+    return IndexPlan(spec, fragment_ids, "IVF_PQ", settings)
+
+
+def _any_centroid(dimensions: int) -> Any:
+    """With one partition every vector belongs to it, wherever its centre is."""
+    return pa.FixedSizeListArray.from_arrays(pa.array([1.0] * dimensions, pa.float32()), dimensions)

@@ -1,0 +1,54 @@
+"""Reads the top level of a protobuf message without knowing its type.
+
+Lance's manifests and transactions are protobuf messages, and its Python reader cannot show all of them. Field
+numbers never change their meaning in protobuf, so the few we need are read directly. A manifest has one field
+per fragment, so the loop takes the short way for small numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+_VARINT_BYTES_MAX: Final = 10
+
+
+class WireError(ValueError):
+    """The bytes are no protobuf message."""
+
+
+def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Each field's number and value in order: an int for a varint, bytes for the rest."""
+    at, size = 0, len(message)
+    while at < size:
+        tag = message[at]
+        at += 1
+        if tag > 127:
+            tag, at = _read_varint(message, at - 1)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _read_varint(message, at)
+            yield tag >> 3, value
+            continue
+        if kind == 2:
+            length, at = _read_varint(message, at)
+        elif kind in (1, 5):
+            length = 8 if kind == 1 else 4
+        else:
+            raise WireError(f"field type {kind} before byte {at}")
+        end = at + length
+        if end > size:
+            raise WireError(f"{length} bytes expected at byte {at}, {size - at} are left")
+        yield tag >> 3, message[at:end]
+        at = end
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for byte in message[at : at + _VARINT_BYTES_MAX]:
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise WireError(f"no end of the number before byte {at}")
