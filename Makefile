@@ -51,7 +51,7 @@ clean:  ## remove .venv and every cache
 $(READY): $(PINS) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Omnigraph needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON, as in make PYTHON=python3.13 setup.")'
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	@if ! $(BIN)/pip config list | grep -Eq 'index-url|no-index|proxy' \
+	@if ! $(BIN)/pip config list | grep -E 'index-url|no-index|proxy' >/dev/null \
 	  && $(BIN)/pip install -q --only-binary :all: "$$(grep '^uv==' $(PINS))" \
 	  && $(BIN)/uv pip sync -q --system-certs --python $(BIN)/python $(PINS); \
 	then :; else $(BIN)/pip install -q --no-deps --use-pep517 -r $(PINS); fi
