@@ -1,0 +1,225 @@
+"""The typed catalog: what an accepted schema means, with the ids that outlive names.
+
+Immutable values. A type's id and a property's id come from counters that never go back, kept here as the next free
+number, so that a rename keeps the id and a drop leaves a gap. Constraints name columns by name: the properties of the
+same type, and `src` and `dst` on edges. Interfaces are already expanded into the nodes; they are kept only to be shown
+and printed. `renamed_from` is what the text asked for; comparing two catalogs is what acts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omnigraph.base.ids import Incarnation, PropertyId, TypeId
+from omnigraph.schema.property_types import PropertyType
+from omnigraph.schema.range_bounds import RangeBounds
+from omnigraph.schema.syntax import Annotation
+from omnigraph.schema.values import Value
+
+
+class TypeKind(Enum):
+    """Nodes and edges; the value is the first part of an alias."""
+
+    NODE = "node"
+    EDGE = "edge"
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A vector is made from this String property, by this model if one is named."""
+
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyShape:
+    """A property without identity, as an interface has it. `default` None means that there is none."""
+
+    name: str
+    type: PropertyType
+    nullable: bool = False
+    indexed: bool = False
+    default: Value | None = None
+    embedding: Embedding | None = None
+    description: str | None = None
+    renamed_from: str | None = None
+    metadata: tuple[Annotation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property(PropertyShape):
+    """A property of a node or edge type. Its id is unique within the type and never used again."""
+
+    id: PropertyId
+
+    @classmethod
+    def from_shape(cls, shape: PropertyShape, property_id: PropertyId) -> Property:
+        """The shape with an identity."""
+        return cls(id=property_id, **{name: getattr(shape, name) for name in PropertyShape.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRule:
+    """The values of a property lie within these bounds, both included."""
+
+    property: str
+    bounds: RangeBounds
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRule:
+    """The whole of every value of a property matches this pattern (see `patterns` for the dialect)."""
+
+    property: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What rows must obey beyond their types. An empty key means that the type has none."""
+
+    key: tuple[str, ...] = ()
+    uniques: tuple[tuple[str, ...], ...] = ()
+    ranges: tuple[RangeRule, ...] = ()
+    checks: tuple[CheckRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cardinality:
+    """How many edges of the type a source may have; `high` None is unbounded."""
+
+    low: int = 0
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """An interface as declared. It has no data and no ids."""
+
+    name: str
+    properties: tuple[PropertyShape, ...] = ()
+    rules: Rules = Rules()
+    description: str | None = None
+    metadata: tuple[Annotation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityType:
+    """What node and edge types have in common."""
+
+    id: TypeId
+    incarnation: Incarnation
+    name: str
+    properties: tuple[Property, ...] = ()
+    next_property_id: PropertyId
+    rules: Rules = Rules()
+    description: str | None = None
+    renamed_from: str | None = None
+    metadata: tuple[Annotation, ...] = ()
+
+    @property
+    def kind(self) -> TypeKind:
+        raise NotImplementedError
+
+    @property
+    def alias(self) -> str:
+        """`node:T` or `edge:E`."""
+        return f"{self.kind.value}:{self.name}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.rules.key
+
+    def property_named(self, name: str) -> Property | None:
+        return next((found for found in self.properties if found.name == name), None)
+
+    def property_with_id(self, property_id: PropertyId) -> Property | None:
+        return next((found for found in self.properties if found.id == property_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeType(EntityType):
+    """A node type, with the names of the interfaces it implements."""
+
+    implements: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> TypeKind:
+        return TypeKind.NODE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeType(EntityType):
+    """An edge type from one node type to another; the ends are type ids, so that a renamed node keeps its edges."""
+
+    source: TypeId
+    target: TypeId
+    cardinality: Cardinality = Cardinality()
+
+    @property
+    def kind(self) -> TypeKind:
+        return TypeKind.EDGE
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All types of a schema. `next_type_id` is the number of the next type, never of an earlier one."""
+
+    nodes: tuple[NodeType, ...] = ()
+    edges: tuple[EdgeType, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    next_type_id: int = 1
+    _by_id: Mapping[TypeId, NodeType | EdgeType] = field(init=False, repr=False, compare=False)
+    _nodes_by_name: Mapping[str, NodeType] = field(init=False, repr=False, compare=False)
+    _edges_by_name: Mapping[str, EdgeType] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Plain dictionaries and not read-only views of them: a catalog travels to executors, and views do not pickle.
+        by_id: Iterable[tuple[TypeId, NodeType | EdgeType]] = ((found.id, found) for found in self.types)
+        object.__setattr__(self, "_by_id", dict(by_id))
+        nodes = {found.name: found for found in self.nodes}
+        object.__setattr__(self, "_nodes_by_name", nodes)
+        edges = {edge_lookup_name(found.name): found for found in self.edges}
+        object.__setattr__(self, "_edges_by_name", edges)
+
+    @property
+    def types(self) -> tuple[NodeType | EdgeType, ...]:
+        """Nodes, then edges, each in the order of the text that introduced them."""
+        return (*self.nodes, *self.edges)
+
+    def node_named(self, name: str) -> NodeType | None:
+        return self._nodes_by_name.get(name)
+
+    def edge_named(self, name: str) -> EdgeType | None:
+        """The edge of this name; the case of the first letter does not matter."""
+        return self._edges_by_name.get(edge_lookup_name(name))
+
+    def interface_named(self, name: str) -> Interface | None:
+        return next((found for found in self.interfaces if found.name == name), None)
+
+    def type_named(self, name: str) -> NodeType | EdgeType | None:
+        """The node or edge of exactly this name."""
+        edge = self.edge_named(name)
+        return self.node_named(name) or (edge if edge and edge.name == name else None)
+
+    def type_with_id(self, type_id: TypeId) -> NodeType | EdgeType | None:
+        return self._by_id.get(type_id)
+
+    def source_of(self, edge: EdgeType) -> NodeType:
+        return self._end(edge.source)
+
+    def target_of(self, edge: EdgeType) -> NodeType:
+        return self._end(edge.target)
+
+    def _end(self, type_id: TypeId) -> NodeType:
+        found = self._by_id[type_id]
+        assert isinstance(found, NodeType), "an edge ends at nodes"
+        return found
+
+
+def edge_lookup_name(name: str) -> str:
+    """An edge's name with the case of its first letter taken away."""
+    return name[:1].lower() + name[1:]

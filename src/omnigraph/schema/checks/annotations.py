@@ -1,0 +1,162 @@
+"""Annotations stand where they mean something, once, with the arguments they need.
+
+What an argument says (is there such a property, is the range empty) is looked at by the check of its subject.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from omnigraph.schema.annotations import (
+    CONSTRAINTS,
+    EDGE_ANNOTATIONS,
+    EDGE_CONSTRAINTS,
+    INTERFACE_ANNOTATIONS,
+    KNOWN_ANNOTATIONS,
+    NODE_ANNOTATIONS,
+    PROPERTY_ANNOTATIONS,
+)
+from omnigraph.schema.checks.scope import Member, Scope
+from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.problems import ProblemList, quoted
+from omnigraph.schema.syntax import (
+    Annotation,
+    Argument,
+    Declaration,
+    EdgeSyntax,
+    InterfaceSyntax,
+    NamedArgument,
+    NodeSyntax,
+    NumberLiteral,
+    RangeArgument,
+    StringLiteral,
+    WordLiteral,
+)
+
+_PLACES: Final = {
+    "key": "a property, or with names in a body: `@key(a, b)`",
+    "unique": "a property, or with names in a body: `@unique(a, b)`",
+    "index": "a property, or with a name in a body: `@index(a)`",
+    "range": "a node's body: `@range(age, 0..200)`",
+    "check": 'a node\'s body: `@check(slug, "[a-z]+")`',
+    "embed": "a property of type Vector",
+    "default": "a property",
+    "description": "a property, or a type before its `{`",
+    "rename_from": "a property, or a node or edge before its `{`",
+    "card": "an edge before its `{`",
+}
+# One letter per argument: w word, s string, r range, n number, = named; `+` repeats the last one.
+_SHAPES: Final = {
+    "embed": (("s", "s="), 'write `@embed("source")` or `@embed("source", model="…")`'),
+    "default": (("w", "s", "n"), "write one literal: `@default(0)`"),
+    "description": (("s",), 'write `@description("…")`'),
+    "rename_from": (("w",), "write the old name without quotes: `@rename_from(old)`"),
+}
+_CONSTRAINT_SHAPES: Final = {
+    "index": (("w",), "write one `@index(name)` per property"),
+    "range": (("wr",), "write `@range(name, low..high)`; either end may be open"),
+    "check": (("ws",), 'write `@check(name, "regular expression")`'),
+}
+
+
+def check_annotations(scope: Scope, problems: ProblemList) -> None:
+    """Report S301 to S304 and S504."""
+    for member in scope.members:
+        declaration = member.declaration
+        allowed = _header_annotations(declaration)
+        _check_group(declaration.annotations, allowed, member.label, problems)
+        for found in declaration.body.properties:
+            where = f"{member.label}: property {quoted(found.name.text)}"
+            _check_group(found.annotations, PROPERTY_ANNOTATIONS, where, problems)
+        _check_constraints(member, problems)
+        for stray in declaration.body.strays:
+            problems.add(
+                SchemaCode.STRAY_ANNOTATION,
+                stray.span,
+                f"{member.label}: `@{stray.name.text[:60]}` follows no property",
+                "put it right after its property, or before the `{` if it is about the type",
+            )
+
+
+def _header_annotations(declaration: Declaration) -> frozenset[str]:
+    match declaration:
+        case NodeSyntax():
+            return NODE_ANNOTATIONS
+        case EdgeSyntax():
+            return EDGE_ANNOTATIONS
+        case InterfaceSyntax():
+            return INTERFACE_ANNOTATIONS
+        case _:
+            assert_never(declaration)
+
+
+def _check_group(
+    annotations: tuple[Annotation, ...], allowed: frozenset[str], where: str, problems: ProblemList
+) -> None:
+    """The annotations of one property or of one type's header."""
+    seen: set[str] = set()
+    for annotation in annotations:
+        name = annotation.name.text
+        if name not in KNOWN_ANNOTATIONS:
+            continue
+        if name in seen:
+            message = f"{where} has `@{name}` twice"
+            problems.add(SchemaCode.ANNOTATION_TWICE, annotation.span, message, "remove one")
+        seen.add(name)
+        if name not in allowed:
+            message = f"{where}: `@{name}` means nothing here"
+            problems.add(
+                SchemaCode.ANNOTATION_PLACE, annotation.span, message, f"it belongs to {_PLACES[name]}"
+            )
+        elif name in _SHAPES:
+            _check_shape(annotation, _SHAPES[name], where, problems)
+
+
+def _check_constraints(member: Member, problems: ProblemList) -> None:
+    for constraint in member.declaration.body.constraints:
+        name = constraint.name.text
+        if isinstance(member.declaration, EdgeSyntax) and name not in EDGE_CONSTRAINTS:
+            problems.add(
+                SchemaCode.EDGE_CONSTRAINT,
+                constraint.span,
+                f"{member.label}: an edge cannot have `@{name}`",
+                "the body of an edge has properties, `@key`, `@unique` and `@index`",
+            )
+        elif name in _CONSTRAINT_SHAPES:
+            _check_shape(constraint, _CONSTRAINT_SHAPES[name], member.label, problems)
+        elif name in CONSTRAINTS and not _has_shape(constraint.arguments, "w+"):
+            hint = f"write names of properties: `@{name}(a, b)`"
+            message = f"{member.label}: `@{name}` has the wrong arguments"
+            problems.add(SchemaCode.ARGUMENTS, constraint.span, message, hint)
+
+
+def _check_shape(
+    annotation: Annotation, shape: tuple[tuple[str, ...], str], where: str, problems: ProblemList
+) -> None:
+    allowed, hint = shape
+    if not any(_has_shape(annotation.arguments, wanted) for wanted in allowed):
+        message = f"{where}: `@{annotation.name.text}` has the wrong arguments"
+        problems.add(SchemaCode.ARGUMENTS, annotation.span, message, hint)
+
+
+def _has_shape(arguments: tuple[Argument, ...], shape: str) -> bool:
+    letters = "".join(_letter(argument) for argument in arguments)
+    if shape.endswith("+"):
+        return len(letters) >= 1 and set(letters) == {shape[0]}
+    return letters == shape
+
+
+def _letter(argument: Argument) -> str:
+    match argument:
+        case WordLiteral():
+            return "w"
+        case StringLiteral():
+            return "s"
+        case NumberLiteral():
+            return "n"
+        case RangeArgument():
+            return "r"
+        case NamedArgument(name, value):
+            return "=" if name.text == "model" and isinstance(value, StringLiteral) else "?"
+        case _:
+            assert_never(argument)

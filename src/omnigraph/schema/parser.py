@@ -1,0 +1,91 @@
+"""`.pg` text to syntax tree.
+
+Comes in: a text and the name to show for it. Goes out: a `Schema`, or one `SchemaTextError` with every declaration's
+first syntax error. Never looks at meaning, never raises anything else, never takes more than time linear in the text:
+its size is bounded, the grammar does not nest, and reading again after an error starts at the next declaration.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.base.limits import SCHEMA_TEXT_BYTES_MAX
+from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.problems import ProblemList
+from omnigraph.schema.syntax import Schema, Span
+
+if TYPE_CHECKING:
+    from lark import Lark, Tree
+    from lark.lexer import Token
+
+_DECLARATION: Final = re.compile(r"^[ \t]*(?:node|edge|interface)[ \t]+[A-Za-z_]", re.MULTILINE)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def parse_schema(text: str, source: str = "<schema>") -> Schema:
+    """Read a text into its syntax tree, or raise `SchemaTextError`."""
+    problems = ProblemList(source, text)
+    _check_text(text, problems)
+    tree = _parse(text, problems)
+    problems.raise_if_any()
+
+    from omnigraph.schema.transform import build_tree
+
+    declarations = build_tree(tree, problems)
+    problems.raise_if_any()
+    return Schema(declarations, source, text)
+
+
+def _check_text(text: str, problems: ProblemList) -> None:
+    """Refuse what cannot be a file of acceptable size before anything reads it."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > SCHEMA_TEXT_BYTES_MAX:
+        problems.add(
+            SchemaCode.TEXT_TOO_LARGE,
+            Span(1, 1, 1),
+            f"the schema has {size} bytes, more than {SCHEMA_TEXT_BYTES_MAX}",
+            "is this the right file?",
+        )
+    elif bad := _SURROGATE.search(text):
+        line_start = text.rfind("\n", 0, bad.start()) + 1
+        problems.add(
+            SchemaCode.NOT_UNICODE,
+            Span(text.count("\n", 0, bad.start()) + 1, bad.start() - line_start + 1, 1),
+            "the schema has a lone surrogate, which is not a character",
+            "save the file as UTF-8",
+        )
+    problems.raise_if_any()
+
+
+def _parse(text: str, problems: ProblemList) -> Tree[Token]:
+    """The first tree that could be read. After an error, goes on at the next declaration to find more errors."""
+    from lark import UnexpectedInput
+    from lark.utils import TextSlice
+
+    from omnigraph.schema.syntax_errors import report_syntax_error
+
+    start = 0
+    while True:
+        try:
+            return _parser().parse(TextSlice(text, start, len(text)))
+        except UnexpectedInput as error:
+            position = report_syntax_error(error, text, problems)
+        # The line of the error may itself be the next declaration: that is how a missing `}` shows.
+        line_start = text.rfind("\n", 0, position) + 1
+        following = _DECLARATION.search(text, max(start + 1, line_start))
+        if following is None or problems.is_full:
+            problems.raise_if_any()
+            raise AssertionError("a syntax error was found and not reported")
+        start = following.start()
+
+
+@cache
+def _parser() -> Lark:
+    """The parser, built once per process when the first text is read."""
+    from lark import Lark
+
+    grammar = files("omnigraph.schema").joinpath("schema.lark").read_text("utf-8")
+    return Lark(grammar, parser="lalr", lexer="contextual", maybe_placeholders=False)

@@ -1,0 +1,178 @@
+"""The syntax tree of a `.pg` text: what was written, nothing resolved, every part with its place.
+
+Places do not take part in equality, so that two texts that say the same give equal trees. The tree can hold mistakes
+(an unknown type, a stray annotation): the checks find them, the tree only has to be able to show where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in the text: line and column from 1, and a length in characters."""
+
+    line: int
+    column: int
+    length: int
+
+
+NOWHERE: Final = Span(1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name with its place."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StringLiteral:
+    """A quoted string, its escapes already read."""
+
+    value: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberLiteral:
+    """A number as written; only a column's type can say what it is worth."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WordLiteral:
+    """A bare word: `true`, an enum value, a property's name."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+Literal = StringLiteral | NumberLiteral | WordLiteral
+
+
+@dataclass(frozen=True, slots=True)
+class RangeArgument:
+    """`low..high`; an absent end, or `*` as the upper one, is open."""
+
+    low: Literal | None
+    high: Literal | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArgument:
+    """`name=value`."""
+
+    name: Name
+    value: Literal
+
+    @property
+    def span(self) -> Span:
+        return self.name.span
+
+
+Argument = Literal | RangeArgument | NamedArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """`@name` or `@name(argument, …)`; also a constraint of a body, and the metadata that we only keep."""
+
+    name: Name
+    arguments: tuple[Argument, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        return self.name.span
+
+
+@dataclass(frozen=True, slots=True)
+class TypeExpression:
+    """A property's type as written. `parameters` is None where no parentheses stand."""
+
+    name: Name
+    parameters: tuple[Literal, ...] | None = None
+    is_list: bool = False
+    item_nullable: bool = False
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PropertySyntax:
+    """`name: type @annotation …`."""
+
+    name: Name
+    type: TypeExpression
+    annotations: tuple[Annotation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What stands between the braces. `strays` are annotations that follow no property."""
+
+    properties: tuple[PropertySyntax, ...] = ()
+    constraints: tuple[Annotation, ...] = ()
+    strays: tuple[Annotation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceSyntax:
+    """`interface Name … { … }`."""
+
+    name: Name
+    annotations: tuple[Annotation, ...] = ()
+    implements: tuple[Name, ...] = ()
+    body: Body = Body()
+
+    @property
+    def label(self) -> str:
+        return f"interface {self.name.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSyntax:
+    """`node Name implements I, … { … }`."""
+
+    name: Name
+    annotations: tuple[Annotation, ...] = ()
+    implements: tuple[Name, ...] = ()
+    body: Body = Body()
+
+    @property
+    def label(self) -> str:
+        return f"node {self.name.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSyntax:
+    """`edge Name: Source -> Target … { … }`."""
+
+    name: Name
+    source: Name
+    target: Name
+    annotations: tuple[Annotation, ...] = ()
+    implements: tuple[Name, ...] = ()
+    body: Body = Body()
+
+    @property
+    def label(self) -> str:
+        return f"edge {self.name.text}"
+
+
+Declaration = InterfaceSyntax | NodeSyntax | EdgeSyntax
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A whole text: its declarations in order, and the text itself so that problems can show their line."""
+
+    declarations: tuple[Declaration, ...] = ()
+    source: str = field(default="<schema>", compare=False)
+    text: str = field(default="", compare=False, repr=False)

@@ -1,0 +1,206 @@
+"""The parser's tree to the syntax tree.
+
+Comes in: a tree that follows the grammar. Goes out: the declarations, with the annotations of a body sorted into those
+of a property, the constraints of the type and the strays. The only mistakes it can find are escapes in strings.
+
+A body has no separators, so `weight: F64 @index(since)` must be told from `since: Date @index`: `@key`, `@unique` and
+`@index` with arguments, and `@range` and `@check` always, are constraints; everything else belongs to the property
+that it follows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from lark import Transformer, Tree
+from lark.lexer import Token
+
+from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.problems import ProblemList, quoted
+from omnigraph.schema.syntax import (
+    Annotation,
+    Argument,
+    Body,
+    Declaration,
+    EdgeSyntax,
+    InterfaceSyntax,
+    Literal,
+    Name,
+    NamedArgument,
+    NodeSyntax,
+    NumberLiteral,
+    PropertySyntax,
+    RangeArgument,
+    Span,
+    StringLiteral,
+    TypeExpression,
+    WordLiteral,
+)
+from omnigraph.schema.syntax_errors import declaration_at
+
+_ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
+_CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
+_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
+
+_Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
+
+
+def build_tree(tree: Tree[Token], problems: ProblemList) -> tuple[Declaration, ...]:
+    """The declarations of a parsed text, in order."""
+    return _Builder(problems).transform(tree)
+
+
+def is_constraint(annotation: Annotation) -> bool:
+    """Whether an annotation in a body constrains the type and not the property before it."""
+    name = annotation.name.text
+    return name in _ALWAYS_CONSTRAINTS or (name in _CONSTRAINTS_WITH_ARGUMENTS and bool(annotation.arguments))
+
+
+class _Builder(Transformer[Token, tuple[Declaration, ...]]):
+    """One method per rule of the grammar and per terminal that has a meaning."""
+
+    def __init__(self, problems: ProblemList) -> None:
+        super().__init__()
+        self._problems = problems
+
+    def start(self, declarations: list[Declaration]) -> tuple[Declaration, ...]:
+        return tuple(declarations)
+
+    def interface(self, parts: tuple[Name, _Header, Body]) -> InterfaceSyntax:
+        name, (implements, annotations), body = parts
+        return InterfaceSyntax(name, annotations, implements, body)
+
+    def node(self, parts: tuple[Name, _Header, Body]) -> NodeSyntax:
+        name, (implements, annotations), body = parts
+        return NodeSyntax(name, annotations, implements, body)
+
+    def edge(
+        self, parts: tuple[Name, Name, Name, _Header] | tuple[Name, Name, Name, _Header, Body]
+    ) -> EdgeSyntax:
+        name, source, target, (implements, annotations), *bodies = parts
+        return EdgeSyntax(name, source, target, annotations, implements, bodies[0] if bodies else Body())
+
+    def header(self, parts: list[Annotation | tuple[Name, ...]]) -> _Header:
+        implements = next((part for part in parts if isinstance(part, tuple)), ())
+        return implements, tuple(part for part in parts if isinstance(part, Annotation))
+
+    def implements(self, names: list[Name]) -> tuple[Name, ...]:
+        return tuple(names)
+
+    def body(self, items: list[PropertySyntax | Annotation]) -> Body:
+        return _sort_body(items)
+
+    def property(self, parts: tuple[Name, TypeExpression]) -> PropertySyntax:
+        return PropertySyntax(*parts)
+
+    def plain_type(self, parts: list[Name | Tree[Token] | tuple[Literal, ...]]) -> TypeExpression:
+        return _type_expression(parts, is_list=False)
+
+    def list_type(self, parts: list[Name | Tree[Token] | tuple[Literal, ...]]) -> TypeExpression:
+        return _type_expression(parts, is_list=True)
+
+    def parameters(self, literals: list[Literal]) -> tuple[Literal, ...]:
+        return tuple(literals)
+
+    def annotation(self, parts: list[Name | Argument]) -> Annotation:
+        name, *arguments = parts
+        assert isinstance(name, Name)
+        return Annotation(name, tuple(part for part in arguments if not isinstance(part, Name)))
+
+    def named(self, parts: tuple[WordLiteral, Literal]) -> NamedArgument:
+        word, value = parts
+        return NamedArgument(Name(word.text, word.span), value)
+
+    def range(self, parts: list[Token | Tree[Literal]]) -> RangeArgument:
+        ends = {part.data: part for part in parts if isinstance(part, Tree)}
+        dots = next(part for part in parts if isinstance(part, Token))
+        low, high = (_range_end(ends.get(side)) for side in ("low", "high"))
+        return RangeArgument(low, high, low.span if low else _token_span(dots))
+
+    def NAME(self, token: Token) -> Name:  # noqa: N802 - lark calls the method of a terminal by its name
+        return Name(str(token), _token_span(token))
+
+    def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
+        return Name(str(token)[1:], _token_span(token))
+
+    def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
+        return NumberLiteral(str(token), _token_span(token))
+
+    def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
+        return WordLiteral(str(token), _token_span(token))
+
+    def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
+        return StringLiteral(self._unescape(token), _token_span(token))
+
+    def _unescape(self, token: Token) -> str:
+        """The string's characters; an escape that does not exist is reported and left as it stands."""
+        inner = str(token)[1:-1]
+        for escape in _ESCAPE.finditer(inner):
+            if escape.group(1) is None and escape.group(2) is None:
+                wrong = escape.group()
+                self._report_escape(token, escape, f"a string has the unknown escape {quoted(wrong)}")
+                return inner
+        # Tabs and other control characters are characters of the string; only the escapes are JSON's.
+        value: str = json.loads(f'"{inner}"', strict=False)
+        if any("\ud800" <= ch <= "\udfff" for ch in value):
+            first = next(iter(_ESCAPE.finditer(inner)))
+            self._report_escape(token, first, "a string has half of a surrogate pair")
+            return inner
+        return value
+
+    def _report_escape(self, token: Token, escape: re.Match[str], message: str) -> None:
+        whole = _token_span(token)
+        span = Span(whole.line, whole.column + 1 + escape.start(), escape.end() - escape.start())
+        hint = r"the escapes are \" \\ \/ \b \f \n \r \t \uXXXX; a backslash itself is written \\"
+        where = declaration_at(token.start_pos or 0, self._problems.text)
+        self._problems.add(SchemaCode.STRING_ESCAPE, span, where + message, hint)
+
+
+def _sort_body(items: list[PropertySyntax | Annotation]) -> Body:
+    properties: list[tuple[PropertySyntax, list[Annotation]]] = []
+    constraints: list[Annotation] = []
+    strays: list[Annotation] = []
+    follows_property = False
+    for item in items:
+        if isinstance(item, PropertySyntax):
+            properties.append((item, []))
+            follows_property = True
+        elif is_constraint(item):
+            constraints.append(item)
+            follows_property = False
+        elif follows_property:
+            properties[-1][1].append(item)
+        else:
+            strays.append(item)
+    return Body(
+        tuple(PropertySyntax(found.name, found.type, tuple(own)) for found, own in properties),
+        tuple(constraints),
+        tuple(strays),
+    )
+
+
+def _type_expression(
+    parts: list[Name | Tree[Token] | tuple[Literal, ...]], *, is_list: bool
+) -> TypeExpression:
+    name = parts[0]
+    assert isinstance(name, Name)
+    marks = {part.data for part in parts if isinstance(part, Tree)}
+    return TypeExpression(
+        name,
+        parameters=next((part for part in parts if isinstance(part, tuple)), None),
+        is_list=is_list,
+        item_nullable="item_nullable" in marks,
+        nullable="nullable" in marks,
+    )
+
+
+def _range_end(end: Tree[Literal] | None) -> Literal | None:
+    """The literal at one end; an absent end and `*` are both open."""
+    child = end.children[0] if end and end.children else None
+    return child if isinstance(child, StringLiteral | NumberLiteral | WordLiteral) else None
+
+
+def _token_span(token: Token) -> Span:
+    return Span(token.line or 1, token.column or 1, max(1, len(token)))

@@ -1,0 +1,176 @@
+"""Literals of the text to values of a type, and values to their canonical text and back.
+
+The canonical text is that of ids: integers decimal, `true`/`false`, `YYYY-MM-DD`, RFC 3339 in UTC with milliseconds,
+floats the shortest text that reads back the same at the column's width. Floats are always finite. A value is never
+bent to fit: `2.0` is no I32, a finer datetime is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Final, assert_never
+
+from omnigraph.schema.problems import quoted
+from omnigraph.schema.property_types import (
+    FLOATS,
+    INTEGER_BOUNDS,
+    EnumType,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    VectorType,
+    type_text,
+)
+from omnigraph.schema.syntax import Literal, NumberLiteral, StringLiteral, WordLiteral
+
+Value = str | bool | int | float | date | datetime
+
+_INTEGER: Final = re.compile(r"-?[0-9]+")
+_INTEGER_DIGITS_MAX: Final = 24
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATETIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,3})?"
+    r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMistake:
+    """Why a literal is no value of a type."""
+
+    message: str
+    hint: str = ""
+
+
+def value_from_literal(literal: Literal, property_type: PropertyType) -> Value | ValueMistake:
+    """The value that a literal of the text means in a column of this type."""
+    match property_type, literal:
+        case EnumType(values), WordLiteral(text) | NumberLiteral(text) | StringLiteral(text):
+            if text in values:
+                return text
+            hint = f"the values are {', '.join(values[:20])}{', …' if len(values) > 20 else ''}"
+            return ValueMistake(f"{quoted(text)} is not one of the enum's values", hint)
+        case ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME), StringLiteral(text):
+            return value_from_text(text, property_type)
+        case ScalarType(Scalar.BOOL), WordLiteral("true" | "false" as text):
+            return text == "true"
+        case ScalarType(scalar), NumberLiteral(text) if scalar in INTEGER_BOUNDS or scalar in FLOATS:
+            return value_from_text(text, property_type)
+        case ScalarType() | VectorType() | ListType(), _:
+            return _wrong_kind(literal, property_type)
+    raise AssertionError("every literal has one of three kinds")
+
+
+def value_from_text(text: str, property_type: PropertyType) -> Value | ValueMistake:
+    """The value that a canonical (or equally clear) text means in a column of this type."""
+    match property_type:
+        case EnumType(values):
+            return text if text in values else ValueMistake(f"{quoted(text)} is not one of the enum's values")
+        case ScalarType(scalar):
+            return _scalar_from_text(text, scalar)
+        case ListType() | VectorType():
+            return ValueMistake(f"`{type_text(property_type)}` has no literals")
+
+
+def value_text(value: Value, property_type: PropertyType) -> str:
+    """The canonical text of a value."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float):
+        return _shortest(value) if property_type == ScalarType(Scalar.F32) else repr(value)
+    return str(value)
+
+
+def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
+    match scalar:
+        case Scalar.STRING:
+            return text
+        case Scalar.BOOL:
+            return text == "true" if text in {"true", "false"} else ValueMistake(f"{quoted(text)} is no Bool")
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            return _integer(text, scalar)
+        case Scalar.F32 | Scalar.F64:
+            return _float(text, scalar)
+        case Scalar.DATE:
+            return _date(text)
+        case Scalar.DATETIME:
+            return _datetime(text)
+        case Scalar.BLOB:
+            return ValueMistake("`Blob` has no literals")
+        case _:
+            assert_never(scalar)
+
+
+def _integer(text: str, scalar: Scalar) -> int | ValueMistake:
+    low, high = INTEGER_BOUNDS[scalar]
+    if not _INTEGER.fullmatch(text):
+        return ValueMistake(f"{quoted(text)} is no whole number")
+    # The length is looked at first: Python refuses to read numbers of thousands of digits.
+    if len(text) > _INTEGER_DIGITS_MAX or not low <= int(text) <= high:
+        return ValueMistake(f"{quoted(text)} does not fit {scalar.value}", f"it holds {low} to {high}")
+    return int(text)
+
+
+def _float(text: str, scalar: Scalar) -> float | ValueMistake:
+    try:
+        value = float(text)
+        if scalar is Scalar.F32:
+            (value,) = struct.unpack("<f", struct.pack("<f", value))
+    except ValueError:
+        return ValueMistake(f"{quoted(text)} is no number")
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        return ValueMistake(f"{quoted(text)} is too large for {scalar.value}")
+    # Adding zero turns -0.0 into 0.0, which is how ids write it too.
+    return float(value) + 0.0
+
+
+def _shortest(value: float) -> str:
+    """The shortest text that reads back as the same 32-bit float."""
+    packed = struct.pack("<f", value)
+    for digits in range(1, 9):
+        text = f"{value:.{digits}g}"
+        if struct.pack("<f", float(text)) == packed:
+            return repr(float(text))
+    return repr(float(f"{value:.9g}"))
+
+
+def _date(text: str) -> date | ValueMistake:
+    try:
+        if _DATE.fullmatch(text):
+            return date.fromisoformat(text)
+    except ValueError:
+        return ValueMistake(f"{quoted(text)} is no day of the calendar")
+    return ValueMistake(f"{quoted(text)} is no date", 'write "2024-05-31"')
+
+
+def _datetime(text: str) -> datetime | ValueMistake:
+    try:
+        if _DATETIME.fullmatch(text):
+            return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return ValueMistake(f"{quoted(text)} is no moment of the calendar")
+    hint = 'write "2024-05-31T12:00:00Z", with at most three digits of a second'
+    return ValueMistake(f"{quoted(text)} is no datetime", hint)
+
+
+def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
+    shown = f'"{literal.value}"' if isinstance(literal, StringLiteral) else literal.text
+    hints: dict[PropertyType, str] = {
+        ScalarType(Scalar.STRING): "write it in double quotes",
+        ScalarType(Scalar.DATE): 'write a date in quotes: "2024-05-31"',
+        ScalarType(Scalar.DATETIME): 'write a datetime in quotes: "2024-05-31T12:00:00Z"',
+        ScalarType(Scalar.BOOL): "write `true` or `false`",
+    }
+    hint = hints.get(property_type, "write a finite number, without quotes")
+    return ValueMistake(f"{quoted(shown)} is no {type_text(property_type)}", hint)
