@@ -49,7 +49,8 @@ clean:  ## remove .venv and every cache
 # uv installs three times faster than pip but does not read pip's settings. So a machine whose pip is told
 # where to look for packages uses pip, and so does one where uv does not get through.
 $(READY): $(PINS) pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Omnigraph needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON, as in make PYTHON=python3.13 setup.")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Omnigraph needs Python 3.11 or newer, \
+	but $(PYTHON) is " + sys.version.split()[0] + ": choose one, as in make PYTHON=python3.13 setup.")'
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
 	@if ! $(BIN)/pip config list | grep -E 'index-url|no-index|proxy' >/dev/null \
 	  && $(BIN)/pip install -q --only-binary :all: "$$(grep '^uv==' $(PINS))" \
