@@ -1,9 +1,120 @@
-"""What all tests share."""
+"""What all tests share: Hypothesis' settings, and the places a graph can live in.
+
+`store_location` runs a test once per kind of store, each time in a fresh and empty place. S3 is a real server
+process on loopback, one per test process.
+"""
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from omnigraph.storage.location import Location, parse_location
 
 # A busy machine is no reason to fail; the tests that are about speed measure it themselves.
 settings.register_profile("omnigraph", deadline=None)
 settings.load_profile("omnigraph")
+
+_SERVER_START_SECONDS_MAX = 30.0
+_BUCKET = "graphs"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """A running S3 server with one bucket."""
+
+    endpoint: str
+    bucket: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The settings that reach it, in Lance's spelling."""
+        return {
+            "aws_access_key_id": "test",
+            "aws_secret_access_key": "test",
+            "aws_region": "us-east-1",
+            "aws_endpoint": self.endpoint,
+        }
+
+    def location(self, prefix: str) -> Location:
+        return parse_location(f"s3://{self.bucket}/{prefix}", self.options)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server process on loopback, with an empty bucket."""
+    port = _free_port()
+    log = tmp_path_factory.mktemp("s3") / "server.log"
+    command = [str(Path(sys.executable).parent / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            server = S3Server(f"http://127.0.0.1:{port}", _BUCKET)
+            _create_bucket(server, process, log)
+            yield server
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def local_location(tmp_path: Path) -> Location:
+    """An empty place on the local disk."""
+    return parse_location(str(tmp_path / "graph.omni"))
+
+
+@pytest.fixture
+def s3_location(s3_server: S3Server) -> Location:
+    """An empty prefix on S3."""
+    return s3_server.location(f"{uuid.uuid4().hex}/graph.omni")
+
+
+@pytest.fixture
+def memory_location() -> Location:
+    """An empty place in this process's memory."""
+    return parse_location(f"memory://{uuid.uuid4().hex}/graph.omni")
+
+
+@pytest.fixture(params=["local", "s3", "memory"])
+def store_location(request: pytest.FixtureRequest) -> Location:
+    """An empty place of each kind of store."""
+    location = request.getfixturevalue(f"{request.param}_location")
+    assert isinstance(location, Location)
+    return location
+
+
+@pytest.fixture(params=["local", "s3"])
+def durable_location(request: pytest.FixtureRequest) -> Location:
+    """An empty place of each kind of store that outlives a process."""
+    location = request.getfixturevalue(f"{request.param}_location")
+    assert isinstance(location, Location)
+    return location
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _create_bucket(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
+    request = urllib.request.Request(f"{server.endpoint}/{server.bucket}", method="PUT")
+    deadline = time.monotonic() + _SERVER_START_SECONDS_MAX
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(request, timeout=5):
+                return
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"the S3 server did not start: {log.read_text()}")

@@ -1,0 +1,48 @@
+"""Small tables that the storage tests write, and short ways to write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import lance
+import pyarrow as pa
+
+from omnigraph.storage.dataset import Dataset, create_dataset
+from omnigraph.storage.location import Location
+
+PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.utf8(), nullable=False, metadata=PRIMARY_KEY),
+        pa.field("count", pa.int64()),
+    ]
+)
+
+
+def people(ids: Sequence[str], count: int = 0) -> pa.Table:
+    """Rows with these ids, all with the same count."""
+    return pa.table({"id": list(ids), "count": [count] * len(ids)}, schema=SCHEMA)
+
+
+def make_people(location: Location, *groups: Sequence[str]) -> Dataset:
+    """A dataset with one fragment, and one version, per group of ids."""
+    dataset = create_dataset(location, people(groups[0]))
+    for group in groups[1:]:
+        dataset = foreign_append(dataset, group)
+    return dataset
+
+
+def foreign_append(dataset: Dataset, ids: Sequence[str], count: int = 0) -> Dataset:
+    """Append as another tool would; the newest handle."""
+    lance.write_dataset(
+        people(ids, count),
+        dataset.newest().native,
+        mode="append",
+        storage_options=dataset.location.storage_options,
+    )
+    return dataset.newest()
+
+
+def ids_of(dataset: Dataset) -> list[str]:
+    """The ids in the handle's version, ordered."""
+    return sorted(str(value) for value in dataset.read(["id"]).column("id").to_pylist())
