@@ -64,11 +64,21 @@ class OpenOptions:
     actor: str | None = None
 
 
-def init(uri: str, schema: str, *, force: bool = False, options: OpenOptions | None = None) -> Graph:
-    """Create a graph with the given `.pg` schema text. `force` allows a directory that holds other files."""
+def init(
+    uri: str,
+    schema: str,
+    *,
+    force: bool = False,
+    options: OpenOptions | None = None,
+    schema_name: str = "<schema>",
+) -> Graph:
+    """Create a graph with the given `.pg` schema text. `force` allows a directory that holds other files.
+
+    `schema_name` is what errors in the text call it.
+    """
     how = options or OpenOptions()
     location = parse_location(uri, how.storage_options)
-    catalog = build_catalog(parse_schema(schema))
+    catalog = build_catalog(parse_schema(schema, schema_name))
     create_graph(location, NewGraph(schema, catalog, how.actor or default_actor(), beside_other_files=force))
     return Graph(location)
 
