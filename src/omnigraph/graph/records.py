@@ -19,7 +19,12 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 TableId = NewType("TableId", str)
 """`<type_id>:<incarnation>`: one dataset's identity, whatever its name."""
 
-NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
+
+
+def nothing() -> Mapping[str, Json]:
+    """The default of every mapping of unknown things; it cannot be written to, so all records share one."""
+    return _NOTHING
 
 
 def table_id(type_id: TypeId, incarnation: Incarnation) -> TableId:
@@ -51,8 +56,8 @@ class TableRecord:
     pin: Pin
     owner: BranchId
     row_count: int
-    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
-    columns: Mapping[str, Json] = field(default=NOTHING, compare=False)
+    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
+    columns: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
     @property
     def id(self) -> TableId:
@@ -75,7 +80,7 @@ class SchemaRecord:
     source: str
     catalog_json: str
     hash: SchemaHash
-    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -109,7 +114,7 @@ class CommitRecord:
     counts: Mapping[str, int]
     schema_hash: SchemaHash
     pins: Mapping[TableId, Pin] | None = None
-    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,7 @@ class BranchRecord:
     parent: BranchParent | None
     creator: str
     created_us: int
-    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +150,4 @@ class RecoveryRecord:
     recovered_us: int
     tables: Mapping[str, str]
     detail: str = ""
-    extra: Mapping[str, Json] = field(default=NOTHING, compare=False)
+    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
