@@ -11,12 +11,11 @@ from omnigraph.storage.dataset import Dataset, create_dataset
 from omnigraph.storage.location import Location
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.utf8(), nullable=False, metadata=PRIMARY_KEY),
-        pa.field("count", pa.int64()),
-    ]
-)
+_FIELDS: list[pa.Field[pa.DataType]] = [
+    pa.field("id", pa.utf8(), nullable=False, metadata=PRIMARY_KEY),
+    pa.field("count", pa.int64()),
+]
+SCHEMA = pa.schema(_FIELDS)
 
 
 def people(ids: Sequence[str], count: int = 0) -> pa.Table:

@@ -11,6 +11,7 @@ import pytest
 from omnigraph.base.effects import observed
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectEntry, ObjectStore
+from tests.storage.lossy_proxy import LossyProxy
 
 
 def test_an_object_is_created_once(store_location: Location) -> None:
@@ -118,3 +119,13 @@ def test_a_temporary_file_of_a_killed_put_is_not_listed(local_location: Location
     assert store.create("locks/2.json", b"whole")
     assert store.read("locks/2.json") == b"whole"
     assert store.delete_below("locks") == 2
+
+
+def test_a_create_whose_answer_was_lost_is_ours(lossy_proxy: LossyProxy) -> None:
+    """The server applies the write and answers 500; the client's retry then meets its own object."""
+    store = ObjectStore(lossy_proxy.location("lost-create"))
+    with lossy_proxy.losing_answers("PUT", "locks/1.json") as lost:
+        assert store.create("locks/1.json", b"mine")
+    assert lost.count == 1
+    assert store.read("locks/1.json") == b"mine"
+    assert not store.create("locks/1.json", b"theirs")

@@ -117,7 +117,9 @@ def _find_landed(dataset: Dataset, staged: StagedTransaction) -> Dataset | None:
         newest = dataset.newest()
         upto = min(newest.version, staged.base_version + LOST_COMMIT_SEARCH_VERSIONS_MAX)
         found = find_transaction(newest, staged.uuid, staged.base_version, upto)
-        return None if found is None else newest.at(found.version)
+        if found is None:
+            return None
+        return newest if found.version == newest.version else newest.at(found.version)
     except OmnigraphError:
         return None
 

@@ -58,6 +58,15 @@ def _rule(
 
 _RULES: Final = (
     _rule(
+        r"commit result .* is unknown|may or may not have been applied",
+        StorageError,
+        (
+            "commit_unknown",
+            "it is not known whether the commit at {uri} took effect",
+            "look at the newest version before trying again",
+        ),
+    ),
+    _rule(
         r"commit conflict|concurrent (?:writer|transaction)|incompatible transaction|Too many concurrent",
         CommitRaceError,
         ("commit_race", "another writer was first at {uri}", "retry"),
