@@ -1,0 +1,84 @@
+"""`omnigraph commit show`: one commit and the tables it moved."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.moments import moment
+from omnigraph.cli.options import Branch, Json, Store, Uri
+from omnigraph.cli.output import RowsFormat, write_json, write_pairs, write_rows, write_text
+from omnigraph.cli.target import resolve_target
+
+CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit.", show_default=False)]
+
+TITLES: Final = {"table": "table", "before": "from version", "after": "to version"}
+
+
+def show(
+    context: typer.Context,
+    commit_id: CommitId,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    as_json: Json = False,
+) -> None:
+    """Show one commit and the tables it moved."""
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.cli.shapes import commit_to_json, table_names
+
+    graph = Graph(location, branch, read_only=True)
+    document = commit_to_json(graph.commit(commit_id.upper()), table_names(graph.snapshot()))
+    if as_json:
+        write_json(document)
+    else:
+        _show(document)
+
+
+def _show(document: dict[str, Any]) -> None:
+    write_pairs(
+        {
+            "commit": document["graph_commit_id"],
+            "parent": document["parent_commit_id"] or "none",
+            **(
+                {"merged": document["merged_parent_commit_id"]} if document["merged_parent_commit_id"] else {}
+            ),
+            "branch": document["graph_branch"],
+            "manifest version": document["graph_manifest_version"],
+            "actor": document["actor_id"],
+            "created": moment(document["created_at"]),
+            "operation": document["operation"],
+            **{f"count of {name}": count for name, count in document["counts"].items()},
+        }
+    )
+    if document["tables"]:
+        write_text("")
+        rows = [
+            {
+                "table": move["table_key"] or move["table_id"],
+                "before": _version(move["from"]),
+                "after": _version(move["to"]),
+            }
+            for move in document["tables"]
+        ]
+        write_rows(TITLES, rows, RowsFormat.TABLE)
+
+
+def _version(pin: dict[str, Any] | None) -> str:
+    if pin is None:
+        return "none"
+    return f"{pin['version']}" + (f" on {pin['branch']}" if pin["branch"] else "")
+
+
+COMMAND = CommandSource(
+    "show",
+    show,
+    (
+        "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D graph.omni",
+        "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
+    ),
+)

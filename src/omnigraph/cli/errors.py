@@ -1,0 +1,59 @@
+"""How an error ends the process: a line and a hint on stderr, a document on stdout for `--json`, an exit code."""
+
+from __future__ import annotations
+
+import sys
+
+from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError, TextError
+from omnigraph.cli.flags import Flags
+from omnigraph.cli.output import write_json
+
+
+def exit_code(error: OmnigraphError) -> int:
+    """1 error, 2 usage, 3 refused until confirmed or repaired, 4 precondition failed.
+
+    Mistakes inside a file are errors; mistakes in the words of the call are usage.
+    """
+    match error.kind:
+        case ErrorKind.BAD_REQUEST:
+            return 1 if isinstance(error, TextError) else 2
+        case ErrorKind.REFUSED:
+            return 3
+        case ErrorKind.PRECONDITION_FAILED:
+            return 4
+        case _:
+            return 1
+
+
+def show_error(error: OmnigraphError, flags: Flags) -> None:
+    """Print the error; with `--debug` also where it came from."""
+    if flags.debug:
+        _print_traceback(error)
+    if flags.json:
+        write_json(error.to_json())
+    sys.stderr.write(_sentences(error) + "\n")
+
+
+def show_defect(defect: Exception, flags: Flags) -> int:
+    """Print an exception that nobody expected, as one of ours; the exit code."""
+    error = InvariantError(
+        f"omnigraph failed unexpectedly: {type(defect).__name__}: {' '.join(str(defect).split())[:400]}",
+        code="defect",
+        hint="this is a defect of omnigraph; run it again with --debug and report what it prints",
+    )
+    error.__cause__ = defect
+    show_error(error, flags)
+    return exit_code(error)
+
+
+def _sentences(error: OmnigraphError) -> str:
+    if isinstance(error, TextError):
+        count = len(error.problems)
+        return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
+    return f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else "")
+
+
+def _print_traceback(error: OmnigraphError) -> None:
+    import traceback
+
+    traceback.print_exception(error, file=sys.stderr)

@@ -1,0 +1,94 @@
+"""The process edge: arguments come in, an exit code goes out, and no exception passes.
+
+Typer and everything above it is imported inside `main`, so that Ctrl-C is answered with one line from the start.
+SIGTERM is turned into the same exception as Ctrl-C, so that whatever was under way cleans up behind itself.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omnigraph.cli.flags import Flags
+
+BROKEN_PIPE_EXIT_CODE = 128 + 13
+
+
+def main() -> None:
+    """Run one command and end the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; its exit code."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 128 + (received[0] if received else signal.SIGINT)
+    except BrokenPipeError:
+        _abandon_stdout()
+        return BROKEN_PIPE_EXIT_CODE
+
+
+def _run(arguments: list[str]) -> int:
+    from omnigraph.cli.flags import read_flags
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    flags = read_flags(arguments)
+    exit_code = _invoke(arguments, flags)
+    sys.stdout.flush()
+    return exit_code
+
+
+def _invoke(arguments: list[str], flags: Flags) -> int:
+    """Parse and run; every error becomes a message and an exit code."""
+    import typer
+
+    from omnigraph.base.errors import OmnigraphError
+    from omnigraph.cli.app import make_command
+    from omnigraph.cli.errors import exit_code, show_defect, show_error
+    from omnigraph.cli.usage import explain_usage
+
+    try:
+        command = make_command()
+        with command.make_context("omnigraph", arguments or ["--help"], obj=flags) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    except typer.TyperException as misuse:
+        error: OmnigraphError = explain_usage(misuse)
+    except OmnigraphError as raised:
+        error = raised
+    except BrokenPipeError:
+        raise
+    except Exception as defect:
+        return show_defect(defect, flags)
+    else:
+        return 0
+    show_error(error, flags)
+    return exit_code(error)
+
+
+def _abandon_stdout() -> None:
+    """Whoever read our output has left. Python flushes stdout once more at exit, which must not fail."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

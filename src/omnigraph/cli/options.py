@@ -1,0 +1,28 @@
+"""The arguments and flags that several commands share, so that each has one name and one meaning."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.output import RowsFormat
+
+Uri = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[URI]",
+        help="The graph: a local path, file:///path or s3://bucket/prefix.",
+        show_default=False,
+    ),
+]
+Store = Annotated[str | None, typer.Option("--store", metavar="URI", help="The same as URI.")]
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
+Commit = Annotated[
+    str | None, typer.Option("--commit", metavar="ID", help="Read what this commit published.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Format = Annotated[
+    RowsFormat | None,
+    typer.Option("--format", help="How to print the rows; table unless given. --json is short for json."),
+]

@@ -1,0 +1,121 @@
+"""What commands print on stdout: one JSON document, rows in a chosen format, or text for people.
+
+On a terminal a table fits its width, by rich. Elsewhere it is plain aligned text without control codes, so that other
+programs can read it and rich need not be loaded. Nothing here writes to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from omnigraph.base.errors import UsageError
+
+Cell = str | int | None
+Row = Mapping[str, Cell]
+
+
+class RowsFormat(StrEnum):
+    """The ways to print rows."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+    KV = "kv"
+
+
+def choose_format(rows_format: RowsFormat | None, as_json: bool) -> RowsFormat:
+    """`--json` is short for `--format json`; raise when the two disagree."""
+    if as_json and rows_format not in (None, RowsFormat.JSON):
+        raise UsageError(
+            f"--json and --format {rows_format} cannot both be had",
+            code="format_twice",
+            hint="leave one of them out",
+        )
+    return RowsFormat.JSON if as_json else rows_format or RowsFormat.TABLE
+
+
+def write_json(document: Any) -> None:
+    """Print one JSON document."""
+    import json
+
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(text: str) -> None:
+    """Print text as it is, ending in a newline."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def write_pairs(pairs: Mapping[str, Cell]) -> None:
+    """Print names and values in two columns."""
+    width = max(len(name) for name in pairs)
+    write_text("\n".join(f"{name:<{width}}  {_text(value)}" for name, value in pairs.items()))
+
+
+def write_rows(titles: Mapping[str, str], rows: Sequence[Row], how: RowsFormat) -> None:
+    """Print rows in a format other than `json`, whose document is the command's own. `titles` are the columns."""
+    match how:
+        case RowsFormat.TABLE:
+            _write_table(titles, rows)
+        case RowsFormat.KV:
+            write_text("\n\n".join("\n".join(f"{key}: {_text(row[key])}" for key in titles) for row in rows))
+        case RowsFormat.CSV:
+            _write_csv(titles, rows)
+        case RowsFormat.JSONL | RowsFormat.JSON:
+            _write_json_lines(titles, rows)
+
+
+def _write_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
+    if sys.stdout.isatty():
+        _write_rich_table(titles, rows)
+    else:
+        _write_plain_table(titles, rows)
+
+
+def _write_plain_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
+    lines = [list(titles.values()), *([_text(row[key]) for key in titles] for row in rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    numeric = [bool(rows) and all(isinstance(row[key], int) for row in rows) for key in titles]
+    for line in lines:
+        cells = [
+            f"{cell:>{width}}" if right else f"{cell:<{width}}"
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+
+
+def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for key, title in titles.items():
+        numeric = bool(rows) and all(isinstance(row[key], int) for row in rows)
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_text(row[key])) for key in titles))
+    Console().print(table)
+
+
+def _write_csv(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
+    import csv
+
+    writer = csv.DictWriter(sys.stdout, list(titles), extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _write_json_lines(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
+    import json
+
+    for row in rows:
+        sys.stdout.write(json.dumps({key: row[key] for key in titles}, ensure_ascii=False) + "\n")
+
+
+def _text(value: Cell) -> str:
+    return "" if value is None else str(value)

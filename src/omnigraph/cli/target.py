@@ -1,0 +1,46 @@
+"""Which graph a command means: the URI and `--store` resolved to one location, refused early when it cannot be one."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from omnigraph.base.errors import UsageError
+from omnigraph.cli.usage import PASS_A_URI
+from omnigraph.storage.location import Location, Scheme, parse_location
+
+
+def resolve_target(context: typer.Context, uri: str | None, store: str | None) -> Location:
+    """The location that the caller named, by either way."""
+    command = context.command_path
+    if uri is not None and store is not None and uri != store:
+        raise UsageError(
+            f"two graphs are named: '{uri}' and --store '{store}'",
+            code="target_twice",
+            hint="URI and --store mean the same; pass one of them",
+        )
+    text = uri if uri is not None else store
+    if text is None:
+        raise UsageError(f"`{command}` needs a graph", code="target_missing", hint=PASS_A_URI)
+    if text.lower().startswith(("http://", "https://")):
+        raise UsageError(
+            f"`{command}` cannot use the server address '{text}': it works on storage directly",
+            code="uri_is_server",
+            hint=PASS_A_URI,
+        )
+    location = parse_location(text)
+    if location.scheme is Scheme.MEMORY:
+        raise UsageError(
+            f"a graph in memory ends with its process, so `{command}` cannot use '{text}'",
+            code="uri_is_memory",
+            hint=PASS_A_URI,
+        )
+    return location
+
+
+def announce_target(context: typer.Context, location: Location) -> None:
+    """Tell on stderr what a write is about to change."""
+    if not context.obj.quiet:
+        reach = "local" if location.is_local else "remote"
+        sys.stderr.write(f"{context.command_path} → {location} (direct, {reach})\n")

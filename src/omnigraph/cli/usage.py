@@ -1,0 +1,131 @@
+"""Words that no command understands, answered with what to type instead. Nothing is ever silently ignored."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from omnigraph.base.errors import UsageError
+
+PASS_A_URI: Final = "pass the graph as URI or --store URI: a local path, file:///path or s3://bucket/prefix"
+
+_ELSEWHERE: Final = {
+    "--server": (
+        "{command} cannot use --server: it works on storage directly, not through a server",
+        PASS_A_URI,
+    ),
+    "--cluster": (
+        "{command} cannot use --cluster: it does not look up graphs in a cluster's state",
+        PASS_A_URI,
+    ),
+    "--graph": ("{command} cannot use --graph, which names a graph of a server or cluster", PASS_A_URI),
+    "--cluster-graph": (
+        "--cluster-graph is an old name of --graph, and {command} cannot use either",
+        PASS_A_URI,
+    ),
+    "--profile": ("{command} cannot use --profile: it reads no configuration", PASS_A_URI),
+    "--target": ("--target is an old name", PASS_A_URI),
+    "--uri": ("{command} has no --uri", PASS_A_URI),
+    "--as": (
+        "{command} cannot use --as: it writes nothing, so there is no actor",
+        "leave it out",
+    ),
+    "--actor": ("{command} has no --actor", "commands that write take --as ACTOR"),
+    "--output": ("{command} has no --output", "choose with --format, and redirect stdout to a file"),
+    "--version": ("{command} has no --version", "run `omnigraph version`"),
+}
+"""Flags that another command has, or had: what is wrong, and what to pass."""
+
+_OTHER_NAMES: Final = {
+    "create": "init",
+    "new": "init",
+    "log": "commit list",
+    "history": "commit list",
+    "commits": "commit list",
+    "status": "snapshot",
+    "info": "snapshot",
+    "snapshots": "snapshot",
+    "help": "--help",
+}
+_PLANNED: Final = frozenset(
+    {
+        "load",
+        "export",
+        "query",
+        "mutate",
+        "lint",
+        "explain",
+        "branch",
+        "changes",
+        "blob",
+        "optimize",
+        "repair",
+        "cleanup",
+        "doctor",
+        "recovery",
+        "index",
+        "cluster",
+        "policy",
+        "queries",
+        "graphs",
+        "spark",
+        "embed",
+        "alias",
+        "profile",
+        "login",
+        "logout",
+        "completion",
+    }
+)
+
+
+def explain_usage(misuse: typer.TyperException) -> UsageError:
+    """Our error for what Typer could not parse."""
+    context: Any = getattr(misuse, "ctx", None)
+    command = context.command_path if context is not None else "omnigraph"
+    flag = getattr(misuse, "option_name", None)
+    if flag is not None and misuse.format_message().startswith("No such option"):
+        return _unknown_flag(command, flag, context)
+    if misuse.message == "Missing command.":
+        names = ", ".join(context.command.commands)
+        return _usage(f"{command} needs a command: {names}", f"`{command} --help` says what they do")
+    sentence = misuse.format_message().rstrip(".")
+    return _usage(sentence[:1].lower() + sentence[1:], f"`{command} --help` shows the flags and examples")
+
+
+def unknown_command(command: str, name: str, known: tuple[str, ...]) -> UsageError:
+    """The error for a word where a command was expected."""
+    instead = _OTHER_NAMES.get(name) if command == "omnigraph" else None
+    if instead is not None:
+        return _usage(f"there is no command '{name}'", f"did you mean `omnigraph {instead}`?")
+    if command == "omnigraph" and name in _PLANNED:
+        return _usage(
+            f"`omnigraph {name}` is planned and not part of this release",
+            "`omnigraph --help` lists what there is",
+        )
+    near = _nearest(name, known)
+    hint = f"did you mean `{command} {near}`?" if near else f"`{command} --help` lists the commands"
+    return _usage(f"there is no command '{name}'", hint)
+
+
+def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
+    if context.parent is None:
+        return _usage(f"there is no flag {flag} before a command", "put flags after the command")
+    known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
+    if flag in _ELSEWHERE and "--store" in known:
+        sentence, hint = _ELSEWHERE[flag]
+        return _usage(sentence.format(command=f"`{command}`"), hint)
+    near = _nearest(flag, tuple(name for name in known if name.startswith("--")))
+    hint = f"did you mean {near}?" if near else f"`{command} --help` lists the flags"
+    return _usage(f"`{command}` has no flag {flag}", hint)
+
+
+def _nearest(word: str, known: tuple[str, ...]) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word[:60], known, n=1)), None)
+
+
+def _usage(sentence: str, hint: str) -> UsageError:
+    return UsageError(sentence, code="usage", hint=hint)
