@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.base.limits import SCHEMA_TEXT_BYTES_MAX
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.problems import ProblemList
-from omnigraph.schema.syntax import Schema, Span
+from omnigraph.schema.syntax import NOWHERE, Schema, Span
 
 if TYPE_CHECKING:
     from lark import Lark, Tree
@@ -43,13 +43,9 @@ def _check_text(text: str, problems: ProblemList) -> None:
     """Refuse what cannot be a file of acceptable size before anything reads it."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > SCHEMA_TEXT_BYTES_MAX:
-        problems.add(
-            SchemaCode.TEXT_TOO_LARGE,
-            Span(1, 1, 1),
-            f"the schema has {size} bytes, more than {SCHEMA_TEXT_BYTES_MAX}",
-            "is this the right file?",
-        )
-    elif bad := _SURROGATE.search(text):
+        message = f"the schema has {size} bytes, more than {SCHEMA_TEXT_BYTES_MAX}"
+        problems.add(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "is this the right file?")
+    if bad := _SURROGATE.search(text):
         line_start = text.rfind("\n", 0, bad.start()) + 1
         problems.add(
             SchemaCode.NOT_UNICODE,

@@ -96,6 +96,8 @@ def _hint(error: UnexpectedInput, position: int, text: str) -> str:
         return "this comment has no `*/`"
     if rest[:1] in {"'", "‘", "“"}:
         return 'strings stand in double quotes: "…"'
+    if rest[:1].isalpha() and not rest[:1].isascii():
+        return "names have the letters A to Z and a to z, digits and `_`"
     if rest[:1] in {",", ";"} and "`}`" in expected:
         return "properties are separated by space only"
     if rest[:1] == "[" and "a name" in expected:

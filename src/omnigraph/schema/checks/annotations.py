@@ -5,6 +5,7 @@ What an argument says (is there such a property, is the range empty) is looked a
 
 from __future__ import annotations
 
+import re
 from typing import Final, assert_never
 
 from omnigraph.schema.annotations import (
@@ -33,6 +34,7 @@ from omnigraph.schema.syntax import (
     WordLiteral,
 )
 
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACES: Final = {
     "key": "a property, or with names in a body: `@key(a, b)`",
     "unique": "a property, or with names in a body: `@unique(a, b)`",
@@ -45,10 +47,10 @@ _PLACES: Final = {
     "rename_from": "a property, or a node or edge before its `{`",
     "card": "an edge before its `{`",
 }
-# One letter per argument: w word, s string, r range, n number, = named; `+` repeats the last one.
+# One letter per argument: w name, v other word, s string, n number, r range, = `model="…"`; `+` repeats the letter.
 _SHAPES: Final = {
     "embed": (("s", "s="), 'write `@embed("source")` or `@embed("source", model="…")`'),
-    "default": (("w", "s", "n"), "write one literal: `@default(0)`"),
+    "default": (("w", "v", "s", "n"), "write one literal: `@default(0)`"),
     "description": (("s",), 'write `@description("…")`'),
     "rename_from": (("w",), "write the old name without quotes: `@rename_from(old)`"),
 }
@@ -148,8 +150,8 @@ def _has_shape(arguments: tuple[Argument, ...], shape: str) -> bool:
 
 def _letter(argument: Argument) -> str:
     match argument:
-        case WordLiteral():
-            return "w"
+        case WordLiteral(text):
+            return "w" if _NAME.fullmatch(text) else "v"
         case StringLiteral():
             return "s"
         case NumberLiteral():

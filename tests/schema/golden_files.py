@@ -1,0 +1,25 @@
+"""Golden files of schemas: where they are, and how one is compared or, with `--update-golden`, written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+GOOD: Final = Path(__file__).parent / "golden" / "good"
+BAD: Final = Path(__file__).parent / "golden" / "bad"
+
+
+def schema_files(folder: Path) -> list[Path]:
+    return sorted(found for found in folder.glob("*.pg") if not found.name.endswith(".canonical.pg"))
+
+
+def read_text(path: Path) -> str:
+    """The text as it is, also its line ends."""
+    return path.read_bytes().decode()
+
+
+def compare(path: Path, actual: str, *, update: bool) -> None:
+    if update:
+        path.write_bytes(actual.encode())
+    assert path.exists(), f"{path.name} is missing; write it with --update-golden and review it"
+    assert actual == read_text(path)

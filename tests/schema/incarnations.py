@@ -1,0 +1,20 @@
+"""Incarnations that count up, so that a catalog can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from omnigraph.base.ids import Incarnation
+from omnigraph.schema import Catalog, Schema, build_catalog, parse_schema
+
+
+def counted_incarnations() -> Callable[[], Incarnation]:
+    numbers = count(0xA0)
+    return lambda: Incarnation(f"{next(numbers):016x}")
+
+
+def catalog_of(schema: Schema | str) -> Catalog:
+    """The catalog of a tree or a text, the same at every call."""
+    tree = parse_schema(schema) if isinstance(schema, str) else schema
+    return build_catalog(tree, new_incarnation=counted_incarnations())

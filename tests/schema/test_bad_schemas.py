@@ -1,0 +1,81 @@
+"""Bad schemas: the rendered problems, and that every code of the table is shown by a golden file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from omnigraph.base.errors import SchemaTextError
+from omnigraph.base.limits import SCHEMA_PROBLEMS_MAX, SCHEMA_TEXT_BYTES_MAX
+from omnigraph.schema import SchemaCode, build_catalog, parse_schema
+from tests.schema.golden_files import BAD, compare, read_text, schema_files
+
+FILES = schema_files(BAD)
+
+# Texts that no file should hold: too large, or not writable as UTF-8.
+MADE: Final[dict[str, Callable[[], str]]] = {
+    "S002-too-large": lambda: " " * (SCHEMA_TEXT_BYTES_MAX + 1),
+    "S003-lone-surrogate": lambda: 'node A {}\nnode B @description("\ud800") {}\n',
+    "S005-too-much-inherited": lambda: (
+        f"interface Wide {{ {' '.join(f'p{number}: I32' for number in range(2_000))} }}\n"
+        + "".join(f"node N{number} implements Wide {{}}\n" for number in range(100))
+    ),
+}
+
+
+def problems_of(text: str, source: str) -> SchemaTextError:
+    with pytest.raises(SchemaTextError) as caught:
+        build_catalog(parse_schema(text, source))
+    return caught.value
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_golden(path: Path, update_golden: bool) -> None:
+    error = problems_of(read_text(path), path.name)
+    assert_sound(error, path.stem)
+    compare(path.with_suffix(".problems.txt"), error.render() + "\n", update=update_golden)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made(name: str, update_golden: bool) -> None:
+    error = problems_of(MADE[name](), f"{name}.pg")
+    assert_sound(error, name)
+    shown = error.render().encode("utf-8", "backslashreplace").decode()
+    compare(BAD / f"{name}.problems.txt", shown + "\n", update=update_golden)
+
+
+def assert_sound(error: SchemaTextError, name: str) -> None:
+    """The promised code is there, the order is that of the text, every caret is under its line."""
+    places = [(problem.line, problem.column) for problem in error.problems]
+    assert places == sorted(places)
+    assert len(places) <= SCHEMA_PROBLEMS_MAX
+    for problem in error.problems:
+        assert problem.column <= max(1, len(problem.text) + 1)
+    promised = name.split("-", maxsplit=1)[0]
+    assert promised == "mixed" or promised in {problem.code for problem in error.problems}
+
+
+def test_every_code_has_a_golden_file() -> None:
+    shown = "".join(read_text(path) for path in sorted(BAD.glob("*.problems.txt")))
+    missing = [code.code for code in SchemaCode if f" {code.code} " not in shown]
+    assert not missing
+
+
+def test_every_problem_names_its_declaration() -> None:
+    """But for a text that has none at the place: too large, no schema at all, or a header that cannot be read."""
+    nameless = []
+    for path in FILES:
+        for problem in problems_of(read_text(path), path.name).problems:
+            if not problem.message.startswith(("node ", "edge ", "interface ")):
+                nameless.append(f"{path.stem} {problem.code}")
+    expected = {"S001-foreign-letter S001", "S001-glued-keyword S001", "S001-not-a-schema S001"}
+    assert set(nameless) <= expected
+
+
+def test_codes_are_distinct_and_told() -> None:
+    codes = [code.code for code in SchemaCode]
+    assert codes == sorted(set(codes))
+    assert all(code.meaning for code in SchemaCode)
