@@ -17,8 +17,13 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
         "omnigraph.graph.commit",
         "omnigraph.graph.recovery",
         "omnigraph.graph.publish",  # the manifest's own head
+        "omnigraph.graph.compaction",  # the manifest's own fragments
+        "omnigraph.graph.stamp",  # the manifest's own migrations
     ),
-    "delete_": ("omnigraph.maintenance.cleanup",),
+    "delete_": (
+        "omnigraph.maintenance.cleanup",
+        "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """`Graph`: one graph on one branch, as Python programs and the command line use it.
 
-In: a URI and names as users type them. Out: values of `graph/`. Opening reads the snapshot and nothing more; a read-only
-graph never writes.
+In: a URI and names as users type them. Out: values of `graph/`. Opening reads the snapshot and nothing more; a
+read-only graph never writes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+_STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
@@ -14,7 +16,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back; comparable within this process only."""
+        """Seconds that never go back and go on while the machine sleeps; comparable on this machine only."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -29,7 +31,7 @@ class SystemClock:
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(_STEADY)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -39,9 +39,10 @@ class Applied(Enum):
 
 
 class OmnigraphError(Exception):
-    """Root of every error this package raises on purpose."""
+    """Root of every error this package raises on purpose. `applied` is set by errors of a write."""
 
     kind: ErrorKind = ErrorKind.INTERNAL
+    applied: Applied | None = None
 
     def __init__(
         self, message: str, *, code: str, hint: str = "", facts: Mapping[str, Fact] | None = None
@@ -59,6 +60,7 @@ class OmnigraphError(Exception):
             "code": self.kind.value,
             "error_code": self.code,
             "hint": self.hint,
+            **({} if self.applied is None else {"applied": self.applied.value}),
             **self.facts,
         }
 

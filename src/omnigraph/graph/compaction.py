@@ -6,6 +6,7 @@ same. The caller holds the branch's lease; losing to a live publisher is no erro
 
 from __future__ import annotations
 
+from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX, MANIFEST_ROWS_PER_FRAGMENT
 from omnigraph.graph.manifest import Manifest
 from omnigraph.graph.stamp import FORMAT, Format, read_stamp
@@ -19,15 +20,9 @@ def needs_compaction(fragment_row_counts: tuple[int, ...]) -> bool:
     return small > MANIFEST_FRAGMENTS_MAX
 
 
-def compact_manifest_if_needed(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
-    """Compact when needed; the handle of the newest version afterwards."""
-    if not needs_compaction(manifest.dataset.fragment_row_counts()):
-        return manifest
-    return compact_manifest(manifest, rules)
-
-
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
     """Compact now. Settings that would let a commit collect old versions are removed first."""
+    failpoint(Failpoint.COMPACT_BEFORE)
     try:
         stripped = commit_strip_auto_cleanup(manifest.dataset)
         dataset = manifest.dataset.newest() if stripped else manifest.dataset
@@ -35,4 +30,5 @@ def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
     except CommitRaceError:
         newest = manifest.dataset.newest()
         return Manifest(newest, read_stamp(newest, rules))
+    failpoint(Failpoint.COMPACT_AFTER)
     return Manifest(outcome.dataset, read_stamp(outcome.dataset, rules))

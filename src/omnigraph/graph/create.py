@@ -1,8 +1,8 @@
 """Create a graph: its tables first, then `__manifest`, whose first version is the moment the graph exists.
 
-A marker under `__init/` names every path before it is made. When creation fails, everything it made is removed. When it is
-killed, the next attempt finds the marker and no manifest, and removes exactly what the marker names. Foreign files are
-never touched, and an existing graph is never replaced.
+A marker under `__init/` names every path before it is made. When creation fails, everything it made is removed.
+When it is killed, the next attempt finds the marker and no manifest, and removes exactly what the marker names.
+Foreign files are never touched, and an existing graph is never replaced.
 """
 
 from __future__ import annotations
@@ -112,15 +112,21 @@ def _plan_tables(catalog: Catalog) -> tuple[_PlannedTable, ...]:
     for kind, types in ((TableKind.NODE, catalog.nodes), (TableKind.EDGE, catalog.edges)):
         for entry in types:
             path = table_path(kind, entry.id, entry.incarnation)
-            record = TableRecord(entry.id, entry.incarnation, entry.alias, path, Pin(None, 1), BranchId(""), 0)
+            record = TableRecord(
+                entry.id, entry.incarnation, entry.alias, path, Pin(None, 1), BranchId(""), 0
+            )
             planned.append(_PlannedTable(record, arrow_schema(entry)))
     return tuple(planned)
 
 
-def _mark(store: ObjectStore, operation: OperationId, tables: tuple[_PlannedTable, ...], undo: ExitStack) -> None:
+def _mark(
+    store: ObjectStore, operation: OperationId, tables: tuple[_PlannedTable, ...], undo: ExitStack
+) -> None:
     me = current_process()
     paths = [table.record.path for table in tables]
-    marker = _Marker(MARKER_VERSION, operation, me.host, me.boot_id, me.pid_namespace, me.pid, me.started, paths)
+    marker = _Marker(
+        MARKER_VERSION, operation, me.host, me.boot_id, me.pid_namespace, me.pid, me.started, paths
+    )
     undo.callback(_remove_made, store, marker)
     failpoint(Failpoint.INIT_MARK_BEFORE)
     store.create(init_marker_path(operation), msgspec.json.encode(marker))
@@ -207,7 +213,10 @@ def _remove_made(store: ObjectStore, marker: _Marker) -> None:
 def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: bool) -> None:
     if root.is_local and Path(root.uri).exists() and not Path(root.uri).is_dir():
         raise RefusedError(
-            f"{root} is a file", code="root_is_file", hint="choose a directory for the graph", facts={"uri": root.uri}
+            f"{root} is a file",
+            code="root_is_file",
+            hint="choose a directory for the graph",
+            facts={"uri": root.uri},
         )
     names = set(store.folders())
     if MANIFEST in names:

@@ -1,7 +1,8 @@
 """The storage encoding of `__manifest`: records to rows and back, to the letter of docs/dev/formats.md.
 
-In: records, or Arrow rows of any release that shares the stamp. Out: the other one. Integers of 64 bits are text inside
-`metadata`, keys are sorted, unknown keys and columns are kept. A row that cannot be understood is a `FormatError`.
+In: records, or Arrow rows of any release that shares the stamp. Out: the other one. Integers of 64 bits are
+text inside `metadata`, keys are sorted, unknown keys and columns are kept. A row that cannot be understood is a
+`FormatError`.
 """
 
 from __future__ import annotations
@@ -35,28 +36,31 @@ HEAD_OBJECT_ID: Final = "graph_head"
 SCHEMA_OBJECT_ID: Final = "schema"
 METADATA_VERSION: Final = 1
 
-MANIFEST_SCHEMA: Final = pa.schema(
-    [
-        pa.field("object_id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}),
-        pa.field("object_type", pa.utf8()),
-        pa.field("table_key", pa.utf8()),
-        pa.field("type_id", pa.utf8()),
-        pa.field("incarnation", pa.utf8()),
-        pa.field("location", pa.utf8()),
-        pa.field("table_branch", pa.utf8()),
-        pa.field("owner", pa.utf8()),
-        pa.field("metadata", pa.utf8()),
-        pa.field("table_version", pa.uint64()),
-        pa.field("row_count", pa.uint64()),
-    ]
-)
+_COLUMNS: Final[list[pa.Field[Any]]] = [
+    pa.field(
+        "object_id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}
+    ),
+    pa.field("object_type", pa.utf8()),
+    pa.field("table_key", pa.utf8()),
+    pa.field("type_id", pa.utf8()),
+    pa.field("incarnation", pa.utf8()),
+    pa.field("location", pa.utf8()),
+    pa.field("table_branch", pa.utf8()),
+    pa.field("owner", pa.utf8()),
+    pa.field("metadata", pa.utf8()),
+    pa.field("table_version", pa.uint64()),
+    pa.field("row_count", pa.uint64()),
+]
+MANIFEST_SCHEMA: Final = pa.schema(_COLUMNS)
 _KNOWN_COLUMNS: Final = frozenset(MANIFEST_SCHEMA.names)
 _PLAIN_METADATA: Final = '{"v":1}'
 
 
 def rows_to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     """Rows as a table of the manifest's own schema; columns a row does not name are null."""
-    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
+    return pa.Table.from_pylist(
+        [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
+    )
 
 
 def encode_table(record: TableRecord) -> Row:
@@ -143,7 +147,11 @@ def decode_schema(row: Mapping[str, Any]) -> SchemaRecord:
 
 def encode_head(commit: CommitId) -> Row:
     """The row that names the branch's newest commit. Every publish writes it, so that publishers collide."""
-    return {"object_id": HEAD_OBJECT_ID, "object_type": "graph_head", "metadata": _dump({"commit": commit}, {})}
+    return {
+        "object_id": HEAD_OBJECT_ID,
+        "object_type": "graph_head",
+        "metadata": _dump({"commit": commit}, {}),
+    }
 
 
 def decode_head(row: Mapping[str, Any]) -> CommitId:
@@ -172,7 +180,8 @@ def encode_commit(record: CommitRecord) -> Row:
         "created_us": str(record.created_us),
         "manifest_hint": _dump_pin(record.manifest_hint),
         "tables": [
-            {"id": move.table, "from": _dump_pin(move.before), "to": _dump_pin(move.after)} for move in record.tables
+            {"id": move.table, "from": _dump_pin(move.before), "to": _dump_pin(move.after)}
+            for move in record.tables
         ],
         "counts": {name: str(count) for name, count in record.counts.items()},
         "schema_hash": record.schema_hash,

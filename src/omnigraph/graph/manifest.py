@@ -1,7 +1,8 @@
 """`__manifest`, the only authority: open it, read it, find a commit in it. Nothing here writes.
 
-In: a graph's location, a graph branch, a version. Out: a `Manifest` handle pinned to one version, and its state. The
-stamp is read before anything else. The state leaves commits and recoveries aside, so that its cost does not follow history.
+In: a graph's location, a graph branch, a version. Out: a `Manifest` handle pinned to one version, and its
+state. The stamp is read before anything else. The state leaves commits and recoveries aside, so that its cost
+does not follow history.
 """
 
 from __future__ import annotations
@@ -100,7 +101,11 @@ class Manifest:
 
     def find_rows(self, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
         """Those rows of `object_ids` that there are."""
-        return tuple(self.dataset.read(["object_id", "metadata"], _any_of(object_ids)).to_pylist()) if object_ids else ()
+        return (
+            tuple(self.dataset.read(["object_id", "metadata"], _any_of(object_ids)).to_pylist())
+            if object_ids
+            else ()
+        )
 
     def read_head(self) -> CommitId:
         """The newest commit of this version."""

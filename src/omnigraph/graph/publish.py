@@ -1,8 +1,9 @@
 """Publish: the moment a write becomes visible, all of it at once, as one row update of `__manifest`.
 
-In: what moves, and what must still be true. Out: a `Publication` that names the version it became visible in. Every
-publish rewrites `graph_head`, so of two publishers one loses and tries again. It is acknowledged only after its commit has
-been seen at the newest version, which also settles a lost acknowledgement. After a crash the commit is there or it is not.
+In: what moves, and what must still be true. Out: a `Publication` that names the version it became visible in.
+Every publish rewrites `graph_head`, so of two publishers one loses and tries again. It is acknowledged only
+after its commit has been seen at the newest version, which also settles a lost acknowledgement. After a crash
+the commit is there or it is not.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from dataclasses import dataclass, field
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, StorageError
+from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
 from omnigraph.base.limits import (
     PUBLISHER_BACKOFF_SECONDS_MAX,
     PUBLISHER_BACKOFF_SECONDS_MIN,
     PUBLISHER_RETRY_BUDGET,
 )
-from omnigraph.graph.compaction import compact_manifest_if_needed
+from omnigraph.graph.compaction import compact_manifest, needs_compaction
 from omnigraph.graph.encoding import (
     Row,
     commit_object_id,
@@ -69,7 +71,10 @@ class CommitDraft:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The rows of one publish, beside `graph_head`. Without a commit the head stays where it is."""
+    """The rows of one publish, beside `graph_head`. Without a commit the head stays where it is.
+
+    `rows` are rows that an intent kept encoded, for a publish that recovery finishes.
+    """
 
     commit: CommitDraft | None = None
     tables: tuple[TableRecord, ...] = ()
@@ -78,6 +83,7 @@ class Change:
     branches: tuple[BranchRecord, ...] = ()
     recovery: RecoveryRecord | None = None
     ancestors: tuple[CommitRecord, ...] = ()
+    rows: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +133,12 @@ class PublishLostError(ConflictError):
 
 
 def publish(
-    target: Target, change: Change, requirements: tuple[Requirement, ...] = (), publisher: Publisher | None = None
+    target: Target,
+    change: Change,
+    requirements: tuple[Requirement, ...] = (),
+    publisher: Publisher | None = None,
 ) -> Publication:
-    """Publish `change` on `target`, or raise with nothing published (or, after a store failure, say that it is unknown)."""
+    """Publish `change` on `target`, or raise an error that says whether it was applied."""
     how = publisher or Publisher()
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         handle = _open_for_write(target, how)
@@ -138,8 +147,11 @@ def publish(
         if own:
             return _publication(handle, own)
         check_requirements(state, requirements)
-        commit = None if change.commit is None else _commit_record(change, change.commit, target, handle, state)
+        commit = (
+            None if change.commit is None else _commit_record(change, change.commit, target, handle, state)
+        )
         rows = rows_to_table(_rows(change, commit, state), handle.dataset.schema)
+        failpoint(Failpoint.PUBLISH_BEFORE)
         try:
             commit_upsert(handle.dataset, rows, key="object_id")
         except CommitRaceError:
@@ -147,20 +159,26 @@ def publish(
             continue
         except StorageError as failure:
             return _settle(target, change, commit, failure, how)
-        return _acknowledge(target, change, commit, how)
+        failpoint(Failpoint.PUBLISH_AFTER)
+        return _acknowledge(target, commit, how)
     raise PublishContentionError(
         f"{PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
         code="publish_contention",
         hint="retry; nothing was published",
-        facts={"branch": target.branch, "applied": Applied.NO.value},
+        facts={"branch": target.branch},
     )
 
 
 def _open_for_write(target: Target, how: Publisher) -> Manifest:
+    """The newest manifest, brought up to date and small. The lease is checked before each step that changes it."""
     handle = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
     if handle.stamp != how.rules.current:
+        how.hold()
         handle = Manifest(migrate_manifest(handle.dataset, how.rules), how.rules.current)
-    return compact_manifest_if_needed(handle, how.rules)
+    if needs_compaction(handle.dataset.fragment_row_counts()):
+        how.hold()
+        handle = compact_manifest(handle, how.rules)
+    return handle
 
 
 def _own_object_ids(change: Change) -> tuple[str, ...]:
@@ -180,7 +198,8 @@ def _commit_record(
 ) -> CommitRecord:
     live = state.live_tables()
     moves = [
-        TableMove(table.id, live[table.id].pin if table.id in live else None, table.pin) for table in change.tables
+        TableMove(table.id, live[table.id].pin if table.id in live else None, table.pin)
+        for table in change.tables
     ]
     dropped = [TableMove(stone.table, live[stone.table].pin, None) for stone in change.tombstones]
     return CommitRecord(
@@ -210,6 +229,7 @@ def _rows(change: Change, commit: CommitRecord | None, state: ManifestState) -> 
     rows += [encode_branch(branch) for branch in change.branches]
     rows += [] if change.recovery is None else [encode_recovery(change.recovery)]
     rows += [encode_commit(ancestor) for ancestor in change.ancestors]
+    rows += list(change.rows)
     return rows
 
 
@@ -224,7 +244,7 @@ def _with_unknown(table: TableRecord, state: ManifestState) -> TableRecord:
     )  # fmt: skip
 
 
-def _acknowledge(target: Target, change: Change, commit: CommitRecord | None, how: Publisher) -> Publication:
+def _acknowledge(target: Target, commit: CommitRecord | None, how: Publisher) -> Publication:
     """Say published only after it was seen at the newest version: a version number alone proves nothing."""
     newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
     if commit is None:
@@ -237,7 +257,7 @@ def _acknowledge(target: Target, change: Change, commit: CommitRecord | None, ho
             f"commit {commit.id} landed on a version of branch '{target.branch}' that is no longer its history",
             code="publish_lost",
             hint="this writer was paused for too long; retry, nothing of it is visible",
-            facts={"commit": commit.id, "applied": Applied.NO.value},
+            facts={"commit": commit.id},
         )
     return Publication(newest.version, seen)
 
@@ -254,7 +274,7 @@ def _settle(
             f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
             code="publish_unknown",
             hint="the next open settles it; `omnigraph commit list` shows whether it is there",
-            facts={"commit": None if commit is None else commit.id, "applied": Applied.UNKNOWN.value},
+            facts={"commit": None if commit is None else commit.id},
         ) from silent
     if own:
         return _publication(newest, own)

@@ -1,7 +1,8 @@
 """What the rows of `__manifest` say, as values: pins, commits, branches, schema, recoveries.
 
-These are the words of the storage format without its encoding, which is `graph/encoding`. Every record keeps what it does
-not know (`extra` metadata keys and columns), so that a newer release's facts survive an older one's write.
+These are the words of the storage format without its encoding, which is `graph/encoding`. Every record keeps
+what it does not know (`extra` metadata keys and columns), so that a newer release's facts survive an older
+one's write.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def check_requirements(state: ManifestState, requirements: Iterable[Requirement]
         match requirement:
             case HeadIs(commit):
                 if state.head != commit:
-                    raise _precondition_failed(commit, state.head)
+                    raise precondition_failed(commit, state.head)
             case SchemaIs(expected):
                 if state.schema.hash != expected:
                     raise read_set_conflict("schema", expected, state.schema.hash)
@@ -94,7 +94,8 @@ def read_set_conflict(member: str, expected: str | None, actual: str | None) -> 
     )
 
 
-def _precondition_failed(expected: CommitId, actual: CommitId) -> PreconditionFailedError:
+def precondition_failed(expected: CommitId, actual: CommitId) -> PreconditionFailedError:
+    """The error for a head that the caller did not expect."""
     failure: dict[str, Fact] = {"expected": expected, "actual": actual}
     return PreconditionFailedError(
         f"the head is {actual}, not {expected}",

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from omnigraph.base.errors import FormatError
+from omnigraph.base.errors import Fact, FormatError
+from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.format import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import Dataset
@@ -68,7 +69,12 @@ def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
             facts={"uri": manifest.uri, "stamp": text},
         )
     found = int(text)
-    facts = {"uri": manifest.uri, "stamp": found, "supported_min": rules.oldest, "supported_max": rules.current}
+    facts: dict[str, Fact] = {
+        "uri": manifest.uri,
+        "stamp": found,
+        "supported_min": rules.oldest,
+        "supported_max": rules.current,
+    }
     match decide_stamp(found, rules):
         case StampVerdict.TOO_NEW:
             raise FormatError(
@@ -97,6 +103,7 @@ def migrate_manifest(manifest: Dataset, rules: Format = FORMAT) -> Dataset:
     """
     found = read_stamp(manifest, rules)
     for stamp in range(found, rules.current):
+        failpoint(Failpoint.MIGRATE_BEFORE)
         migrated = rules.steps[stamp - rules.oldest](manifest)
         manifest = commit_schema_metadata(migrated, {STAMP_KEY: str(stamp + 1)})
     return manifest

@@ -1,0 +1,124 @@
+"""Check: under the lease, is what was staged still right? Nothing is armed unless it is.
+
+In: a staged write and the branch as it is now. Out: open handles on the exact bases, or a verdict: stage again,
+refuse, or conflict. A head that only fences and zombies of ours moved is put right here; one that a foreign
+tool moved is *drift*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from omnigraph.base.clock import Clock
+from omnigraph.base.errors import Applied, ConflictError, RefusedError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
+from omnigraph.graph.publish import Change, CommitDraft, Publisher, Target, publish
+from omnigraph.graph.records import Pin, RecoveryRecord, TableRecord
+from omnigraph.graph.recovery.fence import Guard, fence_table, read_history
+from omnigraph.graph.recovery.history import operation_properties
+from omnigraph.graph.recovery.run import RECOVERY_ACTOR
+from omnigraph.graph.requirements import read_set_conflict
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.staged import Effect, Staged
+from omnigraph.storage.dataset import Dataset, open_dataset
+
+
+class DriftError(RefusedError):
+    """A table's head is ahead of its published version and nothing of ours explains it."""
+
+    applied = Applied.NO
+
+
+class StagingTooOldError(ConflictError):
+    """The staged files may have been collected as orphans by now."""
+
+    applied = Applied.NO
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """What was staged does not fit any more: a member of its read set moved."""
+
+    member: str
+    expected: str | None
+    actual: str | None
+
+    def conflict(self) -> ConflictError:
+        return read_set_conflict(self.member, self.expected, self.actual)
+
+
+def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
+    """The first thing that moved since staging and that this write depends on. Pure."""
+    then = staged.snapshot
+    if then.schema.hash != now.schema.hash:
+        return Stale("schema", then.schema.hash, now.schema.hash)
+    pins_now = {table.id: table for table in now.tables.values()}
+    for table in then.tables.values():
+        found = pins_now.get(table.id)
+        if table.id in staged.reads and (found is None or found.pin != table.pin):
+            return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
+    return None
+
+
+def refuse_old_staging(staged: Staged, clock: Clock) -> None:
+    """Cleanup collects unreferenced files after a grace; staged ones must be committed well before it."""
+    age = clock.monotonic() - staged.staged_at
+    if age > STAGING_AGE_SECONDS_MAX:
+        raise StagingTooOldError(
+            f"this write was staged {age / 3600:.0f} hours ago, and its files may have been collected since",
+            code="staging_too_old",
+            hint="run it again; nothing was written",
+        )
+
+
+def open_base(staged: Staged, effect: Effect) -> Dataset:
+    """The newest version of a touched table, on the Lance branch it was staged on."""
+    location = staged.snapshot.root.child(effect.table.path)
+    return open_dataset(location, branch=effect.base.branch)
+
+
+@dataclass(frozen=True, slots=True)
+class Healer:
+    """Puts a head right that only our own fences and zombies moved."""
+
+    target: Target
+    hold: Callable[[], None]
+    publisher: Publisher
+
+    def heal(self, table: TableRecord, dataset: Dataset) -> None:
+        """Restore the pinned content and publish it; raise `DriftError` when something foreign lies above the pin."""
+        history = read_history(dataset, table.pin.version)
+        if dataset.version < table.pin.version or history.foreign_above(history.base):
+            raise drift(table, dataset.version)
+        operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
+        guard = Guard(self.hold, operation_properties(operation, commit, "recovery"))
+        failpoint(Failpoint.HEAL_BEFORE)
+        healed = fence_table(dataset, guard, restore=table.pin.version)
+        if read_history(healed, table.pin.version).foreign_above(table.pin.version):
+            raise drift(table, healed.version)
+        now = self.publisher.clock.now_us()
+        pin = Pin(healed.branch, healed.version)
+        record = TableRecord(
+            table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, table.row_count
+        )
+        draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
+        audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
+        failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
+        publish(self.target, Change(commit=draft, tables=(record,), recovery=audit), (), self.publisher)
+
+
+def drift(table: TableRecord, head: int) -> DriftError:
+    """The refusal that names repair."""
+    return DriftError(
+        f"{table.alias} was changed outside Omnigraph: its head is {head}, published is {table.pin.version}",
+        code="drift",
+        hint="look at it with `omnigraph repair`, then publish or discard the foreign change",
+        facts={"table": table.alias, "manifest_version": table.pin.version, "lance_head_version": head},
+    )
+
+
+def _text(pin: Pin | None) -> str | None:
+    return None if pin is None else f"{pin.branch or 'main'}@{pin.version}"

@@ -1,0 +1,259 @@
+"""The one write path: Stage, Lease, Check, Arm, Commit, Publish, Disarm. Every head of every table moves here.
+
+In: a function that stages from a snapshot. Out: `Published`, or None when there was nothing to do, or an error
+that says whether the write was applied. A crash before Arm leaves unreferenced files; after it, an intent from
+which the next check or open finishes the write or undoes it. See docs/dev/write-path.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
+from omnigraph.graph.arm import make_intent
+from omnigraph.graph.check import Healer, find_stale, open_base, refuse_old_staging
+from omnigraph.graph.intent import WriterKind, delete_intent, write_intent
+from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease
+from omnigraph.graph.manifest import open_manifest
+from omnigraph.graph.publish import Change, CommitDraft, Publication, Publisher, Target, publish
+from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
+from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Armed, Committed, Effect, ExactEffect, Published, Staged
+from omnigraph.graph.stamp import FORMAT, Format
+from omnigraph.storage.commit import commit_staged
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+logger = logging.getLogger("omnigraph.commit")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a write takes from outside: time, chance, lease terms and the format rules."""
+
+    clock: Clock = SYSTEM_CLOCK
+    jitter: Callable[[], float] = random.random
+    terms: LeaseTerms = field(default_factory=LeaseTerms)
+    rules: Format = FORMAT
+
+    def publisher(self, lease: Lease) -> Publisher:
+        return Publisher(lease.hold, self.clock, self.jitter, self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Who writes, and how it stages.
+
+    `restage` is called under the lease when what the write had read moved meanwhile: it revalidates what was staged, or
+    stages again. Without it such a write fails with `read_set_conflict`. Either may answer None: nothing to do.
+    """
+
+    kind: WriterKind
+    actor: str
+    stage: Callable[[Stage], Staged | None]
+    restage: Callable[[Stage, Staged], Staged | None] | None = None
+
+
+class RecoveryRequiredError(OmnigraphError):
+    """A write stopped after it was armed; the next check or open finishes it or undoes it."""
+
+    kind = ErrorKind.CONFLICT
+    applied = Applied.UNKNOWN
+
+
+def write(root: Location, branch: str, request: Write, world: World | None = None) -> Published | None:
+    """Run one write from Stage to Disarm."""
+    how = world or World()
+    snapshot = read_snapshot(root, branch, rules=how.rules)
+    operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
+    stage = Stage(snapshot, request.kind, request.actor, operation, commit, how.clock)
+    staged = request.stage(stage)
+    if staged is None:
+        return None
+    store = ObjectStore(root)
+    lease = acquire_lease(store, snapshot.branch.id, f"{request.kind} {operation}", how.terms)
+    try:
+        return _Session(store, _target(snapshot), lease, how).run(request, staged)
+    finally:
+        lease.release()
+
+
+def _target(snapshot: Snapshot) -> Target:
+    branch = snapshot.branch
+    return Target(snapshot.root, branch.name, branch.id, branch.lance_branch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One write while it holds the lease."""
+
+    store: ObjectStore
+    target: Target
+    lease: Lease
+    world: World
+
+    def run(self, request: Write, staged: Staged) -> Published | None:
+        checked = self._check(request, staged)
+        if checked is None:
+            return None
+        failpoint(Failpoint.CHECKED)
+        armed = self._arm(*checked)
+        try:
+            published = self._publish(self._commit(armed))
+        except LeaseLostError as lost:
+            raise _recovery_required(armed) from lost
+        except OmnigraphError as error:
+            published = self._settle(armed, error)
+        self._disarm(armed)
+        return published
+
+    def _check(self, request: Write, staged: Staged) -> tuple[Staged, tuple[Dataset, ...]] | None:
+        """Recover, compare, heal, stage again where the rule allows it; the handles of the exact bases."""
+        for _ in range(RESTAGE_ATTEMPTS_MAX):
+            now = self._refresh()
+            if staged.if_commit is not None and now.head != staged.if_commit:
+                raise precondition_failed(staged.if_commit, now.head)
+            stale = find_stale(staged, now)
+            if stale is not None:
+                if request.restage is None:
+                    raise stale.conflict()
+                again = Stage(
+                    now, staged.kind, staged.actor, staged.operation, staged.commit, self.world.clock
+                )
+                restaged = request.restage(again, staged)
+                if restaged is None:
+                    return None
+                staged = restaged
+            refuse_old_staging(staged, self.world.clock)
+            handles = tuple(open_base(staged, effect) for effect in staged.effects)
+            if not self._heal(staged, handles):
+                return staged, handles
+        raise read_set_conflict("head", None, None)
+
+    def _refresh(self) -> Snapshot:
+        """Deal with what others left unfinished, then read the branch as it is now."""
+        recover_branch(self._recoverer())
+        now = read_snapshot(self.target.root, self.target.branch, rules=self.world.rules)
+        if now.branch.id != self.target.branch_id:
+            raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, now.branch.id)
+        return now
+
+    def _heal(self, staged: Staged, handles: tuple[Dataset, ...]) -> bool:
+        """Put right every touched head that is not at its base; whether any was."""
+        healer = Healer(self.target, self.lease.hold, self.world.publisher(self.lease))
+        wrong = [
+            (effect, handle)
+            for effect, handle in zip(staged.effects, handles, strict=True)
+            if handle.version != effect.base.version
+        ]
+        for effect, handle in wrong:
+            healer.heal(effect.table, handle)
+        return bool(wrong)
+
+    def _arm(self, staged: Staged, handles: tuple[Dataset, ...]) -> Armed:
+        intent = make_intent(staged, self.target, self.lease.epoch, self.world.clock.now_us())
+        self.lease.hold()
+        failpoint(Failpoint.ARM_BEFORE)
+        write_intent(self.store, intent)
+        failpoint(Failpoint.ARM_AFTER)
+        return Armed(staged, self.lease, intent, handles)
+
+    def _commit(self, armed: Armed) -> Committed:
+        tables = []
+        for effect, handle in zip(armed.staged.effects, armed.handles, strict=True):
+            armed.lease.hold()
+            failpoint(Failpoint.COMMIT_BEFORE)
+            committed = self._commit_table(effect, handle)
+            failpoint(Failpoint.COMMIT_AFTER)
+            tables.append(self._moved(effect, committed))
+        return Committed(armed, tuple(tables))
+
+    def _commit_table(self, effect: Effect, handle: Dataset) -> Dataset:
+        if isinstance(effect, ExactEffect):
+            return commit_staged(handle, effect.transaction)
+        return effect.run(handle, self.lease.hold)
+
+    def _moved(self, effect: Effect, committed: Dataset) -> TableRecord:
+        table = effect.table
+        pin = Pin(committed.branch, committed.version)
+        return TableRecord(
+            table.type_id,
+            table.incarnation,
+            table.alias,
+            table.path,
+            pin,
+            self.target.branch_id,
+            effect.result_rows,
+        )
+
+    def _publish(self, committed: Committed) -> Published:
+        staged, intent = committed.armed.staged, committed.armed.intent
+        beside = staged.beside
+        draft = CommitDraft(
+            id=staged.commit,
+            operation=staged.kind,
+            operation_id=staged.operation,
+            actor=staged.actor,
+            created_us=intent.created_us,
+            counts=staged.counts,
+            merged_parent=None if beside.commit is None else beside.commit.merged_parent,
+            pins=None if beside.commit is None else beside.commit.pins,
+        )
+        change = Change(
+            draft, (*committed.tables, *beside.tables), beside.tombstones, beside.schema, rows=beside.rows
+        )
+        requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
+        requirements += [PinIs(effect.table.id, effect.table.pin) for effect in staged.effects]
+        publication = publish(self.target, change, tuple(requirements), self.world.publisher(self.lease))
+        return Published(staged, publication)
+
+    def _settle(self, armed: Armed, error: OmnigraphError) -> Published:
+        """Something failed after arming: finish or undo it now, while the lease is ours, and say which it was."""
+        try:
+            recover_intent(self._recoverer(), armed.intent)
+            manifest = open_manifest(
+                self.target.root, lance_branch=self.target.lance_branch, rules=self.world.rules
+            )
+            commit = manifest.find_commit(armed.staged.commit)
+        except OmnigraphError as failure:
+            raise _recovery_required(armed) from failure
+        if commit is None:
+            error.applied = Applied.NO
+            raise error
+        return Published(armed.staged, Publication(manifest.version, commit))
+
+    def _disarm(self, armed: Armed) -> None:
+        """Delete the intent. A failure is only a warning: the next check or open finishes it."""
+        try:
+            self.lease.hold()
+            failpoint(Failpoint.DISARM_BEFORE)
+            delete_intent(self.store, armed.staged.operation)
+            failpoint(Failpoint.DISARM_AFTER)
+        except OmnigraphError as error:
+            logger.warning(
+                "the intent of %s is left for the next open: %s", armed.staged.operation, error.message
+            )
+
+    def _recoverer(self) -> Recoverer:
+        return Recoverer(self.store, self.target, self.lease, self.world.publisher(self.lease))
+
+
+def _recovery_required(armed: Armed) -> RecoveryRequiredError:
+    operation = armed.staged.operation
+    return RecoveryRequiredError(
+        f"the write {operation} stopped half-way, and it is unknown whether it was applied",
+        code="recovery_required",
+        hint="the next open finishes it or undoes it; `omnigraph recovery list` shows it",
+        facts={"recovery_required": {"operation_id": operation}},
+    )

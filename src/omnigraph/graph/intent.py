@@ -1,0 +1,155 @@
+"""Intents: what a write is about to do, in `__recovery/<op ulid>.json`, written before any head moves.
+
+In: an armed write. Out: a small JSON object with its effects, never its rows, from which recovery can finish or
+undo it. An intent that cannot be understood is reported with its path and is never deleted or guessed at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from omnigraph.base.errors import FormatError
+from omnigraph.base.ids import BranchId, OperationId
+from omnigraph.graph.layout import RECOVERY, intent_path
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.operations import Operation
+
+INTENT_VERSION: Final = 1
+
+
+class WriterKind(StrEnum):
+    """Who writes. The value is the `kind` of an intent and the operation of a commit."""
+
+    LOAD = "load"
+    MUTATE = "mutate"
+    MERGE = "merge"
+    SCHEMA_APPLY = "schema_apply"
+    OPTIMIZE = "optimize"
+    ENSURE_INDICES = "ensure_indices"
+    REPAIR = "repair"
+
+
+LOOSE_OPERATIONS: Final[dict[WriterKind, frozenset[Operation]]] = {
+    WriterKind.OPTIMIZE: frozenset(
+        {Operation.RESERVE_FRAGMENTS, Operation.REWRITE, Operation.CREATE_INDEX, Operation.UPDATE_CONFIG}
+    ),
+    WriterKind.ENSURE_INDICES: frozenset({Operation.CREATE_INDEX}),
+}
+"""What Lance may commit by itself, without our properties, for the kinds of writers that cannot stage exactly."""
+
+
+class ForkOrigin(msgspec.Struct, frozen=True):
+    """The pin that a table's Lance branch was forked from."""
+
+    branch: str | None
+    version: int
+
+
+class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
+    """One table of an intent. `uuid` None: a loose effect, known by its base and the operations allowed after it."""
+
+    id: str
+    path: str
+    lance_branch: str | None
+    owner: str
+    base: int
+    uuid: str | None
+    preserving: bool
+    forked_from: ForkOrigin | None
+    result_rows: int
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """A write under way. `rows` are the manifest rows it publishes beside tables, commit and head."""
+
+    v: int
+    op_id: str
+    kind: str
+    actor: str
+    commit_id: str
+    branch: str
+    branch_id: str
+    lease_epoch: int
+    schema_hash: str
+    head: str
+    created_us: int
+    tables: list[IntentTable]
+    counts: dict[str, int] = {}
+    merged_parent: str | None = None
+    rows: list[dict[str, Any]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableIntent:
+    """An object in `__recovery/` that is damaged, foreign or of a newer release. `branch_id` if it could be told."""
+
+    path: str
+    why: str
+    branch_id: BranchId | None
+
+
+def write_intent(store: ObjectStore, intent: Intent) -> None:
+    """Announce the write. The operation id is in the path and in the bytes, so it is ours after a lost answer too."""
+    store.create(intent_path(OperationId(intent.op_id)), msgspec.json.encode(intent, order="sorted"))
+
+
+def delete_intent(store: ObjectStore, operation: OperationId) -> None:
+    """The write is finished; one that is gone already is no error."""
+    store.delete(intent_path(operation))
+
+
+def read_intents(store: ObjectStore) -> tuple[tuple[Intent, ...], tuple[UnreadableIntent, ...]]:
+    """Every intent, oldest first, and everything in the folder that is none."""
+    readable: list[Intent] = []
+    unreadable: list[UnreadableIntent] = []
+    for entry in store.list(RECOVERY):
+        data = store.read(entry.path)
+        if data is None:
+            continue
+        path = f"{store.location.uri}/{entry.path}"
+        parsed = _parse(path, entry.path, data)
+        if isinstance(parsed, Intent):
+            readable.append(parsed)
+        else:
+            unreadable.append(parsed)
+    return tuple(readable), tuple(unreadable)
+
+
+def unreadable_intent_error(intent: UnreadableIntent) -> FormatError:
+    """Why writes are refused while such an object is there."""
+    return FormatError(
+        f"the recovery intent {intent.path} cannot be understood: {intent.why}",
+        code="intent_unreadable",
+        hint="reads go on; a newer omnigraph may understand it, else move the file away and run `omnigraph repair`",
+        facts={"path": intent.path},
+    )
+
+
+def _parse(path: str, relative: str, data: bytes) -> Intent | UnreadableIntent:
+    branch_id = _branch_of(data)
+    try:
+        intent = msgspec.json.decode(data, type=Intent)
+    except msgspec.DecodeError as error:
+        return UnreadableIntent(path, f"it is damaged ({error})", branch_id)
+    if intent.v != INTENT_VERSION:
+        return UnreadableIntent(
+            path, f"it has version {intent.v} and this omnigraph knows {INTENT_VERSION}", branch_id
+        )
+    if relative != intent_path(OperationId(intent.op_id)):
+        return UnreadableIntent(path, f"it names another operation, {intent.op_id}", branch_id)
+    if intent.kind not in set(WriterKind):
+        return UnreadableIntent(path, f"it has the unknown kind '{intent.kind}'", branch_id)
+    return intent
+
+
+def _branch_of(data: bytes) -> BranchId | None:
+    try:
+        facts = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    found = facts.get("branch_id") if isinstance(facts, dict) else None
+    return BranchId(found) if isinstance(found, str) else None

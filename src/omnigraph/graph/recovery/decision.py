@@ -1,0 +1,57 @@
+"""Recovery's decision table: what to do with a write that did not finish. Pure.
+
+In: what was found of an intent, after its unmoved tables were fenced. Out: one action. Every row of the table in
+docs/dev/write-path.md is one branch here, in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+
+class Moved(Enum):
+    """Where a write's transaction is, seen from its base."""
+
+    NO = "no"
+    NEXT = "next"
+    ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFinding:
+    """What was found on one table of an intent."""
+
+    moved: Moved
+    preserving: bool
+    rollback_begun: bool = False
+
+
+class RecoveryAction(StrEnum):
+    """What recovery does. The value is what the audit row says."""
+
+    FINISHED = "finished"
+    BRANCH_GONE = "branch_gone"
+    NOTHING_MOVED = "nothing_moved"
+    ROLLED_FORWARD = "rolled_forward"
+    ROLLED_BACK = "rolled_back"
+
+
+def decide_recovery(
+    *, finished: bool, branch_alive: bool, tables: tuple[TableFinding, ...]
+) -> RecoveryAction:
+    """The action for one intent."""
+    moved = [table for table in tables if table.moved is not Moved.NO]
+    if finished:
+        return RecoveryAction.FINISHED
+    if not branch_alive:
+        return RecoveryAction.BRANCH_GONE
+    if any(table.rollback_begun for table in tables):
+        return RecoveryAction.ROLLED_BACK
+    if not moved:
+        return RecoveryAction.NOTHING_MOVED
+    if any(table.moved is Moved.ELSEWHERE for table in moved):
+        return RecoveryAction.ROLLED_BACK
+    if len(moved) == len(tables) or all(table.preserving for table in moved):
+        return RecoveryAction.ROLLED_FORWARD
+    return RecoveryAction.ROLLED_BACK

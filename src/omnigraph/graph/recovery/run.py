@@ -1,0 +1,272 @@
+"""Recovery's effects: at every read-write open and in every Check, under the branch's lease.
+
+In: the intents whose lease epoch is over. Out: each one finished, rolled forward or rolled back, audited, and
+deleted. The decision is `decision.decide_recovery`; here are the fence before it, the Restores and the publish
+after it. Running it twice changes nothing the second time. Foreign changes are never published and never
+dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.base.errors import NotFoundError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
+from omnigraph.graph.intent import (
+    LOOSE_OPERATIONS,
+    Intent,
+    IntentTable,
+    WriterKind,
+    delete_intent,
+    read_intents,
+    unreadable_intent_error,
+)
+from omnigraph.graph.lease import Lease
+from omnigraph.graph.manifest import Manifest, ManifestState, open_manifest
+from omnigraph.graph.publish import Change, CommitDraft, Publisher, Target, publish
+from omnigraph.graph.records import Pin, RecoveryRecord, TableId, TableRecord
+from omnigraph.graph.recovery.decision import Moved, RecoveryAction, TableFinding, decide_recovery
+from omnigraph.graph.recovery.fence import Guard, can_publish, fence_table, read_history
+from omnigraph.graph.recovery.history import TableHistory, operation_properties
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.objects import ObjectStore
+
+logger = logging.getLogger("omnigraph.recovery")
+
+RECOVERY_ACTOR: Final = "omnigraph:recovery"
+
+
+@dataclass(frozen=True, slots=True)
+class Recoverer:
+    """The branch that is recovered, its lease, and how to publish."""
+
+    store: ObjectStore
+    target: Target
+    lease: Lease
+    publisher: Publisher
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """One intent that was dealt with."""
+
+    intent: Intent
+    action: RecoveryAction
+
+
+def recover_branch(recoverer: Recoverer) -> tuple[Recovered, ...]:
+    """Deal with every pending intent of the branch (on main also with those of branches that are gone)."""
+    intents, unreadable = read_intents(recoverer.store)
+    here = recoverer.target.branch_id
+    for strange in unreadable:
+        if strange.branch_id in (None, here):
+            raise unreadable_intent_error(strange)
+    mine = [i for i in intents if i.branch_id == here and i.lease_epoch < recoverer.lease.epoch]
+    moved_first = sorted(mine, key=lambda intent: (not _has_moved(recoverer, intent), intent.op_id))
+    done = [Recovered(intent, recover_intent(recoverer, intent)) for intent in moved_first]
+    elsewhere = [intent for intent in intents if intent.branch_id != here]
+    if elsewhere and recoverer.target.lance_branch is None:
+        alive = {branch.id for branch in _open_manifest(recoverer).read_state().branches.values()}
+        orphans = [intent for intent in elsewhere if intent.branch_id not in alive]
+        done += [Recovered(intent, _discard(recoverer, intent)) for intent in orphans]
+    return tuple(done)
+
+
+def recover_intent(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
+    """Finish or undo one write of this branch."""
+    manifest = _open_manifest(recoverer)
+    if _is_finished(manifest, intent):
+        return _conclude(recoverer, intent, RecoveryAction.FINISHED)
+    guard = Guard(recoverer.lease.hold, operation_properties(intent.op_id, intent.commit_id, intent.kind))
+    state = manifest.read_state()
+    found = [_look(recoverer, intent, table, state) for table in intent.tables]
+    found = [_fenced(recoverer, intent, look, state, guard) for look in found]
+    action = decide_recovery(finished=False, branch_alive=True, tables=tuple(look.finding for look in found))
+    if action is RecoveryAction.ROLLED_BACK:
+        found = [_rolled_back(recoverer, intent, look, state, guard) for look in found]
+    _publish(recoverer, intent, action, found)
+    return _conclude(recoverer, intent, action)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One table of an intent as it is now. `dataset` None: it is gone. `pinned`: its row in the manifest, if any."""
+
+    table: IntentTable
+    dataset: Dataset | None
+    history: TableHistory
+    pinned: TableRecord | None
+    finding: TableFinding
+    ours: int | None
+
+    @property
+    def at_pin(self) -> bool:
+        """Whether the manifest pins the very Lance branch that the intent wrote."""
+        return self.pinned is not None and self.pinned.pin.branch == self.table.lance_branch
+
+
+def _look(recoverer: Recoverer, intent: Intent, table: IntentTable, state: ManifestState) -> _Look:
+    pinned = state.live_tables().get(TableId(table.id))
+    try:
+        dataset = open_dataset(recoverer.target.root.child(table.path), branch=table.lance_branch)
+    except NotFoundError:
+        empty = TableHistory(table.base, table.base, ())
+        return _Look(table, None, empty, pinned, TableFinding(Moved.NO, table.preserving), None)
+    history = read_history(dataset, table.base)
+    ours = _find_ours(intent, table, history)
+    return _Look(table, dataset, history, pinned, _finding(intent, table, history, ours), ours)
+
+
+def _find_ours(intent: Intent, table: IntentTable, history: TableHistory) -> int | None:
+    """The highest version that this intent made; for a loose one, the last allowed operation."""
+    if table.uuid is not None:
+        return history.find_uuid(table.uuid)
+    return history.last_of(LOOSE_OPERATIONS[WriterKind(intent.kind)])
+
+
+def _finding(intent: Intent, table: IntentTable, history: TableHistory, ours: int | None) -> TableFinding:
+    operation = OperationId(intent.op_id)
+    if ours is None:
+        return TableFinding(Moved.NO, table.preserving)
+    if table.uuid is not None:
+        moved = Moved.NEXT if ours == table.base + 1 else Moved.ELSEWHERE
+        return TableFinding(moved, table.preserving, history.restored_by(operation, above=ours))
+    clean = history.only(LOOSE_OPERATIONS[WriterKind(intent.kind)], operation)
+    undone = history.content_of(history.head) == table.base
+    return TableFinding(Moved.NEXT if clean else Moved.ELSEWHERE, table.preserving, clean and undone)
+
+
+def _fenced(recoverer: Recoverer, intent: Intent, look: _Look, state: ManifestState, guard: Guard) -> _Look:
+    """Fence a table on which ours has not moved, and every table of a loose intent; then look again."""
+    is_loose = look.table.uuid is None
+    if look.dataset is None or (look.ours is not None and not is_loose):
+        return look
+    fence_table(look.dataset, guard, restore=_fence_target(look))
+    return _look(recoverer, intent, look.table, state)
+
+
+def _fence_target(look: _Look) -> int | None:
+    """HEAD, so that nothing foreign is hidden; but the pin when only fences and zombies of ours lie above it."""
+    if look.pinned is None or not look.at_pin or look.ours is not None or look.dataset is None:
+        return None
+    above_pin = read_history(look.dataset, look.pinned.pin.version)
+    return None if above_pin.foreign_above(above_pin.base) else above_pin.base
+
+
+def _rolled_back(
+    recoverer: Recoverer, intent: Intent, look: _Look, state: ManifestState, guard: Guard
+) -> _Look:
+    """Restore a table that ours moved to the version just before ours, unless something foreign lies above."""
+    if look.dataset is None or look.ours is None:
+        return look
+    is_loose = look.table.uuid is None
+    before = look.table.base if is_loose else look.ours - 1
+    is_undone = look.history.content_of(look.history.head) == look.history.content_of(before)
+    is_foreign = look.finding.moved is Moved.ELSEWHERE if is_loose else look.history.foreign_above(look.ours)
+    if is_undone or is_foreign:
+        return look
+    failpoint(Failpoint.ROLLBACK_BEFORE)
+    fence_table(look.dataset, guard, restore=before)
+    failpoint(Failpoint.ROLLBACK_AFTER)
+    return _look(recoverer, intent, look.table, state)
+
+
+def _publish(recoverer: Recoverer, intent: Intent, action: RecoveryAction, found: list[_Look]) -> None:
+    """Make the outcome visible: the write itself when it goes forward, fences in any case, and the audit row."""
+    now = recoverer.publisher.clock.now_us()
+    forward = action is RecoveryAction.ROLLED_FORWARD
+    tables = [moved for look in found if (moved := _table_after(recoverer, look, forward)) is not None]
+    outcomes = {look.table.id: _describe(look, action) for look in found}
+    record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, outcomes)
+    draft = _draft(intent, forward, now) if forward or tables else None
+    change = Change(
+        commit=draft, tables=tuple(tables), recovery=record, rows=tuple(intent.rows) if forward else ()
+    )
+    failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
+    publish(recoverer.target, change, (), recoverer.publisher)
+
+
+def _table_after(recoverer: Recoverer, look: _Look, forward: bool) -> TableRecord | None:
+    """The row to publish for one table, or None when its pin stays where it is."""
+    if look.pinned is None or look.dataset is None:
+        return None
+    if forward and look.ours is not None:
+        version = look.ours if look.table.uuid is not None else look.history.head
+        if look.at_pin and look.pinned.pin.version >= version:
+            return None
+        pin = Pin(look.table.lance_branch, version)
+        return _moved(look.pinned, pin, recoverer.target.branch_id, look.table.result_rows)
+    if not look.at_pin:
+        return None
+    above_pin = read_history(look.dataset, look.pinned.pin.version)
+    if above_pin.head == above_pin.base or not can_publish(above_pin):
+        return None
+    pin = Pin(look.table.lance_branch, above_pin.head)
+    return _moved(look.pinned, pin, look.pinned.owner, look.pinned.row_count)
+
+
+def _moved(record: TableRecord, pin: Pin, owner: BranchId, rows: int) -> TableRecord:
+    return TableRecord(record.type_id, record.incarnation, record.alias, record.path, pin, owner, rows)
+
+
+def _draft(intent: Intent, forward: bool, now: int) -> CommitDraft:
+    if not forward:
+        return CommitDraft(CommitId(new_ulid()), "recovery", OperationId(intent.op_id), RECOVERY_ACTOR, now)
+    return CommitDraft(
+        id=CommitId(intent.commit_id),
+        operation=intent.kind,
+        operation_id=OperationId(intent.op_id),
+        actor=intent.actor,
+        created_us=intent.created_us,
+        counts=intent.counts,
+        merged_parent=None if intent.merged_parent is None else CommitId(intent.merged_parent),
+    )
+
+
+def _describe(look: _Look, action: RecoveryAction) -> str:
+    if look.dataset is None:
+        return "gone"
+    if look.history.foreign_above(look.table.base if look.ours is None else look.ours):
+        return "drift"
+    if look.ours is None:
+        return "fenced"
+    return action.value
+
+
+def _discard(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
+    """The intent's branch is gone, so nothing it moved can be seen: audit it on main."""
+    action = decide_recovery(finished=False, branch_alive=False, tables=())
+    now = recoverer.publisher.clock.now_us()
+    outcomes = {table.id: "discarded" for table in intent.tables}
+    record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, outcomes)
+    failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
+    publish(recoverer.target, Change(recovery=record), (), recoverer.publisher)
+    return _conclude(recoverer, intent, action)
+
+
+def _conclude(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
+    logger.warning("recovered %s %s on branch %s: %s", intent.kind, intent.op_id, intent.branch, action.value)
+    recoverer.lease.hold()
+    failpoint(Failpoint.RECOVERY_DELETE_BEFORE)
+    delete_intent(recoverer.store, OperationId(intent.op_id))
+    return action
+
+
+def _has_moved(recoverer: Recoverer, intent: Intent) -> bool:
+    state = _open_manifest(recoverer).read_state()
+    return any(_look(recoverer, intent, table, state).ours is not None for table in intent.tables)
+
+
+def _is_finished(manifest: Manifest, intent: Intent) -> bool:
+    if manifest.find_commit(CommitId(intent.commit_id)) is not None:
+        return True
+    return manifest.find_recovery(OperationId(intent.op_id)) is not None
+
+
+def _open_manifest(recoverer: Recoverer) -> Manifest:
+    return open_manifest(
+        recoverer.target.root, lance_branch=recoverer.target.lance_branch, rules=recoverer.publisher.rules
+    )

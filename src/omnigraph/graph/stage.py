@@ -1,0 +1,111 @@
+"""The Stage of a write: from a pinned snapshot, all the expensive work, without moving any head.
+
+A table that the branch has not written yet is forked here, since files staged on another Lance branch would
+make the fork unreadable. A crash leaves only files, and at most a Lance branch, that nothing references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.base.clock import Clock
+from omnigraph.base.errors import NotFoundError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import CommitId, OperationId
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.publish import Change
+from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.recovery.history import operation_properties
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.staged import Effect, ExactEffect, LooseEffect, LooseRun, Staged
+from omnigraph.storage.commit import commit_branch
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.staging import StagedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class WritableTable:
+    """A table open where this branch may write it: on its own Lance branch, at the pinned content."""
+
+    table: TableRecord
+    dataset: Dataset
+    forked_from: Pin | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a write did, beside its effects: counts for the commit, other manifest rows, a wanted head."""
+
+    counts: Mapping[str, int]
+    beside: Change = field(default_factory=Change)
+    if_commit: CommitId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One attempt at staging: a snapshot, and the ids that everything staged will carry."""
+
+    snapshot: Snapshot
+    kind: WriterKind
+    actor: str
+    operation: OperationId
+    commit: CommitId
+    clock: Clock
+
+    def table(self, alias: str) -> TableRecord:
+        """The pinned table of a type, `node:T` or `edge:E`."""
+        record = self.snapshot.tables.get(alias)
+        if record is None:
+            raise NotFoundError(
+                f"there is no table {alias} on branch {self.snapshot.branch.name}",
+                code="table_missing",
+                hint="`omnigraph snapshot` lists the tables",
+                facts={"table": alias},
+            )
+        return record
+
+    def read(self, alias: str) -> Dataset:
+        """The table at its pin, to read from."""
+        record = self.table(alias)
+        location = self.snapshot.root.child(record.path)
+        return open_dataset(location, branch=record.pin.branch, version=record.pin.version)
+
+    def writable(self, alias: str) -> WritableTable:
+        """The table where this branch may write it; forked first if another branch owns the pinned Lance branch."""
+        record = self.table(alias)
+        dataset = self.read(alias)
+        if record.owner == self.snapshot.branch.id:
+            return WritableTable(record, dataset, None)
+        failpoint(Failpoint.FORK_BEFORE)
+        fork = commit_branch(dataset, f"g-{self.snapshot.branch.id}-{self.operation}")
+        failpoint(Failpoint.FORK_AFTER)
+        return WritableTable(record, fork, record.pin)
+
+    def exact(self, target: WritableTable, transaction: StagedTransaction, result_rows: int) -> ExactEffect:
+        """The effect of one staged transaction, marked as ours."""
+        marked = transaction.with_properties(operation_properties(self.operation, self.commit, self.kind))
+        base = Pin(target.dataset.branch, target.dataset.version)
+        return ExactEffect(target.table, base, marked, result_rows, forked_from=target.forked_from)
+
+    def loose(self, target: WritableTable, run: LooseRun) -> LooseEffect:
+        """The effect of letting Lance commit by itself."""
+        base = Pin(target.dataset.branch, target.dataset.version)
+        return LooseEffect(target.table, base, run, target.forked_from)
+
+    def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> Staged:
+        """Everything staged, ready for the lease. The written tables are always part of what was read."""
+        written = {effect.table.id for effect in effects}
+        return Staged(
+            kind=self.kind,
+            operation=self.operation,
+            commit=self.commit,
+            actor=self.actor,
+            snapshot=self.snapshot,
+            effects=effects,
+            reads=reads | written,
+            staged_at=self.clock.monotonic(),
+            counts=outcome.counts,
+            beside=outcome.beside,
+            if_commit=outcome.if_commit,
+        )

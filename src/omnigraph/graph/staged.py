@@ -1,0 +1,97 @@
+"""The states of a write, as types: Staged → Armed → Committed → Published. Each is made only from the one before.
+
+Publishing something that was not committed, or committing something that was not armed, cannot be written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.base.ids import CommitId, OperationId
+from omnigraph.graph.intent import Intent, WriterKind
+from omnigraph.graph.lease import Lease
+from omnigraph.graph.publish import Change, Publication
+from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.staging import StagedTransaction
+
+LooseRun = Callable[[Dataset, Callable[[], None]], Dataset]
+"""Lets Lance commit by itself on a handle, calling the second argument before each durable step; the new HEAD."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactEffect:
+    """One table whose change is one staged transaction on top of `base`."""
+
+    table: TableRecord
+    base: Pin
+    transaction: StagedTransaction
+    result_rows: int
+    preserving: bool = False
+    forked_from: Pin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LooseEffect:
+    """One table that Lance changes by itself, without changing its content, when `run` is called."""
+
+    table: TableRecord
+    base: Pin
+    run: LooseRun
+    forked_from: Pin | None = None
+
+    @property
+    def result_rows(self) -> int:
+        return self.table.row_count
+
+    @property
+    def preserving(self) -> bool:
+        return True
+
+
+Effect = ExactEffect | LooseEffect
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """All the expensive work is done and no head has moved. `reads` are the tables it was validated against."""
+
+    kind: WriterKind
+    operation: OperationId
+    commit: CommitId
+    actor: str
+    snapshot: Snapshot
+    effects: tuple[Effect, ...]
+    reads: frozenset[TableId]
+    staged_at: float
+    counts: Mapping[str, int] = field(default_factory=dict)
+    beside: Change = field(default_factory=Change)
+    if_commit: CommitId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """The lease is held and the intent is written. `handles` are open on the bases that were checked."""
+
+    staged: Staged
+    lease: Lease
+    intent: Intent
+    handles: tuple[Dataset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Every table's head has moved by exactly what was intended; nobody sees it yet."""
+
+    armed: Armed
+    tables: tuple[TableRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The write is visible, all of it."""
+
+    staged: Staged
+    publication: Publication
