@@ -7,6 +7,7 @@ import pytest
 from lance import LanceOperation
 
 from omnigraph.base.effects import observed
+from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import (
     DisplacedCommitError,
     commit_branch,
@@ -14,10 +15,12 @@ from omnigraph.storage.commit import (
     commit_restore,
     commit_schema_metadata,
     commit_staged,
+    commit_strip_auto_cleanup,
     commit_upsert,
 )
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.failures import CommitRaceError
+from omnigraph.storage.indexes import IndexSpec, commit_index
 from omnigraph.storage.location import Location
 from omnigraph.storage.operations import Operation, TransactionRecord, read_operation, read_operations
 from omnigraph.storage.staging import (
@@ -154,7 +157,28 @@ def test_schema_metadata_is_a_version_of_its_own(store_location: Location) -> No
     changed = commit_schema_metadata(dataset, {"stamp": "1"})
     assert changed.metadata["stamp"] == "1"
     assert changed.version == 2
-    assert "stamp" not in dataset.at(1).metadata
+    assert "stamp" not in dataset.metadata
+
+
+MOVES: dict[str, Callable[[Dataset], object]] = {
+    "upsert": lambda d: commit_upsert(d, people(["x"]), "id"),
+    "compaction": lambda d: commit_compaction(d, 100),
+    "metadata": lambda d: commit_schema_metadata(d, {"a": "b"}),
+    "strip": commit_strip_auto_cleanup,
+    "restore": lambda d: commit_restore(d, 2, {}),
+    "index": lambda d: commit_index(d, IndexSpec("id", IndexKind.BTREE)),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_handle_stays_at_its_version(local_location: Location, name: str) -> None:
+    """Many of Lance's calls move the handle they are called on; a `Dataset` is pinned."""
+    dataset = make_people(local_location, ["a"], ["b"])
+    dataset.movable().update_config({"lance.auto_cleanup.interval": "1"})
+    dataset = dataset.newest()
+    MOVES[name](dataset)
+    assert dataset.version == 3
+    assert dataset.newest().version > 3
 
 
 def test_every_step_is_announced(local_location: Location) -> None:

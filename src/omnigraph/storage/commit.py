@@ -65,23 +65,24 @@ def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]
     return _commit(dataset, transaction)
 
 
-def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> None:
+def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> Dataset:
     """Insert or replace rows by key in one step, colliding with any other change of the same keys."""
     announce("dataset.commit", dataset.uri)
+    native = dataset.movable()
     with substrate_errors("publish", dataset.uri):
-        builder = dataset.native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+        builder = native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
         builder.conflict_retries(0).retry_timeout(timedelta(seconds=30)).execute(rows)
+    return Dataset(dataset.location, dataset.branch, native)
 
 
 def commit_compaction(dataset: Dataset, rows_per_fragment: int) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The contents stay the same."""
     announce("dataset.compact", dataset.uri)
-    native = dataset.native
+    native = dataset.movable()
     with substrate_errors("compact the dataset", dataset.uri):
         metrics = native.optimize.compact_files(target_rows_per_fragment=rows_per_fragment)
-    return CompactionOutcome(
-        dataset.newest(), fragments_removed=metrics.fragments_removed, fragments_added=metrics.fragments_added
-    )
+    moved = Dataset(dataset.location, dataset.branch, native)
+    return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)
 
 
 def commit_strip_auto_cleanup(dataset: Dataset) -> bool:
@@ -91,16 +92,17 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> bool:
         return False
     announce("dataset.config", dataset.uri)
     with substrate_errors("strip the automatic cleanup", dataset.uri):
-        dataset.native.delete_config_keys(keys)
+        dataset.movable().delete_config_keys(keys)
     return True
 
 
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
     """Set schema-level metadata; a version of its own."""
     announce("dataset.metadata", dataset.uri)
+    native = dataset.movable()
     with substrate_errors("write the metadata", dataset.uri):
-        dataset.native.update_schema_metadata(dict(values))
-    return dataset.newest()
+        native.update_schema_metadata(dict(values))
+    return Dataset(dataset.location, dataset.branch, native)
 
 
 def commit_branch(dataset: Dataset, name: str) -> Dataset:

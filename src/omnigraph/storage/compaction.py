@@ -78,8 +78,8 @@ def commit_compaction_results(dataset: Dataset, results: Sequence[CompactionResu
     Raises `CommitRaceError` when a rewritten fragment changed meanwhile; appended rows do not matter.
     """
     announce("dataset.compact", dataset.uri)
+    native = dataset.movable()
     with substrate_errors("commit a compaction", dataset.uri):
-        metrics = Compaction.commit(dataset.native, [result.native for result in results])
-    return CompactionOutcome(
-        dataset.newest(), fragments_removed=metrics.fragments_removed, fragments_added=metrics.fragments_added
-    )
+        metrics = Compaction.commit(native, [result.native for result in results])
+    moved = Dataset(dataset.location, dataset.branch, native)
+    return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)

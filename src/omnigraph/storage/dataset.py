@@ -7,6 +7,7 @@ stable row ids, storage version 2.2 and no automatic cleanup. Nothing here chang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,6 +74,10 @@ class Dataset:
     def newest(self) -> Dataset:
         """The same dataset and branch as it is now."""
         return open_dataset(self.location, branch=self.branch)
+
+    def movable(self) -> lance.LanceDataset:
+        """A native handle for calls that move the handle they are called on; this one stays where it is."""
+        return copy(self.native)
 
     def config(self) -> dict[str, str]:
         """Lance's own settings of the dataset (where automatic cleanup would be switched on)."""

@@ -118,11 +118,12 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
 def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[IndexSegment]) -> Dataset:
     """Publish segments in the dataset; segments of other fragments stay. One version of its own."""
     announce("dataset.index", dataset.uri)
+    native = dataset.movable()
     with substrate_errors("commit an index", dataset.uri):
-        dataset.native.commit_existing_index_segments(
+        native.commit_existing_index_segments(
             spec.name, spec.column, [segment.native for segment in segments]
         )
-    return dataset.newest()
+    return Dataset(dataset.location, dataset.branch, native)
 
 
 def commit_index(
@@ -139,9 +140,10 @@ def commit_index(
 def commit_index_fold(dataset: Dataset, names: Sequence[str]) -> Dataset:
     """Fold what the named indexes do not cover into them, incrementally; no version when there is nothing."""
     announce("dataset.index", dataset.uri)
+    native = dataset.movable()
     with substrate_errors("fold fragments into an index", dataset.uri):
-        dataset.native.optimize.optimize_indices(index_names=list(names))
-    return dataset.newest()
+        native.optimize.optimize_indices(index_names=list(names))
+    return Dataset(dataset.location, dataset.branch, native)
 
 
 def _plan_vector(
