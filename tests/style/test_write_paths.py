@@ -18,6 +18,8 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
         "omnigraph.graph.recovery",
         "omnigraph.graph.publish",  # the manifest's own head
         "omnigraph.graph.compaction",  # the manifest's own fragments
+        "omnigraph.graph.stage",  # forks, which move no head
+        "omnigraph.graph.branches",
         "omnigraph.graph.stamp",  # the manifest's own migrations
     ),
     "delete_": (

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import CommitId
+from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.create import NewGraph, create_graph
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
@@ -86,9 +87,14 @@ def init(
 def open(  # noqa: A001  # users write omnigraph.open
     uri: str, branch: str = MAIN, *, read_only: bool = False, options: OpenOptions | None = None
 ) -> Graph:
-    """Open a graph; raise if there is none or if this release cannot read it."""
+    """Open a graph; raise if there is none or if this release cannot read it.
+
+    A read-write open first finishes or undoes what crashed writers left. A read-only one never writes.
+    """
     location = parse_location(uri, (options or OpenOptions()).storage_options)
     read_snapshot(location, branch)
+    if not read_only:
+        recover_on_open(location, branch)
     return Graph(location, branch, read_only)
 
 

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
+from omnigraph.base.errors import Applied, ErrorKind, FormatError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
 from omnigraph.graph.arm import make_intent
 from omnigraph.graph.check import Healer, find_stale, open_base, refuse_old_staging
-from omnigraph.graph.intent import WriterKind, delete_intent, write_intent
-from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease
+from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_intents, write_intent
+from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import Change, CommitDraft, Publication, Publisher, Target, publish
 from omnigraph.graph.records import Pin, TableRecord
-from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
+from omnigraph.graph.recovery.run import Recovered, Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.graph.stage import Stage
@@ -257,3 +257,35 @@ def _recovery_required(armed: Armed) -> RecoveryRequiredError:
         hint="the next open finishes it or undoes it; `omnigraph recovery list` shows it",
         facts={"recovery_required": {"operation_id": operation}},
     )
+
+
+def recover_on_open(root: Location, branch: str, world: World | None = None) -> tuple[Recovered, ...]:
+    """Finish or undo what crashed writers of the branch left; nothing is touched while a live writer is at work.
+
+    An intent that cannot be understood does not stop the open: reads go on, writes will be refused with its path.
+    """
+    how = world or World()
+    store = ObjectStore(root)
+    intents, _ = read_intents(store)
+    if not intents:
+        return ()
+    snapshot = read_snapshot(root, branch, rules=how.rules)
+    target = _target(snapshot)
+    if not any(_is_pending(store, intent, snapshot) for intent in intents):
+        return ()
+    lease = acquire_lease(store, target.branch_id, "recovery", how.terms)
+    try:
+        return recover_branch(Recoverer(store, target, lease, how.publisher(lease)))
+    except FormatError as unreadable:
+        logger.warning("recovery is not possible: %s", unreadable.message)
+        return ()
+    finally:
+        lease.release()
+
+
+def _is_pending(store: ObjectStore, intent: Intent, snapshot: Snapshot) -> bool:
+    """Whether an intent's epoch is over, on this branch, or (seen from main) on a branch that may be gone."""
+    branch_id = BranchId(intent.branch_id)
+    if branch_id != snapshot.branch.id and snapshot.branch.lance_branch is not None:
+        return False
+    return is_epoch_over(store, branch_id, intent.lease_epoch)

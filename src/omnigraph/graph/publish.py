@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
@@ -53,6 +55,7 @@ from omnigraph.graph.stamp import FORMAT, Format, migrate_manifest
 from omnigraph.storage.commit import commit_upsert
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.location import Location
+from omnigraph.storage.replacement import commit_replacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class CommitDraft:
 class Change:
     """The rows of one publish, beside `graph_head`. Without a commit the head stays where it is.
 
-    `rows` are rows that an intent kept encoded, for a publish that recovery finishes.
+    `rows` are rows that an intent kept encoded, for recovery. `removed` are keys of rows that go.
     """
 
     commit: CommitDraft | None = None
@@ -84,6 +87,7 @@ class Change:
     recovery: RecoveryRecord | None = None
     ancestors: tuple[CommitRecord, ...] = ()
     rows: tuple[Row, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ def publish(
         rows = rows_to_table(_rows(change, commit, state), handle.dataset.schema)
         failpoint(Failpoint.PUBLISH_BEFORE)
         try:
-            commit_upsert(handle.dataset, rows, key="object_id")
+            _write_rows(handle, rows, change.removed)
         except CommitRaceError:
             _back_off(attempt, how)
             continue
@@ -179,6 +183,13 @@ def _open_for_write(target: Target, how: Publisher) -> Manifest:
         how.hold()
         handle = compact_manifest(handle, how.rules)
     return handle
+
+
+def _write_rows(handle: Manifest, rows: pa.Table, removed: tuple[str, ...]) -> None:
+    if removed:
+        commit_replacement(handle.dataset, rows, "object_id", removed)
+    else:
+        commit_upsert(handle.dataset, rows, "object_id")
 
 
 def _own_object_ids(change: Change) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Replace and remove rows by key in one commit, where an upsert cannot remove.
 
-Lance's upsert inserts and updates; a delete is another commit. This writes the one Update transaction that does both, and
-collides with any other change of the same fragments. Row identity is not kept: for small control tables only.
+Lance's upsert inserts and updates; a delete is another commit. This writes the one Update transaction that does
+both, and collides with any other change of the same fragments. Row identity is not kept: for small control
+tables only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def commit_replacement(dataset: Dataset, rows: pa.Table, key: str, removed: tupl
     """Upsert `rows` by `key` and delete the rows whose key is in `removed`, as one new version."""
     announce("dataset.stage", dataset.uri)
     keys = [*rows.column(key).to_pylist(), *removed]
-    where = f"{key} IN ({', '.join(_quoted(value) for value in keys)})"
+    where = f"{key} IN ({', '.join(_quoted(str(value)) for value in keys)})"
     updated: list[FragmentMetadata] = []
     emptied: list[int] = []
     with substrate_errors("stage a replacement", dataset.uri):

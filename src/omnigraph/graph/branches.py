@@ -1,0 +1,103 @@
+"""Graph branches: the row in main's manifest is the branch. Creating and deleting are changes of that row.
+
+Create makes a Lance branch of `__manifest` first, so a crash in between leaves only a Lance branch that nothing
+names. Delete fences the branch's own manifest before its row goes, so that a paused writer cannot publish there
+unseen. Ids and Lance branch names are never used twice; files are reclaimed by cleanup.
+"""
+
+from __future__ import annotations
+
+from omnigraph.base.errors import RefusedError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import BranchId, CommitId, new_ulid
+from omnigraph.graph.branch_names import check_branch_name
+from omnigraph.graph.commit import World
+from omnigraph.graph.encoding import branch_object_id
+from omnigraph.graph.lease import Lease, acquire_lease
+from omnigraph.graph.publish import Change, Target, publish
+from omnigraph.graph.records import BranchParent, BranchRecord
+from omnigraph.graph.requirements import BranchIs
+from omnigraph.graph.snapshot import MAIN, Snapshot, find_branch, read_commit_snapshot, read_snapshot
+from omnigraph.storage.commit import commit_branch
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+
+def create_branch(
+    root: Location, name: str, actor: str, source: Snapshot, world: World | None = None
+) -> BranchRecord:
+    """Create `name` from a snapshot: of any branch's head or of any commit."""
+    how = world or World()
+    lease = acquire_lease(ObjectStore(root), None, f"branch create {name}", how.terms)
+    try:
+        main = read_snapshot(root, rules=how.rules)
+        check_branch_name(name, main.manifest.read_state().branches)
+        branch_id = BranchId(new_ulid())
+        parent = BranchParent(source.branch.name, source.branch.id, source.head)
+        record = BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, how.clock.now_us())
+        lease.hold()
+        failpoint(Failpoint.BRANCH_FORK_BEFORE)
+        commit_branch(source.manifest.dataset, f"b-{branch_id}")
+        failpoint(Failpoint.BRANCH_ROW_BEFORE)
+        publish(_main(main), Change(branches=(record,)), (BranchIs(name, None),), how.publisher(lease))
+    finally:
+        lease.release()
+    return record
+
+
+def delete_branch(root: Location, name: str, world: World | None = None) -> BranchRecord:
+    """Delete a branch: its row goes. Refuses main, and a branch that a live branch was made from."""
+    how = world or World()
+    if name == MAIN:
+        raise RefusedError(
+            "main cannot be deleted", code="branch_is_main", hint="delete the whole graph instead"
+        )
+    store = ObjectStore(root)
+    graph_lease = acquire_lease(store, None, f"branch delete {name}", how.terms)
+    try:
+        record = _deletable(read_snapshot(root, rules=how.rules), name)
+        branch_lease = acquire_lease(store, record.id, f"branch delete {name}", how.terms)
+        try:
+            _remove(root, record, graph_lease, branch_lease, how)
+        finally:
+            branch_lease.release()
+    finally:
+        graph_lease.release()
+    return record
+
+
+def source_snapshot(root: Location, branch: str = MAIN, commit: str | None = None) -> Snapshot:
+    """What a new branch starts from: a branch's head, or one of its commits."""
+    if commit is None:
+        return read_snapshot(root, branch)
+    return read_commit_snapshot(root, CommitId(commit), branch)[0]
+
+
+def _deletable(main: Snapshot, name: str) -> BranchRecord:
+    state = main.manifest.read_state()
+    record = find_branch(state, name)
+    children = sorted(b.name for b in state.branches.values() if b.parent and b.parent.branch_id == record.id)
+    if children:
+        raise RefusedError(
+            f"branch '{name}' cannot be deleted: {', '.join(children)} was made from it",
+            code="branch_has_children",
+            hint="delete those branches first",
+            facts={"branch": name, "children": list(children)},
+        )
+    return record
+
+
+def _remove(
+    root: Location, record: BranchRecord, graph_lease: Lease, branch_lease: Lease, how: World
+) -> None:
+    own = Target(root, record.name, record.id, record.lance_branch)
+    failpoint(Failpoint.BRANCH_FENCE_BEFORE)
+    publish(own, Change(), (), how.publisher(branch_lease))
+    main = read_snapshot(root, rules=how.rules)
+    change = Change(removed=(branch_object_id(record.name),))
+    failpoint(Failpoint.BRANCH_REMOVE_BEFORE)
+    publish(_main(main), change, (BranchIs(record.name, record.id),), how.publisher(graph_lease))
+
+
+def _main(main: Snapshot) -> Target:
+    return Target(main.root, main.branch.name, main.branch.id, main.branch.lance_branch)

@@ -1,0 +1,172 @@
+"""Writers for the tests of the write path: small, real writes of every kind, and a model to compare with.
+
+Every *triple* write adds the same ids to `Person`, `Company` and `Knows` in one commit, so a reader that ever sees
+unequal counts has seen half a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.api.graph import OpenOptions, init
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage, WritableTable
+from omnigraph.graph.staged import Published, Staged
+from omnigraph.storage.commit import commit_compaction
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import StagedTransaction, stage_append, stage_delete, stage_upsert
+
+SCHEMA: Final = """\
+node Person { slug: String @key  age: I64? }
+node Company { name: String @key }
+edge Knows: Person -> Person { since: I64? }
+"""
+PERSON: Final = "node:Person"
+COMPANY: Final = "node:Company"
+KNOWS: Final = "edge:Knows"
+TABLES: Final = (PERSON, COMPANY, KNOWS)
+
+Rows = dict[str, int | None]
+"""A table's contents as a model keeps it: id to the value of its one changing column."""
+Contents = dict[str, Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one write does to one table."""
+
+    alias: str
+    insert: tuple[str, ...] = ()
+    upsert: tuple[tuple[str, int], ...] = ()
+    delete: tuple[str, ...] = ()
+
+
+def create(location: Location) -> None:
+    """A fresh graph with the test schema."""
+    init(location.uri, SCHEMA, options=OpenOptions(dict(location.options), "tester"))
+
+
+def triple(ids: Iterable[str]) -> tuple[Change, ...]:
+    """One commit over three tables that keeps their counts equal."""
+    names = tuple(ids)
+    return tuple(Change(alias, insert=names) for alias in TABLES)
+
+
+def run(
+    location: Location,
+    changes: Sequence[Change],
+    *,
+    kind: WriterKind = WriterKind.LOAD,
+    branch: str = MAIN,
+    world: World | None = None,
+    actor: str = "tester",
+) -> Published | None:
+    """Write `changes` as one commit. A moved read set is staged again."""
+    stage = stage_changes(changes)
+    return write(location, branch, Write(kind, actor, stage, lambda again, _: stage(again)), world)
+
+
+def run_compaction(
+    location: Location, aliases: Sequence[str], world: World | None = None
+) -> Published | None:
+    """Compact tables through the write path, as a loose write."""
+
+    def stage(at: Stage) -> Staged:
+        targets = [at.writable(alias) for alias in aliases]
+        effects = tuple(at.loose(target, _compact) for target in targets)
+        return at.finish(effects, frozenset(), Outcome({}))
+
+    request = Write(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
+    return write(location, MAIN, request, world)
+
+
+def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:
+    hold()
+    return commit_compaction(handle, 1_000_000).dataset
+
+
+def stage_changes(changes: Sequence[Change]) -> Callable[[Stage], Staged]:
+    """The Stage of a write that does `changes`."""
+
+    def stage(at: Stage) -> Staged:
+        effects = []
+        for change in changes:
+            target = at.writable(change.alias)
+            transaction, rows = _stage_one(target, change)
+            effects.append(at.exact(target, transaction, rows))
+        return at.finish(tuple(effects), frozenset(), Outcome({"changes": len(changes)}))
+
+    return stage
+
+
+def read_contents(location: Location, branch: str = MAIN) -> Contents:
+    """What a reader sees now."""
+    return snapshot_contents(read_snapshot(location, branch))
+
+
+def snapshot_contents(snapshot: Snapshot) -> Contents:
+    """The contents of one snapshot, read at its pins."""
+    contents: Contents = {}
+    for alias, table in snapshot.tables.items():
+        place = snapshot.root.child(table.path)
+        dataset = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+        value = _value_column(alias)
+        rows = dataset.read(["id"] if value is None else ["id", value])
+        ids = [str(name) for name in rows.column("id").to_pylist()]
+        values = rows.column(1).to_pylist() if rows.num_columns > 1 else [None] * len(ids)
+        assert len(set(ids)) == len(ids), f"duplicate ids in {alias}"
+        assert table.row_count == len(ids), f"{alias}: {table.row_count} published, {len(ids)} found"
+        contents[alias] = dict(zip(ids, values, strict=True))
+    return contents
+
+
+def apply(contents: Contents, changes: Sequence[Change]) -> Contents:
+    """The model: what `changes` make of `contents`."""
+    after = {alias: dict(rows) for alias, rows in contents.items()}
+    for change in changes:
+        rows = after[change.alias]
+        rows.update(dict.fromkeys(change.insert))
+        rows.update(dict(change.upsert))
+        for name in change.delete:
+            rows.pop(name, None)
+    return after
+
+
+def _stage_one(target: WritableTable, change: Change) -> tuple[StagedTransaction, int]:
+    dataset = target.dataset
+    if change.insert:
+        return stage_append(dataset, _table(target, [(name, None) for name in change.insert])), (
+            target.table.row_count + len(change.insert)
+        )
+    if change.upsert:
+        existing = set(dataset.read(["id"]).column("id").to_pylist())
+        added = sum(1 for name, _ in change.upsert if name not in existing)
+        return stage_upsert(dataset, _table(target, list(change.upsert))), target.table.row_count + added
+    where = "id IN (" + ", ".join(f"'{name}'" for name in change.delete) + ")"
+    gone = dataset.count_rows(where)
+    staged = stage_delete(dataset, where)
+    assert staged is not None, "a test deletes only what is there"
+    return staged, target.table.row_count - gone
+
+
+def _table(target: WritableTable, rows: Sequence[tuple[str, int | None]]) -> pa.Table:
+    schema = target.dataset.schema
+    value = _value_column(target.table.alias)
+    columns = [
+        pa.array([number for _, number in rows], pa.int64())
+        if field.name == value
+        else pa.array([name for name, _ in rows], pa.utf8())
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _value_column(alias: str) -> str | None:
+    return {PERSON: "age", KNOWS: "since"}.get(alias)
