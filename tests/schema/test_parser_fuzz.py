@@ -14,81 +14,57 @@ from omnigraph.schema import build_catalog, catalog_from_json, catalog_to_json, 
 from tests.schema.golden_files import BAD, GOOD, read_text, schema_files
 
 TEXTS = [read_text(path) for path in (*schema_files(GOOD), *schema_files(BAD))]
-TOKENS = [
-    "node",
-    "edge",
-    "interface",
-    "implements",
-    "Person",
-    "Named",
-    "Knows",
-    "name",
-    "since",
-    "id",
-    "src",
-    "dst",
-    "String",
-    "I32",
-    "Vector",
-    "enum",
-    "{",
-    "}",
-    "(",
-    ")",
-    "[",
-    "]",
-    ":",
-    "->",
-    ",",
-    "?",
-    "*",
-    "..",
-    "=",
-    "@key",
-    "@unique",
-    "@index",
-    "@range",
-    "@check",
-    "@card",
-    "@embed",
-    "@default",
-    "@description",
-    "@rename_from",
-    "@x",
-    "0",
-    "-1",
-    "1.5",
-    "1e999",
-    "2024-01-01",
-    '"a"',
-    '"["',
-    "model",
-    "true",
-    "//",
-    "/*",
-    "*/",
-    '"open',
-    ";",
-    "\x00",
-    "é",
-    "\ufeff",
-    "\n",
-    "\\",
-]
+TOKENS = (
+    *(
+        "node",
+        "edge",
+        "interface",
+        "implements",
+        "Person",
+        "Named",
+        "Knows",
+        "name",
+        "since",
+        "id",
+        "src",
+        "dst",
+    ),
+    *("String", "I32", "Vector", "enum", "{", "}", "(", ")", "[", "]", ":", "->", ",", "?", "*", "..", "="),
+    *("@key", "@unique", "@index", "@range", "@check", "@card", "@embed", "@default", "@description", "@x"),
+    *(
+        "@rename_from",
+        "0",
+        "-1",
+        "1.5",
+        "1e999",
+        "2024-01-01",
+        '"a"',
+        '"["',
+        "model",
+        "true",
+        "//",
+        "/*",
+        "*/",
+    ),
+    *('"open', ";", "\x00", "é", "\ufeff", "\n", "\\"),
+)
 SECONDS_MAX = 60.0
 
 
 def answers(text: str) -> None:
     """Either a problem, or a catalog that survives printing and storing."""
+    refused: SchemaTextError | None = None
     try:
         tree = parse_schema(text)
         assert parse_schema(print_schema(tree)) == tree
         catalog = build_catalog(tree)
     except SchemaTextError as error:
-        assert error.problems
-        assert error.render()
-        return
-    assert catalog_from_json(catalog_to_json(catalog)) == catalog
+        refused = error
+    if refused is None:
+        assert catalog_from_json(catalog_to_json(catalog)) == catalog
+    else:
+        assert refused.problems
+        assert refused.render()
 
 
 @given(st.text(alphabet=st.characters(), max_size=200))
@@ -128,7 +104,7 @@ def token_schemas(draw: st.DrawFn) -> str:
         ("String", "I32?", "[I32]", "Blob", "Vector(3)", "Vector(0)", "enum(a, b)", "enum()", "Nope")
     )
     literal = st.sampled_from(
-        ("a", "1", "-1", "1e999", '"a"', '"["', "true", "0..1", "..", "5..1", 'model="m"', "name")
+        ("a", "1", "-1", "1e999", '"a"', '"["', "true", "0..1", "..", "5..1", 'model="m"')
     )
     names = st.sampled_from(
         ("key", "unique", "index", "range", "check", "card", "embed", "default", "rename_from", "x")
@@ -149,7 +125,7 @@ def token_schemas(draw: st.DrawFn) -> str:
 
 
 @given(token_schemas())
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_nonsense_that_follows_the_grammar(text: str) -> None:
     answers(text)
 

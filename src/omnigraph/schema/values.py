@@ -123,24 +123,31 @@ def _integer(text: str, scalar: Scalar) -> int | ValueMistake:
 def _float(text: str, scalar: Scalar) -> float | ValueMistake:
     try:
         value = float(text)
-        if scalar is Scalar.F32:
-            (value,) = struct.unpack("<f", struct.pack("<f", value))
     except ValueError:
         return ValueMistake(f"{quoted(text)} is no number")
-    except OverflowError:
-        value = math.inf
+    if scalar is Scalar.F32:
+        value = _narrow(value)
     if not math.isfinite(value):
         return ValueMistake(f"{quoted(text)} is too large for {scalar.value}")
     # Adding zero turns -0.0 into 0.0, which is how ids write it too.
-    return float(value) + 0.0
+    return value + 0.0
+
+
+def _narrow(value: float) -> float:
+    """The nearest 32-bit float; infinity when there is none."""
+    try:
+        narrow: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.inf
+    return narrow
 
 
 def _shortest(value: float) -> str:
     """The shortest text that reads back as the same 32-bit float."""
-    packed = struct.pack("<f", value)
+    narrow = _narrow(value)
     for digits in range(1, 9):
         text = f"{value:.{digits}g}"
-        if struct.pack("<f", float(text)) == packed:
+        if _narrow(float(text)) == narrow:
             return repr(float(text))
     return repr(float(f"{value:.9g}"))
 

@@ -1,0 +1,18 @@
+"""Importing this room is cheap: the heavy packages come with the first text, table or stored catalog."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_heavy_packages_are_imported_late() -> None:
+    script = (
+        "import sys, omnigraph.schema as schema\n"
+        "heavy = {'lark', 'pyarrow', 'msgspec', 'lance', 'difflib', 'numpy'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "schema.build_catalog(schema.parse_schema('node A { a: String }'))\n"
+        "assert not (heavy - {'lark'}) & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

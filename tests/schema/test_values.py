@@ -1,0 +1,51 @@
+"""Values: their canonical text reads back the same, and what does not fit is refused."""
+
+from __future__ import annotations
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.schema.property_types import EnumType, Scalar, ScalarType
+from omnigraph.schema.values import ValueMistake, value_from_text, value_text
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_32_bit_floats_have_the_shortest_text_that_reads_back(number: float) -> None:
+    kind = ScalarType(Scalar.F32)
+    text = value_text(number, kind)
+    assert value_from_text(text, kind) == number
+    digits = sum(ch.isdigit() for ch in text.split("e")[0].strip("-0."))
+    assert digits <= 9 or float(text).is_integer()
+
+
+def test_float_text() -> None:
+    kind = ScalarType(Scalar.F32)
+    (narrow,) = struct.unpack("<f", struct.pack("<f", 0.99))
+    assert value_text(narrow, kind) == "0.99"
+    assert value_text(0.1, ScalarType(Scalar.F64)) == "0.1"
+    assert str(value_from_text("-0.0", kind)) == "0.0"
+
+
+@given(st.integers(-(2**70), 2**70), st.sampled_from((Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64)))
+def test_integers_fit_or_are_refused(number: int, scalar: Scalar) -> None:
+    bits, signed = int(scalar.value[1:]), scalar.value[0] == "I"
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    read = value_from_text(str(number), ScalarType(scalar))
+    assert (read == number) if low <= number <= high else isinstance(read, ValueMistake)
+
+
+def test_datetimes_are_utc_with_milliseconds() -> None:
+    kind = ScalarType(Scalar.DATETIME)
+    read = value_from_text("2024-05-31T14:00:00.5+02:00", kind)
+    assert not isinstance(read, ValueMistake)
+    assert value_text(read, kind) == "2024-05-31T12:00:00.500Z"
+    for wrong in ("2024-05-31T24:00:00Z", "2024-05-31T12:00:60Z", "2024-05-31", "0000-01-01T00:00:00Z", "x"):
+        assert isinstance(value_from_text(wrong, kind), ValueMistake)
+
+
+def test_enum_values() -> None:
+    kind = EnumType(("a", "b"))
+    assert value_from_text("a", kind) == "a"
+    assert isinstance(value_from_text("c", kind), ValueMistake)
