@@ -100,21 +100,22 @@ def delete_branch(dataset: Dataset, name: str) -> bool:
 def delete_dataset(location: Location) -> int:
     """Delete everything below a dataset's root; how many files went."""
     paths = sorted(_list_files(location), key=lambda path: (_MANIFESTS not in path, path))
-    count = delete_files(location, paths)
+    delete_files(location, paths)
     ObjectStore(location).delete_below("")
-    return count
+    return len(paths)
 
 
-def delete_files(location: Location, paths: Sequence[str]) -> int:
-    """Delete the named files below a dataset's root, which no version may need; how many were there."""
+def delete_files(location: Location, paths: Sequence[str]) -> None:
+    """Delete the named files below a dataset's root, which no version may need, in this order."""
     for path in paths:
         if path.startswith("/") or ".." in path.split("/"):
             raise InvariantError(f"{path} is not below {location.uri}", code="path_outside")
     session = LanceFileSession(location.lance_uri, storage_options=location.storage_options)
-    return sum(_delete_file(session, location, path) for path in paths)
+    for path in paths:
+        _delete_file(session, location, path)
 
 
-def _delete_file(session: LanceFileSession, location: Location, path: str) -> bool:
+def _delete_file(session: LanceFileSession, location: Location, path: str) -> None:
     announce("dataset.delete_file", f"{location.uri}/{path}")
     try:
         with substrate_errors("delete a file", f"{location.uri}/{path}"):
@@ -122,8 +123,6 @@ def _delete_file(session: LanceFileSession, location: Location, path: str) -> bo
     except NotFoundError as missing:
         if missing.code != "object_missing":
             raise
-        return False
-    return True
 
 
 def _list_files(location: Location) -> list[str]:

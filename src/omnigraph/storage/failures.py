@@ -126,6 +126,15 @@ _RULES: Final = (
         ),
     ),
     _rule(
+        r"cannot be (?:read|written) by this version of Lance|upgrade Lance",
+        FormatError,
+        (
+            "dataset_too_new",
+            "could not {doing} at {uri}: another tool used a feature of Lance that this release cannot read",
+            "restore the table to an older version with that tool, or upgrade omnigraph",
+        ),
+    ),
+    _rule(
         r"not a directory|is a directory",
         StorageError,
         (
