@@ -77,7 +77,8 @@ _RULES: Final = (
         ("branch_in_use", "could not {doing} at {uri}: {cause}", "delete what was made from it first"),
     ),
     _rule(
-        r"already exists",
+        # The second one is what Lance says when a branch's name is taken.
+        r"already exists|Clone operation should not enter build_manifest",
         DatasetExistsError,
         ("dataset_exists", "{uri} already exists", "choose another place"),
     ),

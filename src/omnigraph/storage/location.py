@@ -23,8 +23,8 @@ _HINT: Final = "pass a local path, file:///path or s3://bucket/prefix"
 
 S3_DEFAULTS: Final[Mapping[str, str]] = {
     "client_max_retries": "3",
-    "client_retry_timeout": "10",
-    "connect_timeout": "3s",
+    "client_retry_timeout": "5",
+    "connect_timeout": "2s",
     "timeout": "30s",
 }
 _ENDPOINT_OPTIONS: Final = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")

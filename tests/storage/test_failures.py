@@ -1,0 +1,180 @@
+"""Every kind of bad place or bad file becomes exactly one error of ours, with a code and a hint."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from omnigraph.base.errors import (
+    ErrorKind,
+    FormatError,
+    InvariantError,
+    NotFoundError,
+    OmnigraphError,
+    StorageError,
+)
+from omnigraph.storage.commit import commit_branch
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.failures import CommitRaceError, DatasetExistsError, translate
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from tests.conftest import S3Server
+from tests.storage.accesses import ACCESSES
+from tests.storage.samples import make_people
+
+UNREACHABLE_SECONDS_MAX = 20.0
+
+
+def _bytes_of(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "three bytes": lambda data: data[:3],
+    "half": lambda data: data[: len(data) // 2],
+    "one byte short": lambda data: data[:-1],
+    "garbage": lambda data: bytes(range(256)) * (len(data) // 256 + 1),
+    "garbage with the right end": lambda data: b"\xff" * (len(data) - 4) + b"LANC",
+    "garbage before the footer": lambda data: b"\xff" * (len(data) - 16) + data[-16:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_manifest(local_location: Location, damage: str) -> None:
+    make_people(local_location, ["a"], ["b"])
+    newest = min(Path(local_location.uri, "_versions").glob("*.manifest"))
+    _bytes_of(newest, DAMAGES[damage])
+    with pytest.raises(FormatError) as caught:
+        open_dataset(local_location)
+    _expect(caught.value, "dataset_unreadable", local_location.uri)
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "garbage"])
+def test_a_damaged_data_file(local_location: Location, damage: str) -> None:
+    make_people(local_location, [f"{number}" * 50 for number in range(100)])
+    (file,) = Path(local_location.uri, "data").glob("*.lance")
+    _bytes_of(file, DAMAGES[damage])
+    with pytest.raises(FormatError) as caught:
+        open_dataset(local_location).read()
+    _expect(caught.value, "dataset_unreadable", local_location.uri)
+
+
+def test_a_missing_data_file_is_damage_and_not_a_missing_dataset(durable_location: Location) -> None:
+    dataset = make_people(durable_location, ["a"])
+    store = ObjectStore(durable_location)
+    for entry in store.list("data"):
+        store.delete(entry.path)
+    with pytest.raises(FormatError) as caught:
+        dataset.newest().read()
+    _expect(caught.value, "dataset_unreadable", durable_location.uri)
+    assert "missing" in caught.value.message
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+def test_a_missing_bucket(s3_server: S3Server, access: str) -> None:
+    location = parse_location("s3://no-such-bucket/graph.omni", s3_server.options)
+    with pytest.raises(NotFoundError) as caught:
+        ACCESSES[access](location)
+    _expect(caught.value, "bucket_missing", "s3://no-such-bucket/graph.omni")
+
+
+@pytest.mark.parametrize("access", ["open", "object read", "object create", "object list"])
+def test_an_unreachable_endpoint_fails_soon(access: str) -> None:
+    location = parse_location(
+        "s3://bucket/graph.omni",
+        {
+            "aws_access_key_id": "a",
+            "aws_secret_access_key": "b",
+            "aws_region": "us-east-1",
+            "aws_endpoint": "http://127.0.0.1:1",
+        },
+    )
+    began = time.monotonic()
+    with pytest.raises(StorageError) as caught:
+        ACCESSES[access](location)
+    assert time.monotonic() - began < UNREACHABLE_SECONDS_MAX
+    _expect(caught.value, "store_unreachable", "s3://bucket/graph.omni")
+
+
+def test_no_permission(tmp_path: Path) -> None:
+    """In a child process, since a superuser may do everything; it gives that up after its imports."""
+    closed = tmp_path / "closed.omni"
+    closed.mkdir()
+    closed.chmod(0)
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.storage.accesses", str(closed)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    closed.chmod(0o700)
+    expected = [f"{access}: permission_denied" for access in ACCESSES]
+    assert child.stdout.splitlines() == expected, child.stderr
+
+
+@pytest.mark.parametrize("access", ["create", "object create", "open"])
+def test_a_file_in_the_way(tmp_path: Path, access: str) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    location = parse_location(str(tmp_path / "file" / "graph.omni"))
+    with pytest.raises(StorageError) as caught:
+        ACCESSES[access](location)
+    _expect(caught.value, "path_is_file", location.uri)
+
+
+def test_a_branch_name_that_is_taken(store_location: Location) -> None:
+    dataset = make_people(store_location, ["a"])
+    commit_branch(dataset, "g-1")
+    with pytest.raises(DatasetExistsError):
+        commit_branch(dataset, "g-1")
+
+
+def test_a_filter_that_is_no_filter_is_our_own_mistake(local_location: Location) -> None:
+    with pytest.raises(InvariantError) as caught:
+        make_people(local_location, ["a"]).read(where="nobody = 1")
+    assert caught.value.code == "filter_invalid"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "code"),
+    [
+        ("Commit conflict for version 7", CommitRaceError, "commit_race"),
+        ("Too many concurrent writers", CommitRaceError, "commit_race"),
+        ("Retryable commit conflict for version 3", CommitRaceError, "commit_race"),
+        ("Commit result for version 2 is unknown: it may or may not", StorageError, "commit_unknown"),
+        ("Server returned non-2xx status code: 403 Forbidden", StorageError, "permission_denied"),
+        ("The AWS Access Key Id: InvalidAccessKeyId", StorageError, "credentials"),
+        ("Failed to get AWS credentials: Forbidden", StorageError, "credentials"),
+        ("No space left on device (os error 28)", StorageError, "disk_full"),
+        ("Server returned non-2xx status code: 503 Slow Down", StorageError, "store_unreachable"),
+        ("operation timed out", StorageError, "store_unreachable"),
+        ("does not have sufficient data, len: 512", FormatError, "dataset_unreadable"),
+    ],
+)
+def test_what_a_message_means(text: str, error: type[OmnigraphError], code: str) -> None:
+    made = translate(OSError(f"{text}, /build/lance/src/io.rs:12:34"), "read", "/data/graph.omni")
+    assert type(made) is error
+    assert made.code == code
+    assert ".rs:" not in str(made.facts["cause"])
+
+
+def test_the_name_of_a_place_decides_nothing() -> None:
+    uri = "/data/connection timed out/permission denied.omni"
+    made = translate(OSError(f"bad file {uri.strip('/')}/_versions/1.manifest"), "open", uri)
+    assert made.code == "dataset_unreadable"
+
+
+def _expect(error: OmnigraphError, code: str, uri: str) -> None:
+    assert error.code == code
+    assert error.hint
+    assert uri in error.message
+    assert "\n" not in error.message
+    assert ".rs:" not in error.message
+    assert error.kind is not ErrorKind.INTERNAL
