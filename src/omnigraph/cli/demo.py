@@ -55,7 +55,10 @@ class Step:
 
 
 def demo(directory: Directory = None, keep: Keep = False) -> None:
-    """Run a short story end to end in a temporary directory: a schema, a graph, its snapshot, its history."""
+    """Run a short story end to end.
+
+    A schema, a graph, its snapshot and its history, in a temporary directory that is removed at the end.
+    """
     with _workplace(directory, keep) as place:
         for number, step in enumerate(STEPS, 1):
             write_text(f"\n{number}. {step.why}\n\n$ {step.command}")

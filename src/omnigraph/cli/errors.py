@@ -47,7 +47,7 @@ def show_defect(defect: Exception, flags: Flags) -> int:
 
 
 def _sentences(error: OmnigraphError) -> str:
-    if isinstance(error, TextError):
+    if isinstance(error, TextError) and error.problems[0].text:
         count = len(error.problems)
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
     return f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else "")

@@ -13,7 +13,7 @@ from omnigraph.cli.options import Json, Store, Uri
 from omnigraph.cli.schema_file import read_schema_file
 from omnigraph.cli.target import announce_target, resolve_target
 
-SchemaFile = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")]
+SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Create the graph beside other files. Never replaces a graph or a file."),
@@ -38,7 +38,7 @@ def init(
     interrupted, nothing is left; when it is killed, the next init removes what it left.
     """
     location = resolve_target(context, uri, store)
-    text = read_schema_file(schema)
+    text = read_schema_file(Path(schema))
     announce_target(context, location)
 
     from omnigraph.api.graph import OpenOptions
@@ -47,7 +47,7 @@ def init(
     from omnigraph.cli.shapes import snapshot_to_json
 
     options = OpenOptions(actor=actor)
-    graph = create(location.uri, text, force=force, options=options, schema_name=str(schema))
+    graph = create(location.uri, text, force=force, options=options, schema_name=schema)
     if as_json:
         write_json({"uri": graph.uri, **snapshot_to_json(graph.snapshot())})
     elif not context.obj.quiet:

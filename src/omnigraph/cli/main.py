@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from io import TextIOWrapper
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,6 @@ BROKEN_PIPE_EXIT_CODE = 128 + 13
 
 def main() -> None:
     """Run one command and end the process."""
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
     received: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:
@@ -33,25 +29,23 @@ def run(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
     try:
-        return _run(arguments)
+        _speak_utf8()
+        exit_code = run(sys.argv[1:])
+        sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        return 128 + (received[0] if received else signal.SIGINT)
+        exit_code = 128 + (received[0] if received else signal.SIGINT)
     except BrokenPipeError:
         _abandon_stdout()
-        return BROKEN_PIPE_EXIT_CODE
+        exit_code = BROKEN_PIPE_EXIT_CODE
+    sys.exit(exit_code)
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
+    """Run one command in this process; its exit code."""
     from omnigraph.cli.flags import read_flags
 
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    flags = read_flags(arguments)
-    exit_code = _invoke(arguments, flags)
-    sys.stdout.flush()
-    return exit_code
+    return _invoke(arguments, read_flags(arguments))
 
 
 def _invoke(arguments: list[str], flags: Flags) -> int:
@@ -81,6 +75,13 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
         return 0
     show_error(error, flags)
     return exit_code(error)
+
+
+def _speak_utf8() -> None:
+    """Print the same bytes whatever the locale; what is no text at all, a strange file name, is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _abandon_stdout() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from omnigraph.base.errors import Problem, SchemaTextError, UsageError
@@ -11,20 +12,24 @@ from omnigraph.base.limits import SCHEMA_TEXT_BYTES_MAX
 def read_schema_file(path: Path) -> str:
     """The text of the file. Its size is bounded here, its grammar is not judged."""
     data = _read(path)
+    if len(data) > SCHEMA_TEXT_BYTES_MAX:
+        message = f"the file has more than {SCHEMA_TEXT_BYTES_MAX} bytes"
+        raise SchemaTextError((_problem(path, "S002", message, "is it the right one?"),))
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _not_utf8(path, data, error.start) from error
     if not text.strip("\ufeff \t\r\n"):
-        hint = "declare at least one node type"
-        raise SchemaTextError((Problem("S001", "the file is empty", hint, str(path), 1, 1, 1, ""),))
+        raise SchemaTextError(
+            (_problem(path, "S001", "the file is empty", "declare at least one node type"),)
+        )
     return text
 
 
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(SCHEMA_TEXT_BYTES_MAX + 4)
+            return file.read(SCHEMA_TEXT_BYTES_MAX + 1)
     except FileNotFoundError as error:
         raise _unreadable(path, "there is no schema file", "check the path given to --schema") from error
     except IsADirectoryError as error:
@@ -44,5 +49,10 @@ def _not_utf8(path: Path, data: bytes, start: int) -> SchemaTextError:
     line_start = data.rfind(b"\n", 0, start) + 1
     column = len(data[line_start:start].decode("utf-8")) + 1
     line = data.count(b"\n", 0, start) + 1
-    message, hint = "the file is not UTF-8", "save it as UTF-8"
-    return SchemaTextError((Problem("S003", message, hint, str(path), line, column, 1, ""),))
+    problem = _problem(path, "S003", "the file is not UTF-8", "save it as UTF-8")
+    return SchemaTextError((replace(problem, line=line, column=column),))
+
+
+def _problem(path: Path, code: str, message: str, hint: str) -> Problem:
+    """A problem of the whole file, so without a line to show."""
+    return Problem(code, message, hint, str(path), 1, 1, 1, "")

@@ -18,7 +18,10 @@ def show(
     commit: Commit = None,
     as_json: Json = False,
 ) -> None:
-    """Show the accepted schema as .pg text; with --json also the catalog, with the ids of types and properties."""
+    """Show the accepted schema as .pg text.
+
+    With --json also the catalog made from it, which has the ids of types and properties.
+    """
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph

@@ -38,7 +38,10 @@ def snapshot(
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show the tables that are published together: of a branch now, or of an earlier commit or manifest version."""
+    """Show the tables that are published together.
+
+    Of a branch as it is now, or of an earlier commit or manifest version.
+    """
     how = choose_format(rows_format, as_json)
     if commit is not None and version is not None:
         raise UsageError(

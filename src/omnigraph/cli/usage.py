@@ -90,7 +90,7 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
     if misuse.message == "Missing command.":
         names = ", ".join(context.command.commands)
         return _usage(f"{command} needs a command: {names}", f"`{command} --help` says what they do")
-    sentence = misuse.format_message().rstrip(".")
+    sentence = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
     return _usage(sentence[:1].lower() + sentence[1:], f"`{command} --help` shows the flags and examples")
 
 

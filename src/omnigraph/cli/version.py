@@ -15,7 +15,10 @@ _PACKAGES: Final = {"lance": "pylance", "pyspark": "pyspark"}
 
 
 def version(as_json: Json = False) -> None:
-    """Show the version of omnigraph, of its storage format, and of what it runs on."""
+    """Show the version of omnigraph and of what it runs on.
+
+    internal-schema is the storage format that this release writes.
+    """
     found = {name: _installed(package) for name, package in _PACKAGES.items()}
     python = ".".join(str(part) for part in sys.version_info[:3])
     if as_json:

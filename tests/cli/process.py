@@ -1,0 +1,124 @@
+"""Runs the real command line, as a process or where a start costs too much in this one, and keeps golden files.
+
+What differs from run to run (ids, times, places, versions) is replaced by a name before it is compared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Final
+
+from omnigraph.cli.main import run
+
+OMNIGRAPH: Final = str(Path(sys.executable).parent / "omnigraph")
+GOLDEN: Final = Path(__file__).parent / "golden"
+SECONDS_MAX: Final = 60
+
+# Root may write anywhere. Without two capabilities it is held to the permissions like everybody else.
+WEAKEN: Final = (
+    sys.executable,
+    "-c",
+    "import ctypes, os, sys\n"
+    "for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH\n"
+    "    assert ctypes.CDLL(None).prctl(24, capability, 0, 0, 0) == 0  # PR_CAPBSET_DROP\n"
+    "os.execv(sys.argv[1], sys.argv[1:])",
+)
+
+SCHEMA: Final = """\
+node Person {
+  slug: String @key
+  age: I32?
+}
+
+node Company { name: String @key }
+
+edge Knows: Person -> Person { since: Date? }
+"""
+
+_VARYING: Final = (
+    (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<ulid>"),
+    (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
+    (re.compile(r"(?<=:)[0-9a-f]{16}\b|(?<=-)[0-9a-f]{16}\b|(?<=\")[0-9a-f]{16}(?=\")"), "<id>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
+    (re.compile(r"(?<=created_at\": )\d{16}\b|(?<=created_at: )\d{16}\b|\b1[789]\d{14}\b"), "<time>"),
+    (re.compile(r"\b\d+\.\d+\.\d+\b"), "<version>"),
+    (re.compile(r"\b[01]{20,}[0-9a-f]+(?=\.lance)"), "<file>"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "<endpoint>"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command printed, and its exit code."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+
+    def transcript(self, place: Path) -> str:
+        """All of it as one text that is the same in every run."""
+        text = f"{self.stdout}--- stderr\n{self.stderr}--- exit code {self.exit_code}\n"
+        return normalise(text, place)
+
+
+def omnigraph(
+    *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, weak: bool = False
+) -> Outcome:
+    """Run a command to its end. `weak`: also for root, permissions count."""
+    done = subprocess.run(
+        [*(WEAKEN if weak and os.geteuid() == 0 else ()), OMNIGRAPH, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    return Outcome(done.stdout, done.stderr, done.returncode)
+
+
+def omnigraph_here(*arguments: str | Path, cwd: Path) -> Outcome:
+    """Run a command in this process: the same code without a start of a second."""
+    stdout, stderr = StringIO(), StringIO()
+    with chdir(cwd), redirect_stdout(stdout), redirect_stderr(stderr):
+        exit_code = run([str(argument) for argument in arguments])
+    return Outcome(stdout.getvalue(), stderr.getvalue(), exit_code)
+
+
+def environment(more: dict[str, str] | None = None) -> dict[str, str]:
+    """A plain terminal-less world, whatever the one of the tests is."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OMNIGRAPH_"))}
+    return {**kept, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "LOGNAME": "ada", **(more or {})}
+
+
+def assert_golden(name: str, text: str, update: bool) -> None:
+    """The text is the one in the golden file; with `update` it becomes it."""
+    path = GOLDEN / name
+    if update:
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"pytest --update-golden writes {path.name} anew"
+
+
+def normalise(text: str, place: Path) -> str:
+    """The text without what differs from run to run."""
+    for spelling in (str(place.resolve()), str(place), str(place).lstrip("/")):
+        text = text.replace(spelling, "<place>")
+    for pattern, name in _VARYING:
+        text = pattern.sub(name, text)
+    return text
+
+
+def tree(place: Path) -> dict[str, bytes | None]:
+    """Every file below a place with its bytes, and every directory."""
+    return {
+        str(path.relative_to(place)): path.read_bytes() if path.is_file() else None
+        for path in sorted(place.rglob("*"))
+    }

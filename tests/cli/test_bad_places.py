@@ -1,0 +1,197 @@
+"""A place that is no graph, or must not become one: one sentence with a hint, the right exit code, nothing changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pytest
+
+from omnigraph.cli.app import make_command
+from tests.cli.process import Outcome, assert_golden, omnigraph, omnigraph_here, tree
+
+MANIFEST = "graph.omni/__manifest"
+
+
+def _nothing(_: Path) -> None:
+    pass
+
+
+def _empty_directory(place: Path) -> None:
+    (place / "other").mkdir()
+
+
+def _foreign_directory(place: Path) -> None:
+    (place / "other").mkdir()
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
+        (place / "other" / name).write_text("mine")
+
+
+def _file(place: Path) -> None:
+    (place / "other").write_text("mine")
+
+
+def _plain_dataset(place: Path) -> None:
+    import pyarrow as pa
+
+    lance.write_dataset(pa.table({"a": [1]}), place / "other" / "__manifest")
+
+
+def _stamp(value: str) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        lance.dataset(place / MANIFEST).update_schema_metadata({"omnigraph:internal_schema_version": value})
+
+    return change
+
+
+def _truncate(pattern: str, size: int) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        for path in (place / MANIFEST).glob(pattern):
+            path.write_bytes(path.read_bytes()[:size])
+
+    return change
+
+
+def _overwrite(pattern: str) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        for path in (place / MANIFEST).glob(pattern):
+            path.write_bytes(bytes(byte ^ 0xFF for byte in path.read_bytes()))
+
+    return change
+
+
+def _remove(pattern: str) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        for path in (place / MANIFEST).glob(pattern):
+            path.unlink()
+
+    return change
+
+
+READS: dict[str, tuple[Callable[[Path], None], str, int]] = {
+    "missing": (_nothing, "other", 1),
+    "empty_directory": (_empty_directory, "other", 1),
+    "foreign_directory": (_foreign_directory, "other", 1),
+    "file": (_file, "other", 1),
+    "below_a_file": (_file, "other/graph.omni", 1),
+    "plain_lance_dataset": (_plain_dataset, "other", 1),
+    "newer_stamp": (_stamp("2"), "graph.omni", 1),
+    "older_stamp": (_stamp("0"), "graph.omni", 1),
+    "strange_stamp": (_stamp("one"), "graph.omni", 1),
+    "empty_version_file": (_truncate("_versions/*.manifest", 0), "graph.omni", 1),
+    "truncated_version_file": (_truncate("_versions/*.manifest", 40), "graph.omni", 1),
+    "corrupt_version_file": (_overwrite("_versions/*.manifest"), "graph.omni", 1),
+    "empty_data_file": (_truncate("data/*.lance", 0), "graph.omni", 1),
+    "truncated_data_file": (_truncate("data/*.lance", 500), "graph.omni", 1),
+    "corrupt_data_file": (_overwrite("data/*.lance"), "graph.omni", 1),
+    "missing_data_file": (_remove("data/*.lance"), "graph.omni", 1),
+    "scheme": (_nothing, "gs://bucket/graph.omni", 2),
+    "server_address": (_nothing, "https://example.test/graph", 2),
+    "memory": (_nothing, "memory://a/graph.omni", 2),
+    "no_prefix": (_nothing, "s3://bucket", 2),
+    "empty_uri": (_nothing, "", 2),
+    "root": (_nothing, "/", 2),
+    "missing_version": (_nothing, "graph.omni --version 7", 1),
+    "missing_branch": (_nothing, "graph.omni --branch nope", 1),
+    "missing_commit": (_nothing, "graph.omni --commit 01ARZ3NDEKTSV4RRFFQ69G5FAV", 1),
+}
+
+INITS: dict[str, tuple[Callable[[Path], None], str, int]] = {
+    "existing_graph": (_nothing, "graph.omni", 3),
+    "existing_graph_forced": (_nothing, "graph.omni --force", 3),
+    "foreign_directory": (_foreign_directory, "other", 3),
+    "file": (_file, "other", 3),
+    "below_a_file": (_file, "other/graph.omni", 1),
+    "newer_graph": (_stamp("2"), "graph.omni", 3),
+    "corrupt_graph": (_overwrite("_versions/*.manifest"), "graph.omni", 3),
+    "scheme": (_nothing, "ftp://bucket/graph.omni", 2),
+    "server_address": (_nothing, "http://localhost:8080/graphs/a", 2),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_read_says_what_is_wrong(name: str, graph: Path, update_golden: bool) -> None:
+    prepare, words, exit_code = READS[name]
+    prepare(graph.parent)
+    before = tree(graph.parent)
+    outcome = omnigraph_here("snapshot", *(words.split() or [""]), cwd=graph.parent)
+    assert_golden(f"bad_read_{name}.txt", outcome.transcript(graph.parent), update_golden)
+    assert_one_sentence(outcome, exit_code)
+    assert tree(graph.parent) == before
+
+
+@pytest.mark.parametrize("name", INITS)
+def test_an_init_says_what_is_wrong(name: str, graph: Path, update_golden: bool) -> None:
+    prepare, words, exit_code = INITS[name]
+    prepare(graph.parent)
+    before = tree(graph.parent)
+    outcome = omnigraph_here("init", "-q", "--schema", "schema.pg", *words.split(), cwd=graph.parent)
+    assert_golden(f"bad_init_{name}.txt", outcome.transcript(graph.parent), update_golden)
+    assert_one_sentence(outcome, exit_code)
+    assert tree(graph.parent) == before
+
+
+@pytest.mark.parametrize("command", ["commit list", "schema show", "commit show 01ARZ3NDEKTSV4RRFFQ69G5FAV"])
+def test_every_read_answers_alike(command: str, graph: Path) -> None:
+    _stamp("2")(graph.parent)
+    outcome = omnigraph_here(*command.split(), "graph.omni", "--json", cwd=graph.parent)
+    assert outcome.exit_code == 1
+    document = json.loads(outcome.stdout)
+    assert (document["code"], document["error_code"]) == ("unreadable", "stamp_too_new")
+    assert document["error"] in outcome.stderr
+
+
+def test_no_permission_to_read(graph: Path) -> None:
+    (graph / "__manifest" / "_versions").chmod(0)
+    try:
+        outcome = omnigraph("snapshot", graph, weak=True)
+    finally:
+        (graph / "__manifest" / "_versions").chmod(0o755)
+    assert_one_sentence(outcome, 1)
+    assert "no permission" in outcome.stderr
+
+
+def test_no_permission_to_create(place: Path) -> None:
+    locked = place / "locked"
+    locked.mkdir(mode=0o500)
+    outcome = omnigraph("init", "-q", "--schema", "schema.pg", "locked/graph.omni", cwd=place, weak=True)
+    assert_one_sentence(outcome, 1)
+    assert "no permission" in outcome.stderr
+    assert list(locked.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["snapshot", "init --schema schema.pg -q"])
+def test_missing_bucket(command: str, place: Path, s3_env: dict[str, str]) -> None:
+    outcome = omnigraph(*command.split(), "s3://no-such-bucket/graph.omni", cwd=place, env=s3_env)
+    assert_one_sentence(outcome, 1)
+    assert "bucket" in outcome.stderr
+
+
+def test_a_store_that_does_not_answer(place: Path, s3_env: dict[str, str]) -> None:
+    nobody = {**s3_env, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    outcome = omnigraph("snapshot", "s3://bucket/graph.omni", cwd=place, env=nobody)
+    assert_one_sentence(outcome, 1)
+    assert "did not answer" in outcome.stderr
+
+
+def test_every_command_with_a_graph_wants_one(place: Path) -> None:
+    commands = make_command().commands
+    assert {"init", "snapshot", "schema", "commit"} < set(commands)
+    for words in ("init --schema schema.pg", "snapshot", "schema show", "commit list", "commit show 01"):
+        outcome = omnigraph_here(*words.split(), cwd=place)
+        assert_one_sentence(outcome, 2)
+        assert "needs a graph" in outcome.stderr
+        outcome = omnigraph_here(*words.split(), "a.omni", "--store", "b.omni", cwd=place)
+        assert_one_sentence(outcome, 2)
+        assert "two graphs are named" in outcome.stderr
+
+
+def assert_one_sentence(outcome: Outcome, exit_code: int) -> None:
+    """An error line and a hint on stderr, nothing on stdout."""
+    assert outcome.exit_code == exit_code, outcome
+    assert outcome.stdout == ""
+    lines = outcome.stderr.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["error", "hint"], outcome.stderr
+    assert all(len(line) < 400 for line in lines)

@@ -1,0 +1,88 @@
+"""Every command prints what its golden file says, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigraph_here
+
+READS = {
+    "snapshot": ("snapshot", "graph.omni"),
+    "snapshot_json": ("snapshot", "--store", "graph.omni", "--json"),
+    "snapshot_csv": ("snapshot", "graph.omni", "--format", "csv"),
+    "snapshot_jsonl": ("snapshot", "graph.omni", "--format=jsonl"),
+    "snapshot_kv": ("snapshot", "graph.omni", "--version", "1", "--format", "kv"),
+    "schema_show": ("schema", "show", "graph.omni"),
+    "schema_show_json": ("schema", "show", "--json", "graph.omni"),
+    "commit_list": ("commit", "list", "graph.omni"),
+    "commit_list_json": ("commit", "list", "graph.omni", "--json"),
+    "commit_list_csv": ("commit", "list", "graph.omni", "--format", "csv"),
+    "version": ("version",),
+    "version_json": ("version", "--json"),
+    "help": (),
+    "help_init": ("init", "--help"),
+    "help_commit": ("commit", "--help"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_a_command_prints(name: str, graph: Path, update_golden: bool) -> None:
+    outcome = omnigraph_here(*READS[name], cwd=graph.parent)
+    assert_golden(f"{name}.txt", outcome.transcript(graph.parent), update_golden)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    if "--json" in READS[name]:
+        json.loads(outcome.stdout)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
+def test_init(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
+    outcome = omnigraph_here(
+        "init", "--schema", "schema.pg", "new/graph.omni", "--as", "ada", *form, cwd=place
+    )
+    suffix = "".join(form).replace("--", "_")
+    assert_golden(f"init{suffix}.txt", outcome.transcript(place), update_golden)
+    assert outcome.exit_code == 0
+    assert {path.name for path in (place / "new/graph.omni").iterdir()} == {"__manifest", "nodes", "edges"}
+
+
+def test_a_commit_is_shown_by_its_id_in_any_case(graph: Path, update_golden: bool) -> None:
+    def read(*arguments: str) -> Outcome:
+        return omnigraph_here(*arguments, cwd=graph.parent)
+
+    listed = json.loads(read("commit", "list", "graph.omni", "--json").stdout)
+    commit = listed["commits"][0]["graph_commit_id"]
+    shown = read("commit", "show", commit.lower(), "--store", "graph.omni")
+    assert_golden("commit_show.txt", shown.transcript(graph.parent), update_golden)
+    assert json.loads(read("commit", "show", commit, "graph.omni", "--json").stdout) == listed["commits"][0]
+    snapshot = json.loads(read("snapshot", "graph.omni", "--commit", commit, "--json").stdout)
+    assert snapshot["graph_commit_id"] == commit
+
+
+def test_a_process_prints_the_same(graph: Path) -> None:
+    for arguments in (("snapshot", "graph.omni"), ("snapshot", "nothing.omni", "--json"), ("snapshto",)):
+        assert omnigraph(*arguments, cwd=graph.parent) == omnigraph_here(*arguments, cwd=graph.parent)
+
+
+def test_the_schema_is_shown_as_it_was_given(graph: Path) -> None:
+    assert omnigraph_here("schema", "show", graph, cwd=graph.parent).stdout == SCHEMA
+
+
+def test_a_graph_is_made_and_read_on_s3(place: Path, s3_place: tuple[str, dict[str, str]]) -> None:
+    uri, env = s3_place
+    made = omnigraph("init", "--schema", "schema.pg", uri, cwd=place, env=env)
+    assert made.stderr.startswith(f"omnigraph init → {uri} (direct, remote)\n"), made.stderr
+    read = json.loads(omnigraph("snapshot", uri, "--json", env=env).stdout)
+    assert [entry["table_key"] for entry in read["datasets"]] == ["node:Company", "node:Person", "edge:Knows"]
+    again = omnigraph("init", "--schema", "schema.pg", uri, cwd=place, env=env)
+    assert (again.exit_code, again.stdout) == (3, "")
+
+
+def test_force_makes_a_graph_beside_other_files(place: Path) -> None:
+    (place / "notes.txt").write_text("mine")
+    made = omnigraph_here("init", "--schema", "schema.pg", ".", "--force", cwd=place)
+    assert made.exit_code == 0, made.stderr
+    assert (place / "notes.txt").read_text() == "mine"
+    assert omnigraph_here("snapshot", ".", cwd=place).exit_code == 0

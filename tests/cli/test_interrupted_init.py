@@ -1,0 +1,131 @@
+"""An init that is killed, stopped or fails: what it leaves, and that the next one is not in its way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.failpoints import Failpoint
+from tests.cli.process import OMNIGRAPH, SECONDS_MAX, environment, omnigraph, omnigraph_here, tree
+
+INIT = ("init", "--quiet", "--schema", "schema.pg", "graph.omni")
+BEFORE_THE_GRAPH = [Failpoint.INIT_MARK_BEFORE, Failpoint.INIT_TABLE_BEFORE, Failpoint.INIT_MANIFEST_BEFORE]
+WITH_THE_GRAPH = [Failpoint.INIT_UNMARK_BEFORE, Failpoint.INIT_DONE]
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_GRAPH)
+def test_killed_before_the_graph_is_there(point: Failpoint, place: Path) -> None:
+    hit = "@3" if point is Failpoint.INIT_TABLE_BEFORE else ""
+    assert _init(place, f"{point}{hit}=kill") == -signal.SIGKILL
+    read = omnigraph_here("snapshot", "graph.omni", cwd=place)
+    assert read.exit_code == 1
+    assert "graph" in read.stderr
+    assert omnigraph_here(*INIT, cwd=place).exit_code == 0
+    _assert_only_a_graph(place)
+
+
+@pytest.mark.parametrize("point", WITH_THE_GRAPH)
+def test_killed_when_the_graph_is_there(point: Failpoint, place: Path) -> None:
+    assert _init(place, f"{point}=kill") == -signal.SIGKILL
+    assert omnigraph_here("snapshot", "graph.omni", cwd=place).exit_code == 0
+    again = omnigraph_here(*INIT, cwd=place)
+    assert again.exit_code == 3
+    assert "already a graph" in again.stderr
+    _assert_only_a_graph(place)
+
+
+def test_what_was_there_before_stays(place: Path) -> None:
+    (place / "graph.omni" / "nodes").mkdir(parents=True)
+    (place / "graph.omni" / "nodes" / "mine.txt").write_text("mine")
+    before = tree(place)
+    assert _init(place, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill", "--force") == -signal.SIGKILL
+    assert _init(place, f"{Failpoint.INIT_MANIFEST_BEFORE}=raise", "--force") == 1
+    assert tree(place) == before
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_GRAPH)
+def test_a_failure_leaves_nothing(point: Failpoint, place: Path) -> None:
+    before = tree(place)
+    assert _init(place, f"{point}=raise") == 1
+    assert tree(place) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "point"),
+    [
+        (signal.SIGINT, Failpoint.INIT_MARK_BEFORE),
+        (signal.SIGTERM, Failpoint.INIT_TABLE_BEFORE),
+        (signal.SIGINT, Failpoint.INIT_MANIFEST_BEFORE),
+        (signal.SIGTERM, Failpoint.INIT_MANIFEST_BEFORE),
+    ],
+)
+def test_a_signal_leaves_nothing(
+    number: signal.Signals, point: Failpoint, place: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    before = tree(place)
+    with subprocess.Popen(
+        [OMNIGRAPH, *INIT],
+        cwd=place,
+        env=environment({"OMNIGRAPH_FAILPOINTS": f"{point}=hold:{gate}"}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        _wait_for(gate.with_name("gate.reached"))
+        os.kill(process.pid, number)
+        if point is Failpoint.INIT_TABLE_BEFORE:
+            gate.touch()  # held in a thread that the interrupted one waits for
+        stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert (process.returncode, stdout, stderr) == (128 + number, "", "interrupted\n")
+    gate.with_name("gate.reached").unlink()
+    gate.unlink(missing_ok=True)
+    assert tree(place) == before
+
+
+def test_output_that_nobody_reads_is_no_error(graph: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [OMNIGRAPH, "snapshot", str(graph)],
+        env=environment(),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_defect_is_one_line_unless_debug(place: Path) -> None:
+    point = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INIT_MARK_BEFORE}=raise"}
+    plain = omnigraph(*INIT, cwd=place, env=point)
+    assert plain.stderr.splitlines()[0] == f"error: failpoint {Failpoint.INIT_MARK_BEFORE}"
+    assert "Traceback" not in plain.stderr
+    assert "Traceback" in omnigraph(*INIT, "--debug", cwd=place, env=point).stderr
+
+
+def _init(place: Path, failpoint: str, *more: str) -> int:
+    return omnigraph(*INIT, *more, cwd=place, env={"OMNIGRAPH_FAILPOINTS": failpoint}).exit_code
+
+
+def _assert_only_a_graph(place: Path) -> None:
+    """A whole graph with three tables and nothing else."""
+    found = {path.name for path in (place / "graph.omni").iterdir()}
+    assert found == {"__manifest", "nodes", "edges"}
+    assert len(list((place / "graph.omni" / "nodes").iterdir())) == 2
+    assert len(list((place / "graph.omni" / "edges").iterdir())) == 1
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        SYSTEM_CLOCK.sleep(0.02)

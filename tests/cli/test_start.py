@@ -1,0 +1,56 @@
+"""What a command loads: a start must not pay for what the command does not use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from omnigraph import __version__
+from tests.cli.process import environment
+from tests.style.source import ROOT
+
+HEAVY = {
+    "duckdb",
+    "fastapi",
+    "lance",
+    "lark",
+    "numpy",
+    "obstore",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "pyspark",
+    "rich",
+    "ulid",
+}
+
+
+def test_version_loads_nothing_heavy() -> None:
+    assert _loaded("version") == set()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    assert _loaded("--help") == set()
+
+
+def test_snapshot_loads_lance_and_what_lance_loads(graph: Path) -> None:
+    assert _loaded("snapshot", str(graph)) <= {"lance", "numpy", "obstore", "pandas", "pyarrow"}
+
+
+def test_the_version_is_the_one_of_the_package() -> None:
+    assert f'\nversion = "{__version__}"\n' in (ROOT / "pyproject.toml").read_text()
+
+
+def _loaded(*arguments: str) -> set[str]:
+    """The heavy packages among the modules that a run of the command line imports."""
+    program = "import sys; from omnigraph.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return HEAVY & {name.partition(".")[0] for name in done.stderr.split()}

@@ -1,0 +1,105 @@
+"""Words that are not understood are refused with what to type instead, whatever the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph.base.errors import (
+    ConflictError,
+    ErrorKind,
+    OmnigraphError,
+    Problem,
+    SchemaTextError,
+    UsageError,
+)
+from omnigraph.cli.app import make_command
+from omnigraph.cli.errors import exit_code
+from tests.cli.process import assert_golden, omnigraph_here
+
+WORDS = {
+    "misspelled command": "snapshto g.omni",
+    "misspelled below": "commit lst g.omni",
+    "old name": "log g.omni",
+    "planned": "load --data x.jsonl g.omni",
+    "no command below": "commit",
+    "misspelled flag": "snapshot g.omni --brnch main",
+    "unknown flag": "snapshot g.omni --xyzzy",
+    "unknown short flag": "snapshot g.omni -x",
+    "flag before the command": "--store g.omni snapshot",
+    "server": "snapshot --server prod",
+    "server with equals": "snapshot --server=prod",
+    "cluster": "init --schema s.pg --cluster dir --graph a",
+    "graph": "commit list --graph a",
+    "cluster graph": "commit list --cluster-graph a",
+    "profile": "schema show --profile a",
+    "target": "snapshot --target g.omni",
+    "actor of a read": "snapshot g.omni --as ada",
+    "server for version": "version --server prod",
+    "no value": "snapshot g.omni --branch",
+    "too many words": "snapshot a b",
+    "no schema": "init g.omni",
+    "no commit": "commit show",
+    "bad number": "snapshot g.omni --version one",
+    "number out of range": "commit list g.omni --limit 0",
+    "bad format": "snapshot g.omni --format xml",
+    "two formats": "snapshot g.omni --format csv --json",
+    "two snapshots": "snapshot g.omni --commit 01 --version 1",
+}
+
+
+def test_words(tmp_path: Path, update_golden: bool) -> None:
+    told = []
+    for title, words in WORDS.items():
+        outcome = omnigraph_here(*words.split(), cwd=tmp_path)
+        assert outcome.exit_code == 2, outcome
+        lines = outcome.stderr.splitlines()
+        assert [line.partition(": ")[0] for line in lines] == ["error", "hint"], outcome.stderr
+        told.append(f"{title}\n$ omnigraph {words}\n{outcome.stderr}")
+        if "--json" not in words:
+            assert outcome.stdout == ""
+    assert_golden("usage.txt", "\n".join(told), update_golden)
+
+
+@pytest.mark.parametrize("form", ["--json", "--format=json", "--format json"])
+def test_json_puts_the_error_on_stdout_too(form: str, tmp_path: Path) -> None:
+    outcome = omnigraph_here("snapshot", "g.omni", "--xyzzy", *form.split(), cwd=tmp_path)
+    document = json.loads(outcome.stdout)
+    assert document["code"] == "bad_request"
+    assert f"error: {document['error']}\nhint: {document['hint']}\n" == outcome.stderr
+
+
+@pytest.mark.parametrize("kind", ErrorKind)
+def test_every_kind_has_its_exit_code(kind: ErrorKind) -> None:
+    error = OmnigraphError("x", code="x")
+    error.kind = kind
+    expected = {ErrorKind.BAD_REQUEST: 2, ErrorKind.REFUSED: 3, ErrorKind.PRECONDITION_FAILED: 4}
+    assert exit_code(error) == expected.get(kind, 1)
+
+
+def test_mistakes_in_a_file_are_not_usage() -> None:
+    assert exit_code(SchemaTextError((Problem("S001", "x", "", "a.pg", 1, 1, 1, ""),))) == 1
+    assert exit_code(UsageError("x", code="x")) == 2
+    assert exit_code(ConflictError("x", code="x")) == 1
+
+
+def test_every_command_has_help_and_an_example(tmp_path: Path) -> None:
+    for name, command in _commands("omnigraph", make_command()):
+        outcome = omnigraph_here(*name.split()[1:], "--help", cwd=tmp_path)
+        assert outcome.exit_code == 0
+        assert f"Usage: {name}" in outcome.stdout
+        assert f"Examples:\n    {name}" in outcome.stdout
+        assert all(parameter.help for parameter in command.params), name
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield name, command
+    else:
+        for word, child in below.items():
+            yield from _commands(f"{name} {word}", child)
