@@ -53,3 +53,25 @@ def test_the_whole_value_must_match() -> None:
     assert not matches_whole("[a-z]+", "abc1")
     assert not matches_whole("[a-z]+$", "abc\n")
     assert not matches_whole("\\d+", "١٢")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a)\\1",
+        "\\Z",
+        "\\u0041",
+        "(?=a)",
+        "(?<!a)b",
+        "(?P<n>a)",
+        "(?i)a",
+        "(?>a)",
+        "a*+",
+        "a{,2}",
+        "a**",
+        "[[a]",
+        "(",
+    ],
+)
+def test_what_only_one_engine_knows_is_refused(pattern: str) -> None:
+    assert pattern_mistake(pattern)

@@ -22,8 +22,9 @@ def test_32_bit_floats_have_the_shortest_text_that_reads_back(number: float) -> 
 
 def test_float_text() -> None:
     kind = ScalarType(Scalar.F32)
-    (narrow,) = struct.unpack("<f", struct.pack("<f", 0.99))
-    assert value_text(narrow, kind) == "0.99"
+    for text in ("0.99", "3.1415927", "16777216.0", "1e-45", "3.4028235e+38", "0.12345679"):
+        (narrow,) = struct.unpack("<f", struct.pack("<f", float(text)))
+        assert value_text(narrow, kind) == text
     assert value_text(0.1, ScalarType(Scalar.F64)) == "0.1"
     assert str(value_from_text("-0.0", kind)) == "0.0"
 
