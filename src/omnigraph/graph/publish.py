@@ -26,6 +26,7 @@ from omnigraph.base.limits import (
 from omnigraph.graph.compaction import compact_manifest, needs_compaction
 from omnigraph.graph.encoding import (
     Row,
+    branch_object_id,
     commit_object_id,
     decode_commit,
     encode_branch,
@@ -52,7 +53,7 @@ from omnigraph.graph.records import (
 )
 from omnigraph.graph.requirements import Requirement, check_requirements
 from omnigraph.graph.stamp import FORMAT, Format, migrate_manifest
-from omnigraph.storage.commit import commit_upsert
+from omnigraph.storage.commit import DisplacedCommitError, commit_upsert
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.location import Location
 from omnigraph.storage.replacement import commit_replacement
@@ -148,7 +149,7 @@ def publish(
         handle = _open_for_write(target, how)
         how.hold()
         state, own = handle.read_state_and(_own_object_ids(change))
-        if own:
+        if own or (attempt > 0 and _are_branches_done(state, change)):
             return _publication(handle, own)
         check_requirements(state, requirements)
         commit = (
@@ -161,6 +162,8 @@ def publish(
         except CommitRaceError:
             _back_off(attempt, how)
             continue
+        except DisplacedCommitError:
+            return _acknowledge(target, commit, how)
         except StorageError as failure:
             return _settle(target, change, commit, failure, how)
         failpoint(Failpoint.PUBLISH_AFTER)
@@ -197,6 +200,16 @@ def _own_object_ids(change: Change) -> tuple[str, ...]:
     commit = () if change.commit is None else (commit_object_id(change.commit.id),)
     recovery = () if change.recovery is None else (recovery_object_id(change.recovery.operation_id),)
     return (*commit, *recovery)
+
+
+def _are_branches_done(state: ManifestState, change: Change) -> bool:
+    """Whether the branch rows are as an earlier attempt, whose answer was lost, would have left them."""
+    made = all(
+        branch.name in state.branches and state.branches[branch.name].id == branch.id
+        for branch in change.branches
+    )
+    gone = all(branch_object_id(name) not in change.removed for name in state.branches)
+    return bool(change.branches or change.removed) and made and gone
 
 
 def _publication(handle: Manifest, own: tuple[FoundRow, ...]) -> Publication:
@@ -279,7 +292,7 @@ def _settle(
     """The store failed while publishing: look whether it happened before saying anything."""
     try:
         newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
-        own = newest.find_rows(_own_object_ids(change))
+        state, own = newest.read_state_and(_own_object_ids(change))
     except StorageError as silent:
         raise PublishUnknownError(
             f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
@@ -287,7 +300,7 @@ def _settle(
             hint="the next open settles it; `omnigraph commit list` shows whether it is there",
             facts={"commit": None if commit is None else commit.id},
         ) from silent
-    if own:
+    if own or _are_branches_done(state, change):
         return _publication(newest, own)
     raise failure
 
