@@ -142,13 +142,13 @@ def apply(contents: Contents, changes: Sequence[Change]) -> Contents:
 def _stage_one(target: WritableTable, change: Change) -> tuple[StagedTransaction, int]:
     dataset = target.dataset
     if change.insert:
-        return stage_append(dataset, _table(target, [(name, None) for name in change.insert])), (
+        return stage_append(dataset, rows_table(target, [(name, None) for name in change.insert])), (
             target.table.row_count + len(change.insert)
         )
     if change.upsert:
         existing = set(dataset.read(["id"]).column("id").to_pylist())
         added = sum(1 for name, _ in change.upsert if name not in existing)
-        return stage_upsert(dataset, _table(target, list(change.upsert))), target.table.row_count + added
+        return stage_upsert(dataset, rows_table(target, list(change.upsert))), target.table.row_count + added
     where = "id IN (" + ", ".join(f"'{name}'" for name in change.delete) + ")"
     gone = dataset.count_rows(where)
     staged = stage_delete(dataset, where)
@@ -156,7 +156,8 @@ def _stage_one(target: WritableTable, change: Change) -> tuple[StagedTransaction
     return staged, target.table.row_count - gone
 
 
-def _table(target: WritableTable, rows: Sequence[tuple[str, int | None]]) -> pa.Table:
+def rows_table(target: WritableTable, rows: Sequence[tuple[str, int | None]]) -> pa.Table:
+    """Rows of a table: every text column is the id, so an edge joins the node of its own name to itself."""
     schema = target.dataset.schema
     value = _value_column(target.table.alias)
     columns = [
