@@ -1,0 +1,48 @@
+"""Every error code that a command can show is explained in the user's documentation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from omnigraph.schema import SchemaCode
+from tests.style.source import ROOT, Source, python_sources
+
+ERRORS: Final = (ROOT / "docs" / "user" / "errors.md").read_text(encoding="utf-8")
+SHOWN: Final = (
+    "omnigraph.api",
+    "omnigraph.cli",
+    "omnigraph.graph.create",
+    "omnigraph.graph.encoding",
+    "omnigraph.graph.lineage",
+    "omnigraph.graph.manifest",
+    "omnigraph.graph.snapshot",
+    "omnigraph.graph.stamp",
+    "omnigraph.schema",
+    "omnigraph.storage",
+)
+
+
+def test_the_codes_of_the_commands() -> None:
+    codes = {
+        code for source in python_sources() if source.module.startswith(SHOWN) for code in _codes(source)
+    }
+    assert {"usage", "graph_missing", "permission_denied"} < codes
+    assert sorted(code for code in codes if f"`{code}`" not in ERRORS) == []
+
+
+def test_the_codes_of_schemas() -> None:
+    rows = [f"| `{code.code}` | {code.meaning} |" for code in SchemaCode]
+    assert "\n".join(rows) + "\n" in ERRORS
+
+
+def _codes(source: Source) -> Iterator[str]:
+    """What is passed as `code=`, and the first of three texts in the rules for what the libraries raise."""
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
+                yield code
+            case ast.Tuple(elts=[ast.Constant(value=str(code)), ast.Constant(), ast.Constant()]):
+                if source.module == "omnigraph.storage.failures":
+                    yield code
