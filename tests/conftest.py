@@ -52,7 +52,22 @@ class S3Server:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files instead of comparing"
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many cells of the crash matrix were run, and how many violations they found."""
+    notes = [
+        value
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, [])
+        for key, value in getattr(report, "user_properties", [])
+        if key == "crash_cell"
+    ]
+    if notes:
+        terminalreporter.write_line(f"crash matrix: {len(notes)} cells run, {sum(notes)} violations")
 
 
 @pytest.fixture

@@ -1,0 +1,15 @@
+"""One killer per test process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.graph.crash.killer import Killer, killing
+
+
+@pytest.fixture(scope="session")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    with killing(tmp_path_factory.mktemp("crash")) as made:
+        yield made

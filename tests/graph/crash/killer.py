@@ -1,0 +1,126 @@
+"""Kills writers: talks to the server of `child.py`, one per test process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from omnigraph.base.failpoints import Failpoint
+from omnigraph.storage.location import Location, parse_location
+from tests.graph.crash.child import Request
+from tests.graph.crash.scenarios import SCENARIOS
+from tests.style.source import ROOT
+
+
+class SurvivedError(AssertionError):
+    """The victim was not killed where it should have been."""
+
+
+@dataclass(slots=True)
+class Killer:
+    """Runs scenarios in processes that die. Prepared graphs are kept and copied where that is possible."""
+
+    server: subprocess.Popen[str]
+    folder: Path
+    made: int = 0
+    templates: dict[str, Path] = field(default_factory=dict)
+
+    def prepared(self, scenario: str) -> Location:
+        """A graph of its own that is ready for the scenario's `act`."""
+        how = SCENARIOS[scenario]
+        if how.in_place:
+            location = self.place()
+            how.prepare(location, self.kill)
+            return location
+        if scenario not in self.templates:
+            template = self.place()
+            how.prepare(template, self.kill)
+            self.templates[scenario] = Path(template.uri)
+        location = self.place()
+        shutil.copytree(self.templates[scenario], location.uri)
+        return location
+
+    def place(self) -> Location:
+        """A fresh and empty place."""
+        self.made += 1
+        return parse_location(str(self.folder / f"{self.made:04d}.omni"))
+
+    def kill(self, scenario: str, location: Location, point: Failpoint | str, hit: int = 1) -> None:
+        """Run `act` and have it killed at a hit of a failpoint; raise if it was not."""
+        self.must_die(self._request(scenario, location, failpoints=f"{point}@{hit}=kill"))
+
+    def kill_at_effect(
+        self, scenario: str, location: Location, effect: int, late_ms: float = 0.0, *, may_live: bool = False
+    ) -> None:
+        """Run `act` and have it killed at a durable call, counted from 1."""
+        request = self._request(scenario, location, effect=effect, late_ms=late_ms)
+        if may_live:
+            assert self.run(request) in (0, -signal.SIGKILL)
+        else:
+            self.must_die(request)
+
+    def trace(self, scenario: str, location: Location) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Let `act` live; every failpoint hit, as `name@number`, and every durable call, in order."""
+        report = self.folder / "report.txt"
+        code = self.run(self._request(scenario, location, report=str(report)))
+        assert code == 0, f"{scenario} ended with {code}"
+        hits, effects = report.read_text().split("\n\n")
+        return tuple(hits.split()), tuple(effects.split())
+
+    def must_die(self, request: Request) -> None:
+        """Run it; only a SIGKILL counts."""
+        code = self.run(request)
+        if code != -signal.SIGKILL:
+            raise SurvivedError(f"{request.scenario} was not killed at {request}: {code}")
+
+    def run(self, request: Request) -> int:
+        """Run it; its exit code."""
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.server.stdin.write(msgspec.json.encode(request).decode() + "\n")
+        self.server.stdin.flush()
+        return int(self.server.stdout.readline())
+
+    def _request(
+        self,
+        scenario: str,
+        location: Location,
+        *,
+        failpoints: str = "",
+        effect: int = 0,
+        late_ms: float = 0.0,
+        report: str = "",
+    ) -> Request:
+        options = dict(location.options)
+        return Request(scenario, location.uri, options, failpoints, effect, late_ms, report)
+
+
+@contextmanager
+def killing(folder: Path) -> Iterator[Killer]:
+    """A killer whose graphs are below `folder`."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.graph.crash.child"]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    with (
+        (folder / "stderr.txt").open("w") as errors,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as server,
+    ):
+        yield Killer(server, folder)
+        assert server.stdin is not None
+        server.stdin.close()

@@ -1,0 +1,90 @@
+"""What a test can see of a graph from outside: every branch's contents and history, and the files it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.base.errors import NotFoundError
+from omnigraph.base.ids import BranchId
+from omnigraph.graph.commit import World
+from omnigraph.graph.layout import LOCKS, RECOVERY
+from omnigraph.graph.lease import is_epoch_over
+from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.writers import Contents, snapshot_contents
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """One branch: its rows, and what its commits did, oldest first, recoveries left out."""
+
+    contents: Contents
+    operations: tuple[str, ...]
+
+
+GraphState = dict[str, BranchState]
+"""Every branch by name; empty when there is no graph."""
+Tree = dict[str, tuple[int, int]]
+
+
+def observe(location: Location, world: World) -> GraphState:
+    """The graph as readers see it."""
+    return {name: _state(snapshot) for name, snapshot in snapshots(location, world).items()}
+
+
+def snapshots(location: Location, world: World) -> dict[str, Snapshot]:
+    """The newest snapshot of every branch."""
+    try:
+        main = read_snapshot(location, rules=world.rules)
+    except NotFoundError:
+        return {}
+    names = main.manifest.read_state().branches
+    return {name: read_snapshot(location, name, rules=world.rules) for name in names}
+
+
+def _state(snapshot: Snapshot) -> BranchState:
+    history = list(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history())
+    operations = tuple(commit.operation for commit in reversed(history) if commit.operation != "recovery")
+    return BranchState(snapshot_contents(snapshot), operations)
+
+
+def read_tree(location: Location) -> Tree:
+    """Every file or object of the graph, with size and time of change."""
+    if not location.is_local:
+        return {entry.path: (entry.size, 0) for entry in ObjectStore(location).list("")}
+    root = Path(location.uri)
+    files = [path for path in root.rglob("*") if path.is_file()] if root.is_dir() else []
+    return {
+        str(path.relative_to(root)): (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)
+    }
+
+
+def unsteady(location: Location, world: World, *, heads: bool = True) -> list[str]:
+    """Everything that should not be there in steady state."""
+    store = ObjectStore(location)
+    found = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
+    found += [
+        f"locked {folder} {epoch}" for folder, epoch in _top_epochs(store) if not _over(store, folder, epoch)
+    ]
+    for snapshot in snapshots(location, world).values() if heads else ():
+        for alias, table in snapshot.tables.items():
+            if table.owner == snapshot.branch.id:
+                head = open_dataset(location.child(table.path), branch=table.pin.branch).version
+                found += [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
+    return found
+
+
+def _over(store: ObjectStore, folder: str, epoch: int) -> bool:
+    return is_epoch_over(store, None if folder == "graph" else BranchId(folder), epoch)
+
+
+def _top_epochs(store: ObjectStore) -> list[tuple[str, int]]:
+    top: dict[str, int] = {}
+    for entry in store.list(LOCKS):
+        _, folder, name = entry.path.split("/")
+        top[folder] = max(top.get(folder, 0), int(name.split(".")[0]))
+    return sorted(top.items())

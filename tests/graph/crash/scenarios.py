@@ -1,0 +1,211 @@
+"""The writers that are killed, one per kind, each with what the graph must look like afterwards.
+
+`prepare` runs in the test process, `act` in the process that dies. A write *happened* from the last hit of `decided_at`
+on; without one the outcome is always `after`, because recovery is what is being killed. `after` is the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from omnigraph.base.failpoints import Failpoint
+from omnigraph.base.ids import new_ulid
+from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
+from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.compaction import needs_compaction
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.recovery.history import operation_properties
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stamp import STAMP_KEY, Format
+from omnigraph.storage.commit import commit_restore, commit_schema_metadata
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+from tests.graph.crash.observe import BranchState, GraphState
+from tests.graph.writers import COMPANY, PERSON, TABLES, Change, apply, create, run, run_compaction, triple
+
+DEV: Final = "dev"
+LOADED: Final = triple(["x", "y"])
+MUTATED: Final = (Change(PERSON, upsert=(("a", 7), ("new", 8))), Change(COMPANY, delete=("a",)))
+COMPACTED: Final = (PERSON, COMPANY)
+
+Kill = Callable[[str, Location, Failpoint, int], None]
+"""Runs a scenario's `act` in another process and kills it at a hit of a failpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One writer kind: how the graph is made, what the victim does, and what it makes of the graph."""
+
+    prepare: Callable[[Location, Kill], None]
+    act: Callable[[Location], object]
+    after: Callable[[GraphState], GraphState]
+    decided_at: Failpoint | None
+    in_place: bool = False  # it has Lance branches, which hold absolute paths, so the graph cannot be copied
+    heads_ahead: bool = False  # it starts with a head above its pin, which only a write puts right
+    world: World = field(default_factory=World)
+
+
+def _migrate_step(manifest: Dataset) -> Dataset:
+    return commit_schema_metadata(manifest, {"test:step": "done"})
+
+
+OLD_FORMAT: Final = World(rules=Format(current=1, steps=(_migrate_step,)))
+
+
+def seed(location: Location) -> None:
+    """Two commits, so that every table has two fragments and rows to change."""
+    create(location)
+    run(location, triple(["a", "b"]))
+    run(location, triple(["c"]))
+
+
+def _seeded(location: Location, _: Kill) -> None:
+    seed(location)
+
+
+def _with_branch(location: Location, _: Kill) -> None:
+    seed(location)
+    create_branch(location, DEV, "tester", source_snapshot(location))
+
+
+def _killed(scenario: str, point: Failpoint, hit: int = 1) -> Callable[[Location, Kill], None]:
+    def prepare(location: Location, kill: Kill) -> None:
+        SCENARIOS[scenario].prepare(location, kill)
+        kill(scenario, location, point, hit)
+
+    return prepare
+
+
+def _killed_on_gone_branch(location: Location, kill: Kill) -> None:
+    _with_branch(location, kill)
+    kill("fork", location, Failpoint.COMMIT_BEFORE, 2)
+    delete_branch(location, DEV)
+
+
+def _late_fence(location: Location, _: Kill) -> None:
+    """A fence of ours that landed after its recovery was over."""
+    seed(location)
+    table = read_snapshot(location).tables[PERSON]
+    dataset = open_dataset(location.child(table.path))
+    commit_restore(dataset, dataset.version, operation_properties(new_ulid(), new_ulid(), "load"))
+
+
+def _many_commits(location: Location, _: Kill) -> None:
+    """Just as many as make the next writer compact the manifest."""
+    seed(location)
+    for number in range(MANIFEST_FRAGMENTS_MAX + 1):
+        if needs_compaction(read_snapshot(location).manifest.dataset.fragment_row_counts()):
+            return
+        run(location, [Change(COMPANY, insert=(f"m{number}",))])
+
+
+def _old_stamp(location: Location, _: Kill) -> None:
+    seed(location)
+    commit_schema_metadata(open_dataset(location.child(MANIFEST)), {STAMP_KEY: "0"})
+
+
+def _load(location: Location) -> None:
+    run(location, LOADED)
+
+
+def _mutate(location: Location) -> None:
+    run(location, MUTATED, kind=WriterKind.MUTATE)
+
+
+def _optimize(location: Location) -> None:
+    run_compaction(location, COMPACTED)
+
+
+def _fork(location: Location) -> None:
+    run(location, LOADED, branch=DEV)
+
+
+def _create_branch(location: Location) -> None:
+    create_branch(location, DEV, "tester", source_snapshot(location))
+
+
+def _delete_branch(location: Location) -> None:
+    delete_branch(location, DEV)
+
+
+def _recover(location: Location) -> None:
+    recover_on_open(location, MAIN)
+
+
+def _migrate(location: Location) -> None:
+    run(location, LOADED, world=OLD_FORMAT)
+
+
+def _wrote(
+    changes: tuple[Change, ...], operation: str, branch: str = MAIN
+) -> Callable[[GraphState], GraphState]:
+    def after(before: GraphState) -> GraphState:
+        was = before[branch]
+        now = BranchState(apply(was.contents, changes), (*was.operations, operation))
+        return {**before, branch: now}
+
+    return after
+
+
+def _unchanged(before: GraphState) -> GraphState:
+    return before
+
+
+def _created(_: GraphState) -> GraphState:
+    return {MAIN: BranchState({alias: {} for alias in TABLES}, ("init",))}
+
+
+def _branched(before: GraphState) -> GraphState:
+    return {**before, DEV: before[MAIN]}
+
+
+def _unbranched(before: GraphState) -> GraphState:
+    return {MAIN: before[MAIN]}
+
+
+_WRITTEN: Final = Failpoint.COMMIT_AFTER
+_loaded: Final = _wrote(LOADED, "load")
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    "init": Scenario(lambda *_: None, create, _created, Failpoint.INIT_UNMARK_BEFORE, in_place=True),
+    "load": Scenario(_seeded, _load, _loaded, _WRITTEN),
+    "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate"), _WRITTEN),
+    "optimize": Scenario(_seeded, _optimize, _wrote((), "optimize"), _WRITTEN),
+    "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load", DEV), _WRITTEN, in_place=True),
+    "branch_create": Scenario(_seeded, _create_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
+    "branch_delete": Scenario(
+        _with_branch, _delete_branch, _unbranched, Failpoint.PUBLISH_AFTER, in_place=True
+    ),
+    "heal": Scenario(_late_fence, _load, _loaded, _WRITTEN, heads_ahead=True),
+    "compact": Scenario(_many_commits, _load, _loaded, _WRITTEN),
+    "migrate": Scenario(_old_stamp, _migrate, _loaded, _WRITTEN, world=OLD_FORMAT),
+    "recover_forward": Scenario(_killed("load", Failpoint.PUBLISH_BEFORE), _recover, _loaded, None),
+    "recover_back": Scenario(_killed("load", Failpoint.COMMIT_BEFORE, 3), _recover, _unchanged, None),
+    "recover_nothing": Scenario(_killed("load", Failpoint.ARM_AFTER), _recover, _unchanged, None),
+    "recover_finished": Scenario(_killed("load", Failpoint.DISARM_BEFORE), _recover, _unchanged, None),
+    "recover_half_back": Scenario(
+        _killed("recover_back", Failpoint.ROLLBACK_AFTER), _recover, _unchanged, None
+    ),
+    "recover_mutate": Scenario(_killed("mutate", Failpoint.COMMIT_BEFORE, 2), _recover, _unchanged, None),
+    "recover_optimize": Scenario(
+        _killed("optimize", Failpoint.COMMIT_BEFORE, 2), _recover, _wrote((), "optimize"), None
+    ),
+    "recover_gone": Scenario(_killed_on_gone_branch, _recover, _unchanged, None, in_place=True),
+    "recover_in_check": Scenario(
+        _killed("load", Failpoint.COMMIT_BEFORE, 2), _mutate, _wrote(MUTATED, "mutate"), _WRITTEN
+    ),
+}
+
+
+def happens_at(scenario: Scenario, trace: tuple[str, ...], cell: str) -> bool:
+    """Whether the write counts as done when its process dies at `cell`, a hit of its trace."""
+    if scenario.decided_at is None:
+        return True
+    deciding = [at for at, hit in enumerate(trace) if hit.startswith(f"{scenario.decided_at}@")]
+    # A loose write is done as soon as it moved one table: what it moved is published, whatever else it planned.
+    decided = deciding[0] if scenario is SCENARIOS["optimize"] else deciding[-1]
+    return trace.index(cell) >= decided

@@ -1,0 +1,84 @@
+"""The crash matrix: every writer kind is killed with SIGKILL at every hit of every failpoint on its way.
+
+Afterwards the graph is exactly as before or exactly as after, as that step demands; recovering again changes no file;
+writing again works; nothing is locked, no intent is left and every head is its pin. A cell whose victim was not killed
+there does not count: it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from omnigraph.base.failpoints import Failpoint
+from omnigraph.storage.location import Location
+from tests.conftest import S3Server
+from tests.graph.crash.killer import Killer
+from tests.graph.crash.observe import observe
+from tests.graph.crash.scenarios import SCENARIOS, happens_at
+from tests.graph.crash.traces import read_traces, write_trace
+from tests.graph.crash.verdict import Expected, violations
+
+TRACES = read_traces()
+CELLS = [(scenario, cell) for scenario, hits in TRACES.items() for cell in hits]
+S3_CELLS = [
+    ("init", "init.manifest.before@1"),
+    ("load", "arm.after@1"),
+    ("load", "commit.after@2"),
+    ("load", "commit.after@3"),
+    ("load", "publish.after@1"),
+    ("load", "lease.release.before@1"),
+    ("optimize", "commit.after@1"),
+    ("fork", "commit.before@2"),
+    ("fork", "publish.before@1"),
+    ("branch_create", "branch.row.before@1"),
+    ("branch_delete", "branch.remove.before@1"),
+    ("recover_back", "recovery.rollback.after@1"),
+    ("recover_forward", "recovery.delete.before@1"),
+]
+# What these need does not happen within a short write: a lease that lasts half a minute is not renewed.
+NOT_IN_THE_MATRIX = {Failpoint.RENEW_BEFORE}
+
+Note = Callable[[str, object], None]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_golden_trace_is_what_the_writer_does(scenario: str, killer: Killer, update_golden: bool) -> None:
+    hits, _ = killer.trace(scenario, killer.prepared(scenario))
+    if update_golden:
+        write_trace(scenario, hits)
+    assert hits == read_traces()[scenario]
+
+
+def test_every_failpoint_is_in_the_matrix() -> None:
+    reached = {Failpoint(cell.partition("@")[0]) for _, cell in CELLS}
+    assert set(Failpoint) - reached == NOT_IN_THE_MATRIX
+    assert set(TRACES) == set(SCENARIOS)
+
+
+@pytest.mark.parametrize(("scenario", "cell"), CELLS, ids=str)
+def test_a_crash_there_loses_nothing(scenario: str, cell: str, killer: Killer, record_property: Note) -> None:
+    found = _run_cell(scenario, cell, killer, killer.prepared(scenario))
+    record_property("crash_cell", len(found))
+    assert found == []
+
+
+@pytest.mark.parametrize(("scenario", "cell"), S3_CELLS, ids=str)
+def test_a_crash_on_s3_loses_nothing(
+    scenario: str, cell: str, killer: Killer, s3_server: S3Server, record_property: Note
+) -> None:
+    location = s3_server.location(f"crash/{scenario}/{cell.replace('@', '-')}.omni")
+    SCENARIOS[scenario].prepare(location, killer.kill)
+    found = _run_cell(scenario, cell, killer, location)
+    record_property("crash_cell", len(found))
+    assert found == []
+
+
+def _run_cell(scenario: str, cell: str, killer: Killer, location: Location) -> list[str]:
+    how = SCENARIOS[scenario]
+    before = observe(location, how.world)
+    point, _, hit = cell.partition("@")
+    killer.kill(scenario, location, point, int(hit))
+    state = how.after(before) if happens_at(how, TRACES[scenario], cell) else before
+    return violations(location, Expected((state,), how.world, how.heads_ahead))

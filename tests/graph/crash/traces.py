@@ -1,0 +1,22 @@
+"""The golden file of the matrix: which failpoints each scenario hits, in order. Every hit is one cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+GOLDEN: Final = Path(__file__).with_name("traces.txt")
+
+Traces = dict[str, tuple[str, ...]]
+
+
+def read_traces() -> Traces:
+    """Each line: a scenario and its hits."""
+    lines = GOLDEN.read_text().splitlines() if GOLDEN.exists() else []
+    return {name: tuple(hits.split()) for name, _, hits in (line.partition(": ") for line in lines)}
+
+
+def write_trace(scenario: str, hits: tuple[str, ...]) -> None:
+    """Replace one scenario's line."""
+    traces = {**read_traces(), scenario: hits}
+    GOLDEN.write_text("".join(f"{name}: {' '.join(found)}\n" for name, found in sorted(traces.items())))

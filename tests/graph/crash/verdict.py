@@ -1,0 +1,56 @@
+"""What must hold after a crash, whichever step it hit. One violation is one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.storage.location import Location
+from tests.graph.crash.observe import BranchState, GraphState, observe, read_tree, unsteady
+from tests.graph.writers import apply, create, run, triple
+
+AGAIN = triple(["again"])
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The states that the graph may be in now; one of them, whole."""
+
+    states: tuple[GraphState, ...]
+    world: World
+    heads_ahead: bool = False
+
+
+def violations(location: Location, expected: Expected) -> list[str]:
+    """Reopen, compare, recover again, compare again, write again, compare again."""
+    world = expected.world
+    recover_all(location, world)
+    state = observe(location, world)
+    found = [] if state in expected.states else [f"found {state}, expected one of {expected.states}"]
+    found += unsteady(location, world, heads=not expected.heads_ahead)
+    tree = read_tree(location)
+    recover_all(location, world)
+    changed = {path for path, _ in set(read_tree(location).items()) ^ set(tree.items())}
+    found += [f"recovering again changed {path}" for path in sorted(changed)]
+    return found + _write_again(location, world, state)
+
+
+def recover_all(location: Location, world: World) -> None:
+    """What a read-write open of every branch does."""
+    for branch in observe(location, world):
+        recover_on_open(location, branch, world)
+
+
+def _write_again(location: Location, world: World, state: GraphState) -> list[str]:
+    if not state:
+        create(location)
+        state = observe(location, world)
+    wanted: GraphState = {}
+    for branch, was in state.items():
+        run(location, AGAIN, branch=branch, world=world)
+        wanted[branch] = BranchState(apply(was.contents, AGAIN), (*was.operations, "load"))
+    now = observe(location, world)
+    found = [] if now == wanted else [f"after writing again: found {now}, expected {wanted}"]
+    found += [] if MAIN in now else ["main is gone"]
+    return found + unsteady(location, world)
