@@ -7,14 +7,14 @@ text inside `metadata`, keys are sorted, unknown keys and columns are kept. A ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from omnigraph.base.errors import FormatError
-from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, SchemaHash, TypeId
+from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.graph.records import (
     BranchParent,
     BranchRecord,
@@ -27,6 +27,7 @@ from omnigraph.graph.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
+    nothing,
     tombstone_object_id,
 )
 
@@ -52,8 +53,23 @@ _COLUMNS: Final[list[pa.Field[Any]]] = [
     pa.field("row_count", pa.uint64()),
 ]
 MANIFEST_SCHEMA: Final = pa.schema(_COLUMNS)
-_KNOWN_COLUMNS: Final = frozenset(MANIFEST_SCHEMA.names)
 _PLAIN_METADATA: Final = '{"v":1}'
+
+METADATA_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "branch": frozenset({"branch_id", "lance_branch", "parent", "creator", "created_us"}),
+    "table": frozenset(),
+    "table_tombstone": frozenset(),
+    "schema": frozenset({"source", "catalog", "hash"}),
+    "graph_commit": frozenset(
+        {
+            "parent", "merged_parent", "branch", "branch_id", "actor", "op", "op_id", "created_us",
+            "manifest_hint", "tables", "counts", "schema_hash", "pins",
+        }
+    ),
+    "graph_head": frozenset({"commit"}),
+    "recovery": frozenset({"kind", "actor", "action", "recovered_us", "tables", "detail"}),
+}  # fmt: skip
+"""The keys of `metadata` beside `v` that this release knows, by object type."""
 
 
 def rows_to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
@@ -63,11 +79,26 @@ def rows_to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     )
 
 
+def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
+    """`row`, with those columns and metadata keys of the row it replaces that this release does not know."""
+    object_type, object_id = str(row["object_type"]), str(row["object_id"])
+    columns = {name: value for name, value in replaced.items() if name not in MANIFEST_SCHEMA.names}
+    if replaced["metadata"] == _PLAIN_METADATA:
+        return {**columns, **row}
+    unknown = _unknown(_load(object_type, object_id, replaced["metadata"]), object_type)
+    facts = _load(object_type, object_id, str(row["metadata"]))
+    return {**columns, **row, "metadata": _dump(facts, unknown)}
+
+
+def table_object_id(table: TableId) -> str:
+    """The key of a table's row."""
+    return f"table:{table}"
+
+
 def encode_table(record: TableRecord) -> Row:
     """The row that publishes one table."""
     return {
-        **record.columns,
-        "object_id": f"table:{record.id}",
+        "object_id": table_object_id(record.id),
         "object_type": "table",
         "table_key": record.alias,
         "type_id": record.type_id,
@@ -75,38 +106,30 @@ def encode_table(record: TableRecord) -> Row:
         "location": record.path,
         "table_branch": record.pin.branch,
         "owner": record.owner,
-        "metadata": _dump({}, record.extra),
+        "metadata": _PLAIN_METADATA,
         "table_version": record.pin.version,
         "row_count": record.row_count,
     }
 
 
-def decode_tables(rows: pa.Table) -> tuple[TableRecord, ...]:
-    """The `table` rows, column by column: this is on the path of every read."""
-    unknown = [name for name in rows.column_names if name not in _KNOWN_COLUMNS]
-    more: list[dict[str, Json]] = rows.select(unknown).to_pylist() if unknown else []
-    names = ("type_id", "incarnation", "table_key", "location", "table_branch", "owner", "metadata")
-    texts = [rows.column(name).to_pylist() for name in (*names, "table_version", "row_count")]
+def decode_table(row: Mapping[str, Any]) -> TableRecord:
+    """A `table` row."""
+    return decode_tables([tuple(row[name] for name in MANIFEST_SCHEMA.names)])[0]
+
+
+def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
+    """`table` rows as plain values in the order of the columns: this is on the path of every read."""
     records = []
-    for index, (type_id, incarnation, alias, path, branch, owner, metadata, version, count) in enumerate(
-        zip(*texts, strict=True)
-    ):
-        if type_id is None or incarnation is None or path is None or owner is None or version is None:
-            raise _malformed("table", str(alias))
-        records.append(
-            TableRecord(
-                TypeId(type_id),
-                Incarnation(incarnation),
-                alias,
-                path,
-                Pin(branch, version),
-                BranchId(owner),
-                count or 0,
-                _extra(_load("table", alias, metadata), ()) if metadata != _PLAIN_METADATA else {},
-                more[index] if unknown else {},
-            )
-        )
-    return tuple(records)
+    for (
+        object_id, _, alias, type_id, incarnation, path, branch, owner, metadata, version, row_count, *_
+    ) in rows:  # fmt: skip
+        if metadata != _PLAIN_METADATA:
+            _load("table", object_id, metadata)
+        if None in (alias, type_id, incarnation, path, owner, version):
+            raise _malformed("table", object_id)
+        pin = Pin(branch, version)
+        records.append(TableRecord(type_id, incarnation, alias, path, pin, owner, row_count or 0))
+    return records
 
 
 def encode_tombstone(record: TombstoneRecord) -> Row:
@@ -125,24 +148,26 @@ def encode_tombstone(record: TombstoneRecord) -> Row:
 
 def decode_tombstone(row: Mapping[str, Any]) -> TombstoneRecord:
     """A `table_tombstone` row."""
+    _load("table_tombstone", row["object_id"], row["metadata"])
     table = TableId(f"{row['type_id']}:{row['incarnation']}")
-    return TombstoneRecord(table, row["table_key"], int(row["table_version"]))
+    if row["table_version"] is None or row["object_id"] != tombstone_object_id(table, row["table_version"]):
+        raise _malformed("table_tombstone", row["object_id"])
+    return TombstoneRecord(table, row["table_key"], row["table_version"])
 
 
 def encode_schema(record: SchemaRecord) -> Row:
     """The row of the accepted schema."""
     facts: dict[str, Json] = {"source": record.source, "catalog": record.catalog_json, "hash": record.hash}
-    return {"object_id": SCHEMA_OBJECT_ID, "object_type": "schema", "metadata": _dump(facts, record.extra)}
+    return {"object_id": SCHEMA_OBJECT_ID, "object_type": "schema", "metadata": _dump(facts)}
 
 
 def decode_schema(row: Mapping[str, Any]) -> SchemaRecord:
     """The `schema` row."""
     facts = _load("schema", SCHEMA_OBJECT_ID, row["metadata"])
-    try:
-        extra = _extra(facts, ("source", "catalog", "hash"))
-        return SchemaRecord(facts["source"], facts["catalog"], SchemaHash(facts["hash"]), extra)
-    except KeyError as missing:
-        raise _malformed("schema", SCHEMA_OBJECT_ID) from missing
+    source, catalog_json, schema_hash = (facts.get(key) for key in ("source", "catalog", "hash"))
+    if isinstance(source, str) and isinstance(catalog_json, str) and isinstance(schema_hash, str):
+        return SchemaRecord(source, catalog_json, SchemaHash(schema_hash))
+    raise _malformed("schema", SCHEMA_OBJECT_ID)
 
 
 def encode_head(commit: CommitId) -> Row:
@@ -150,7 +175,7 @@ def encode_head(commit: CommitId) -> Row:
     return {
         "object_id": HEAD_OBJECT_ID,
         "object_type": "graph_head",
-        "metadata": _dump({"commit": commit}, {}),
+        "metadata": _dump({"commit": commit}),
     }
 
 
@@ -195,12 +220,6 @@ def encode_commit(record: CommitRecord) -> Row:
     }
 
 
-_COMMIT_KEYS: Final = (
-    "parent", "merged_parent", "branch", "branch_id", "actor", "op", "op_id", "created_us", "manifest_hint",
-    "tables", "counts", "schema_hash", "pins",
-)  # fmt: skip
-
-
 def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
     """A `graph_commit` row."""
     object_id = str(row["object_id"])
@@ -228,7 +247,7 @@ def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
             counts={name: int(count) for name, count in facts["counts"].items()},
             schema_hash=SchemaHash(facts["schema_hash"]),
             pins=None if pins is None else _load_pins(pins),
-            extra=_extra(facts, _COMMIT_KEYS),
+            extra=_unknown(facts, "graph_commit"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _malformed("graph_commit", object_id) from error
@@ -251,7 +270,7 @@ def encode_branch(record: BranchRecord) -> Row:
         "creator": record.creator,
         "created_us": str(record.created_us),
     }
-    metadata = _dump(facts, record.extra)
+    metadata = _dump(facts)
     return {"object_id": branch_object_id(record.name), "object_type": "branch", "metadata": metadata}
 
 
@@ -270,7 +289,6 @@ def decode_branch(row: Mapping[str, Any]) -> BranchRecord:
             else BranchParent(parent["branch"], BranchId(parent["branch_id"]), CommitId(parent["commit"])),
             creator=facts["creator"],
             created_us=int(facts["created_us"]),
-            extra=_extra(facts, ("branch_id", "lance_branch", "parent", "creator", "created_us")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed("branch", object_id) from error
@@ -294,7 +312,7 @@ def encode_recovery(record: RecoveryRecord) -> Row:
     return {
         "object_id": recovery_object_id(record.operation_id),
         "object_type": "recovery",
-        "metadata": _dump(facts, record.extra),
+        "metadata": _dump(facts),
     }
 
 
@@ -311,7 +329,6 @@ def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
             recovered_us=int(facts["recovered_us"]),
             tables=dict(facts["tables"]),
             detail=facts.get("detail", ""),
-            extra=_extra(facts, ("kind", "actor", "action", "recovered_us", "tables", "detail")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed("recovery", object_id) from error
@@ -329,7 +346,7 @@ def _load_pins(facts: Mapping[str, Any]) -> dict[TableId, Pin]:
     return {TableId(table): Pin(pin["branch"], int(pin["version"])) for table, pin in facts.items()}
 
 
-def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json]) -> str:
+def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = nothing()) -> str:
     return msgspec.json.encode({**extra, **facts, "v": METADATA_VERSION}, order="sorted").decode()
 
 
@@ -343,7 +360,8 @@ def _load(object_type: str, object_id: str, metadata: str | None) -> dict[str, A
     return facts
 
 
-def _extra(facts: Mapping[str, Json], known: tuple[str, ...]) -> Mapping[str, Json]:
+def _unknown(facts: Mapping[str, Json], object_type: str) -> dict[str, Json]:
+    known = METADATA_KEYS[object_type]
     return {key: value for key, value in facts.items() if key != "v" and key not in known}
 
 

@@ -7,16 +7,18 @@ does not follow history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId, OperationId
+from omnigraph.base.limits import MANIFEST_WHOLE_READ_ROWS_MAX
 from omnigraph.graph.encoding import (
+    HEAD_OBJECT_ID,
+    MANIFEST_SCHEMA,
     commit_object_id,
     decode_branch,
     decode_commit,
@@ -43,12 +45,11 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 # A branch's manifest starts as a copy of its parent's, so the branch rows in it are old ones of main.
-_BRANCH_STATE_FILTER: Final = "object_type IN ('table', 'table_tombstone', 'schema', 'graph_head')"
-_STATE_FILTER: Final = "object_type IN ('table', 'table_tombstone', 'schema', 'graph_head', 'branch')"
-
+_BRANCH_STATE_KINDS: Final = ("table", "table_tombstone", "schema", "graph_head")
+_STATE_KINDS: Final = (*_BRANCH_STATE_KINDS, "branch")
 
 FoundRow = Mapping[str, Any]
-"""A row as read: `object_id` and `metadata`."""
+"""A row as read, by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +93,24 @@ class Manifest:
         return self.read_state_and(())[0]
 
     def read_state_and(self, object_ids: tuple[str, ...]) -> tuple[ManifestState, tuple[FoundRow, ...]]:
-        """The state, and in the same scan those rows of `object_ids` that there are."""
-        where = _STATE_FILTER if self.dataset.branch is None else _BRANCH_STATE_FILTER
-        wanted = f" OR {_any_of(object_ids)}" if object_ids else ""
-        rows = self.dataset.read(where=where + wanted)
-        found = self._select(rows, object_ids) if object_ids else ()
-        return _decode_state(rows, self.dataset.uri), found
+        """The state, and in the same scan those rows of `object_ids` that there are, with all their columns."""
+        kinds = _STATE_KINDS if self.dataset.branch is None else _BRANCH_STATE_KINDS
+        wanted = f" OR {_any_of('object_id', object_ids)}" if object_ids else ""
+        rows = self._read(None, _any_of("object_type", kinds) + wanted)
+        found = _select(rows, object_ids) if object_ids else ()
+        return _decode_state(rows, kinds, self.dataset.uri), found
 
     def find_rows(self, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
-        """Those rows of `object_ids` that there are."""
-        return (
-            tuple(self.dataset.read(["object_id", "metadata"], _any_of(object_ids)).to_pylist())
-            if object_ids
-            else ()
-        )
+        """The `object_id` and `metadata` of those rows of `object_ids` that there are."""
+        if not object_ids:
+            return ()
+        return _select(self._read(["object_id", "metadata"], _any_of("object_id", object_ids)), object_ids)
 
     def read_head(self) -> CommitId:
         """The newest commit of this version."""
-        rows = self.dataset.read(["object_id", "metadata"], "object_id = 'graph_head'").to_pylist()
+        rows = self.find_rows((HEAD_OBJECT_ID,))
         if len(rows) != 1:
-            raise _not_a_manifest(self.dataset.uri, f"{len(rows)} graph_head rows")
+            raise damaged_manifest(self.dataset.uri, f"{len(rows)} graph_head rows where 1 belongs")
         return decode_head(rows[0])
 
     def find_commit(self, commit: CommitId) -> CommitRecord | None:
@@ -135,10 +134,10 @@ class Manifest:
     def _rows_of(self, object_type: str) -> list[dict[str, Any]]:
         return self.dataset.read(["object_id", "metadata"], f"object_type = '{object_type}'").to_pylist()
 
-    @staticmethod
-    def _select(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
-        chosen = rows.filter(pc.is_in(rows.column("object_id"), pa.array(object_ids, pa.utf8())))
-        return tuple(chosen.select(["object_id", "metadata"]).to_pylist())
+    def _read(self, columns: list[str] | None, where: str) -> pa.Table:
+        """At least the rows of `where`. A small manifest is read whole: planning a filter costs more than its rows."""
+        is_small = self.dataset.count_rows() <= MANIFEST_WHOLE_READ_ROWS_MAX
+        return self.dataset.read(columns, None if is_small else where)
 
 
 def open_manifest(
@@ -154,44 +153,53 @@ def open_manifest(
     return Manifest(dataset, read_stamp(dataset, rules))
 
 
-def _any_of(object_ids: tuple[str, ...]) -> str:
-    quoted = ", ".join("'" + object_id.replace("'", "''") + "'" for object_id in object_ids)
-    return f"object_id IN ({quoted})"
+def _any_of(column: str, values: tuple[str, ...]) -> str:
+    quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+    return f"{column} IN ({quoted})"
 
 
-def _decode_state(rows: pa.Table, uri: str) -> ManifestState:
-    kinds = rows.column("object_type")
-    tables = decode_tables(rows.filter(pc.equal(kinds, "table")))
-    others = rows.filter(pc.not_equal(kinds, "table")).select(
-        ["object_id", "object_type", "type_id", "incarnation", "table_key", "table_version", "metadata"]
+def _select(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
+    ids = enumerate(rows.column("object_id").to_pylist())
+    return tuple(rows.slice(index, 1).to_pylist()[0] for index, object_id in ids if object_id in object_ids)
+
+
+def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestState:
+    """The rows of these kinds as records. This is on the path of every read, so it works on whole columns."""
+    names = MANIFEST_SCHEMA.names
+    if missing := set(names) - set(rows.column_names):
+        raise damaged_manifest(uri, f"no column {', '.join(sorted(missing))}")
+    columns = [rows.column(name).to_pylist() for name in names]
+    found: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in kinds}
+    for kind, values in zip(columns[names.index("object_type")], zip(*columns, strict=True), strict=True):
+        if kind in found:
+            found[kind].append(values)
+
+    def of(kind: str) -> Iterator[FoundRow]:
+        return (dict(zip(names, values, strict=True)) for values in found.get(kind, ()))
+
+    tables = {table.id: table for table in decode_tables(found["table"])}
+    branches = {branch.name: branch for branch in map(decode_branch, of("branch"))}
+    expected = {"schema": 1, "graph_head": 1, "table": len(tables), "branch": len(branches)}
+    for kind, of_kind in found.items():
+        if len(of_kind) != expected.get(kind, len(of_kind)):
+            raise damaged_manifest(uri, f"{len(of_kind)} {kind} rows where {expected[kind]} belong")
+    return ManifestState(
+        head=decode_head(next(of("graph_head"))),
+        schema=decode_schema(next(of("schema"))),
+        tables=tables,
+        tombstones=tuple(map(decode_tombstone, of("table_tombstone"))),
+        branches=branches,
     )
-    tombstones: list[TombstoneRecord] = []
-    branches: dict[str, BranchRecord] = {}
-    schemas: list[SchemaRecord] = []
-    heads: list[CommitId] = []
-    for row in others.to_pylist():
-        match row["object_type"]:
-            case "table_tombstone":
-                tombstones.append(decode_tombstone(row))
-            case "branch":
-                branch = decode_branch(row)
-                branches[branch.name] = branch
-            case "schema":
-                schemas.append(decode_schema(row))
-            case "graph_head":
-                heads.append(decode_head(row))
-    if len(schemas) != 1 or len(heads) != 1:
-        raise _not_a_manifest(uri, f"{len(schemas)} schema rows and {len(heads)} graph_head rows")
-    return ManifestState(heads[0], schemas[0], {t.id: t for t in tables}, tuple(tombstones), branches)
 
 
 def _explain_missing(root: Location, lance_branch: str | None, version: int | None) -> NotFoundError:
     facts = {"uri": root.uri}
     names = ObjectStore(root).folders()
     if MANIFEST in names:
-        what = f"version {version}" if version is not None else f"the Lance branch {lance_branch}"
+        what = "the newest version" if version is None else f"version {version}"
+        branch = "" if lance_branch is None else f" on the Lance branch {lance_branch}"
         return NotFoundError(
-            f"{what} of the manifest at {root} is not there",
+            f"{what} of the manifest at {root} is not there{branch}",
             code="manifest_version_missing",
             hint="`omnigraph cleanup` may have collected it; `omnigraph commit list` shows what can be read",
             facts=facts,
@@ -218,10 +226,11 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
     )
 
 
-def _not_a_manifest(uri: str, found: str) -> FormatError:
+def damaged_manifest(uri: str, found: str) -> FormatError:
+    """The error for a manifest that says impossible things."""
     return FormatError(
-        f"{uri} is damaged: it has {found}, one of each is expected",
+        f"{uri} is damaged: it has {found}",
         code="manifest_damaged",
-        hint="open an older version with `omnigraph snapshot --commit`, or restore the directory from a backup",
+        hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a backup",
         facts={"uri": uri},
     )

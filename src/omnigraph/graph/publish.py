@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -25,10 +26,16 @@ from omnigraph.base.limits import (
 )
 from omnigraph.graph.compaction import compact_manifest, needs_compaction
 from omnigraph.graph.encoding import (
+    HEAD_OBJECT_ID,
+    SCHEMA_OBJECT_ID,
     Row,
     branch_object_id,
     commit_object_id,
+    decode_branch,
     decode_commit,
+    decode_schema,
+    decode_table,
+    decode_tombstone,
     encode_branch,
     encode_commit,
     encode_head,
@@ -36,8 +43,10 @@ from omnigraph.graph.encoding import (
     encode_schema,
     encode_table,
     encode_tombstone,
+    keep_unknown,
     recovery_object_id,
     rows_to_table,
+    table_object_id,
 )
 from omnigraph.graph.manifest import FoundRow, Manifest, ManifestState, open_manifest
 from omnigraph.graph.records import (
@@ -57,6 +66,10 @@ from omnigraph.storage.commit import DisplacedCommitError, commit_upsert
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.location import Location
 from omnigraph.storage.replacement import commit_replacement
+
+_DECODED_KINDS: Final = ("table", "table_tombstone", "schema")
+_SILENT_FAILURES: Final = frozenset({"commit_unknown", "store_unreachable"})
+"""Codes of failures after which a request may still be on its way to the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +158,17 @@ def publish(
 ) -> Publication:
     """Publish `change` on `target`, or raise an error that says whether it was applied."""
     how = publisher or Publisher()
+    change = _decoded(change)
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         handle = _open_for_write(target, how)
         how.hold()
-        state, own = handle.read_state_and(_own_object_ids(change))
-        if own or (attempt > 0 and _are_branches_done(state, change)):
-            return _publication(handle, own)
+        state, replaced = handle.read_state_and(_object_ids(change))
+        if _is_applied(change, replaced, tried=attempt > 0):
+            return _publication(handle, change, replaced)
         check_requirements(state, requirements)
-        commit = (
-            None if change.commit is None else _commit_record(change, change.commit, target, handle, state)
-        )
-        rows = rows_to_table(_rows(change, commit, state), handle.dataset.schema)
+        draft = change.commit
+        commit = None if draft is None else _commit_record(change, draft, target, handle, state)
+        rows = rows_to_table(_rows(change, commit, state, replaced), handle.dataset.schema)
         failpoint(Failpoint.PUBLISH_BEFORE)
         try:
             _write_rows(handle, rows, change.removed)
@@ -163,11 +176,11 @@ def publish(
             _back_off(attempt, how)
             continue
         except DisplacedCommitError:
-            return _acknowledge(target, commit, how)
+            return _acknowledge(target, change, commit, how)
         except StorageError as failure:
-            return _settle(target, change, commit, failure, how)
+            return _settle(target, change, failure, how)
         failpoint(Failpoint.PUBLISH_AFTER)
-        return _acknowledge(target, commit, how)
+        return _acknowledge(target, change, commit, how)
     raise PublishContentionError(
         f"{PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
         code="publish_contention",
@@ -195,6 +208,31 @@ def _write_rows(handle: Manifest, rows: pa.Table, removed: tuple[str, ...]) -> N
         commit_upsert(handle.dataset, rows, "object_id")
 
 
+def _decoded(change: Change) -> Change:
+    """Rows that an intent kept encoded, as records again: the commit must say what they move."""
+    kinds = {kind: [row for row in change.rows if row["object_type"] == kind] for kind in _DECODED_KINDS}
+    return replace(
+        change,
+        tables=(*change.tables, *map(decode_table, kinds["table"])),
+        tombstones=(*change.tombstones, *map(decode_tombstone, kinds["table_tombstone"])),
+        schema=decode_schema(kinds["schema"][0]) if kinds["schema"] else change.schema,
+        rows=tuple(row for row in change.rows if row["object_type"] not in _DECODED_KINDS),
+    )
+
+
+def _object_ids(change: Change) -> tuple[str, ...]:
+    """The keys of every row that the change writes or removes."""
+    return (
+        HEAD_OBJECT_ID,
+        *_own_object_ids(change),
+        *(table_object_id(table.id) for table in change.tables),
+        *(() if change.schema is None else (SCHEMA_OBJECT_ID,)),
+        *(branch_object_id(branch.name) for branch in change.branches),
+        *(str(row["object_id"]) for row in change.rows),
+        *change.removed,
+    )
+
+
 def _own_object_ids(change: Change) -> tuple[str, ...]:
     """The rows by which an earlier attempt of the same publish is known: its commit, its recovery."""
     commit = () if change.commit is None else (commit_object_id(change.commit.id),)
@@ -202,18 +240,26 @@ def _own_object_ids(change: Change) -> tuple[str, ...]:
     return (*commit, *recovery)
 
 
-def _are_branches_done(state: ManifestState, change: Change) -> bool:
-    """Whether the branch rows are as an earlier attempt, whose answer was lost, would have left them."""
-    made = all(
-        branch.name in state.branches and state.branches[branch.name].id == branch.id
-        for branch in change.branches
+def _is_applied(change: Change, found: tuple[FoundRow, ...], *, tried: bool) -> bool:
+    """Whether these rows show the change: its commit, its recovery, or else its branches.
+
+    A removal leaves no trace that is its own, so what is missing was removed by it only if it was `tried`.
+    """
+    rows = {str(row["object_id"]): row for row in found}
+    own = _own_object_ids(change)
+    if own:
+        return any(object_id in rows for object_id in own)
+    if change.removed and (not tried or any(object_id in rows for object_id in change.removed)):
+        return False
+    made = [(branch.id, rows.get(branch_object_id(branch.name))) for branch in change.branches]
+    return bool(made or change.removed) and all(
+        row is not None and decode_branch(row).id == branch_id for branch_id, row in made
     )
-    gone = all(branch_object_id(name) not in change.removed for name in state.branches)
-    return bool(change.branches or change.removed) and made and gone
 
 
-def _publication(handle: Manifest, own: tuple[FoundRow, ...]) -> Publication:
-    commits = [decode_commit(row) for row in own if row["object_id"].startswith("graph_commit:")]
+def _publication(handle: Manifest, change: Change, found: tuple[FoundRow, ...]) -> Publication:
+    own = None if change.commit is None else commit_object_id(change.commit.id)
+    commits = [decode_commit(row) for row in found if row["object_id"] == own]
     return Publication(handle.version, commits[0] if commits else None)
 
 
@@ -225,7 +271,11 @@ def _commit_record(
         TableMove(table.id, live[table.id].pin if table.id in live else None, table.pin)
         for table in change.tables
     ]
-    dropped = [TableMove(stone.table, live[stone.table].pin, None) for stone in change.tombstones]
+    dropped = [
+        TableMove(stone.table, live[stone.table].pin, None)
+        for stone in change.tombstones
+        if stone.table in live
+    ]
     return CommitRecord(
         id=draft.id,
         parent=state.head,
@@ -244,64 +294,64 @@ def _commit_record(
     )
 
 
-def _rows(change: Change, commit: CommitRecord | None, state: ManifestState) -> list[Row]:
+def _rows(
+    change: Change, commit: CommitRecord | None, state: ManifestState, replaced: tuple[FoundRow, ...]
+) -> list[Row]:
     rows = [encode_head(state.head if commit is None else commit.id)]
     rows += [] if commit is None else [encode_commit(commit)]
-    rows += [encode_table(_with_unknown(table, state)) for table in change.tables]
+    rows += [encode_table(table) for table in change.tables]
     rows += [encode_tombstone(stone) for stone in change.tombstones]
     rows += [] if change.schema is None else [encode_schema(change.schema)]
     rows += [encode_branch(branch) for branch in change.branches]
     rows += [] if change.recovery is None else [encode_recovery(change.recovery)]
     rows += [encode_commit(ancestor) for ancestor in change.ancestors]
     rows += list(change.rows)
-    return rows
+    before = {row["object_id"]: row for row in replaced}
+    return [
+        keep_unknown(row, before[row["object_id"]]) if row["object_id"] in before else row for row in rows
+    ]
 
 
-def _with_unknown(table: TableRecord, state: ManifestState) -> TableRecord:
-    """Keep the columns and metadata keys of the row being replaced that this release does not know."""
-    known = state.tables.get(table.id)
-    if known is None or not (known.extra or known.columns):
-        return table
-    return TableRecord(
-        table.type_id, table.incarnation, table.alias, table.path, table.pin, table.owner, table.row_count,
-        {**known.extra, **table.extra}, {**known.columns, **table.columns},
-    )  # fmt: skip
-
-
-def _acknowledge(target: Target, commit: CommitRecord | None, how: Publisher) -> Publication:
+def _acknowledge(target: Target, change: Change, commit: CommitRecord | None, how: Publisher) -> Publication:
     """Say published only after it was seen at the newest version: a version number alone proves nothing."""
     newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
-    if commit is None:
-        return Publication(newest.version, None)
-    if newest.version == commit.manifest_hint.version and newest.read_head() == commit.id:
+    if (
+        commit is not None
+        and newest.version == commit.manifest_hint.version
+        and newest.read_head() == commit.id
+    ):
         return Publication(newest.version, commit)
-    seen = newest.find_commit(commit.id)
-    if seen is None:
+    found = newest.find_rows(_object_ids(change))
+    if _can_be_seen(change) and not _is_applied(change, found, tried=True):
         raise PublishLostError(
-            f"commit {commit.id} landed on a version of branch '{target.branch}' that is no longer its history",
+            f"what was published landed on a version of branch '{target.branch}' that is no longer its history",
             code="publish_lost",
             hint="this writer was paused for too long; retry, nothing of it is visible",
-            facts={"commit": commit.id},
+            facts={"commit": None if commit is None else commit.id},
         )
-    return Publication(newest.version, seen)
+    return _publication(newest, change, found)
 
 
-def _settle(
-    target: Target, change: Change, commit: CommitRecord | None, failure: StorageError, how: Publisher
-) -> Publication:
+def _can_be_seen(change: Change) -> bool:
+    """Whether a manifest shows that the change was applied; one that only rewrites the head leaves no trace."""
+    return bool(_own_object_ids(change) or change.branches or change.removed)
+
+
+def _settle(target: Target, change: Change, failure: StorageError, how: Publisher) -> Publication:
     """The store failed while publishing: look whether it happened before saying anything."""
     try:
         newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
-        state, own = newest.read_state_and(_own_object_ids(change))
+        found = newest.find_rows(_object_ids(change))
     except StorageError as silent:
         raise PublishUnknownError(
             f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
             code="publish_unknown",
             hint="the next open settles it; `omnigraph commit list` shows whether it is there",
-            facts={"commit": None if commit is None else commit.id},
+            facts={"commit": None if change.commit is None else change.commit.id},
         ) from silent
-    if own or _are_branches_done(state, change):
-        return _publication(newest, own)
+    if _is_applied(change, found, tried=True):
+        return _publication(newest, change, found)
+    failure.applied = Applied.UNKNOWN if failure.code in _SILENT_FAILURES else Applied.NO
     raise failure
 
 

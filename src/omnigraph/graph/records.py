@@ -1,8 +1,8 @@
 """What the rows of `__manifest` say, as values: pins, commits, branches, schema, recoveries.
 
-These are the words of the storage format without its encoding, which is `graph/encoding`. Every record keeps
-what it does not know (`extra` metadata keys and columns), so that a newer release's facts survive an older
-one's write.
+These are the words of the storage format without its encoding, which is `graph/encoding`. What a newer release
+wrote into a row survives when `graph/publish` replaces it; a commit, which merge copies from branch to branch, takes
+its unknown metadata keys along as `extra`.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ class TableRecord:
     pin: Pin
     owner: BranchId
     row_count: int
-    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
-    columns: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
     @property
     def id(self) -> TableId:
@@ -81,7 +79,6 @@ class SchemaRecord:
     source: str
     catalog_json: str
     hash: SchemaHash
-    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -137,7 +134,6 @@ class BranchRecord:
     parent: BranchParent | None
     creator: str
     created_us: int
-    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,4 +147,3 @@ class RecoveryRecord:
     recovered_us: int
     tables: Mapping[str, str]
     detail: str = ""
-    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)

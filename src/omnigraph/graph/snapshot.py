@@ -6,13 +6,14 @@ Reading never recovers and never writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest import Manifest, ManifestState, open_manifest
-from omnigraph.graph.records import BranchRecord, CommitRecord, SchemaRecord, TableRecord
+from omnigraph.graph.manifest import Manifest, ManifestState, damaged_manifest, open_manifest
+from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
 from omnigraph.graph.stamp import FORMAT, Format
 from omnigraph.storage.location import Location
 
@@ -45,17 +46,15 @@ def read_snapshot(
     """The newest snapshot of a branch, or the one of an earlier manifest version."""
     main = open_manifest(root, rules=rules)
     if branch == MAIN:
-        newest, state = main, main.read_state()
-        record = find_branch(state, branch)
-    else:
-        record = find_branch(main.read_state(), branch)
-        refuse_moved(main, root, branch)
-        newest = open_manifest(root, lance_branch=record.lance_branch, rules=rules)
-        state = newest.read_state()
-    if version is None or version == newest.version:
-        return make_snapshot(root, record, newest, state)
-    older = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
-    return make_snapshot(root, record, older, older.read_state())
+        at = main if version is None else open_manifest(root, version=version, rules=rules)
+        state = at.read_state()
+        return make_snapshot(root, find_branch(state, MAIN), at, state)
+    record = find_branch(main.read_state(), branch)
+    refuse_moved(main, root, branch)
+    at = open_manifest(root, lance_branch=record.lance_branch, rules=rules)
+    if version is not None:
+        at = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
+    return make_snapshot(root, record, at, at.read_state())
 
 
 def read_commit_snapshot(
@@ -78,7 +77,10 @@ def read_commit_snapshot(
 
 def make_snapshot(root: Location, branch: BranchRecord, manifest: Manifest, state: ManifestState) -> Snapshot:
     """The snapshot of a manifest whose state was read already."""
-    tables = {table.alias: table for table in state.live_tables().values()}
+    live = state.live_tables().values()
+    tables = {table.alias: table for table in live}
+    if len(tables) != len(live):
+        raise damaged_manifest(manifest.dataset.uri, "two tables of one name")
     return Snapshot(root, branch, manifest, state.head, state.schema, tables)
 
 
@@ -109,16 +111,8 @@ def refuse_moved(main: Manifest, root: Location, branch: str) -> None:
 
 def _at_commit(newest: Snapshot, record: CommitRecord, rules: Format) -> Snapshot:
     """The first version at or after the commit's hint whose head is the commit."""
-    lance_branch = record.manifest_hint.branch
-    here = newest.manifest.dataset
-    if lance_branch != here.branch:
-        here = open_manifest(newest.root, lance_branch=lance_branch, rules=rules).dataset
-    for version in here.versions():
-        if version < record.manifest_hint.version:
-            continue
-        manifest = open_manifest(newest.root, lance_branch=lance_branch, version=version, rules=rules)
-        head = manifest.read_head()
-        if head == record.id:
+    for manifest in _from_hint(newest, record.manifest_hint, rules):
+        if manifest.read_head() == record.id:
             return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state())
         if manifest.find_commit(record.id) is not None:
             break
@@ -128,3 +122,19 @@ def _at_commit(newest: Snapshot, record: CommitRecord, rules: Format) -> Snapsho
         hint="`omnigraph cleanup` collected it; `omnigraph commit list` shows what can be read",
         facts={"commit": record.id},
     )
+
+
+def _from_hint(newest: Snapshot, hint: Pin, rules: Format) -> Iterator[Manifest]:
+    """The manifest at the hint and at every later version; they are listed only if the hint is not the answer."""
+
+    def at(version: int) -> Manifest:
+        return open_manifest(newest.root, lance_branch=hint.branch, version=version, rules=rules)
+
+    with suppress(NotFoundError):
+        yield at(hint.version)
+    here = newest.manifest.dataset
+    if hint.branch != here.branch:
+        here = open_manifest(newest.root, lance_branch=hint.branch, rules=rules).dataset
+    for version in here.versions():
+        if version > hint.version:
+            yield at(version)
