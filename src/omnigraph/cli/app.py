@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
-from omnigraph.cli.command import build_command
+from omnigraph.cli.command import HELP, build_command
 from omnigraph.cli.usage import unknown_command
 
 
@@ -83,7 +83,7 @@ def _build(name: str, entry: str | Family) -> TyperCommand | TyperGroup:
 
 
 def _make_group(name: str, family: Family, entries: Mapping[str, str | Family]) -> CommandGroup:
-    group = CommandGroup(name=name, help=family.help, rich_markup_mode=None)
+    group = CommandGroup(name=name, help=family.help, rich_markup_mode=None, context_settings=HELP)
     lazy: Any = _LazyCommands(entries)  # read like a dict, never written to
     group.commands = lazy
     return group

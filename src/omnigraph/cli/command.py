@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperOption
+
+HELP: Final = {"help_option_names": ["--help", "-h"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def build_command(source: CommandSource) -> TyperCommand:
     """The command as Typer runs it."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in source.examples)
-    app.command(source.name, cls=DirectCommand, epilog=epilog)(source.run)
+    app.command(source.name, cls=DirectCommand, epilog=epilog, context_settings=HELP)(source.run)
     command = typer.main.get_command(app)
     assert isinstance(command, TyperCommand)
     return command

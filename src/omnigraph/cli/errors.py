@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
-from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError, TextError
+from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError, StorageError, TextError
 from omnigraph.cli.flags import Flags
-from omnigraph.cli.output import write_json
+from omnigraph.cli.output import printable, write_json
 
 
 def exit_code(error: OmnigraphError) -> int:
@@ -29,9 +30,10 @@ def show_error(error: OmnigraphError, flags: Flags) -> None:
     """Print the error; with `--debug` also where it came from."""
     if flags.debug:
         _print_traceback(error)
-    if flags.json:
-        write_json(error.to_json())
     sys.stderr.write(_sentences(error) + "\n")
+    if flags.json:
+        with suppress(StorageError):  # stdout cannot be written to; stderr has said so
+            write_json(error.to_json())
 
 
 def show_defect(defect: Exception, flags: Flags) -> int:
@@ -50,7 +52,7 @@ def _sentences(error: OmnigraphError) -> str:
     if isinstance(error, TextError) and error.problems[0].text:
         count = len(error.problems)
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
-    return f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else "")
+    return f"error: {printable(error.message)}" + (f"\nhint: {printable(error.hint)}" if error.hint else "")
 
 
 def _print_traceback(error: OmnigraphError) -> None:

@@ -6,6 +6,7 @@ SIGTERM is turned into the same exception as Ctrl-C, so that whatever was under 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from io import TextIOWrapper
@@ -29,15 +30,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
     try:
-        _speak_utf8()
+        _prepare_streams()
         exit_code = run(sys.argv[1:])
-        sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         exit_code = 128 + (received[0] if received else signal.SIGINT)
     except BrokenPipeError:
-        _abandon_stdout()
         exit_code = BROKEN_PIPE_EXIT_CODE
+    _close_stdout()
     sys.exit(exit_code)
 
 
@@ -77,18 +77,22 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
     return exit_code(error)
 
 
-def _speak_utf8() -> None:
+def _prepare_streams() -> None:
     """Print the same bytes whatever the locale; what is no text at all, a strange file name, is escaped."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # until the end
+        stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def _abandon_stdout() -> None:
-    """Whoever read our output has left. Python flushes stdout once more at exit, which must not fail."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _close_stdout() -> None:
+    """Python writes what is left in its buffer when it ends. If that cannot be, let it go nowhere without a word."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What commands print on stdout: one JSON document, rows in a chosen format, or text for people.
 
 On a terminal a table fits its width, by rich. Elsewhere it is plain aligned text without control codes, so that other
-programs can read it and rich need not be loaded. Nothing here writes to stderr.
+programs can read it and rich need not be loaded. Text that came out of a graph cannot send control codes to a terminal.
+Nothing here writes to stderr.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from io import StringIO
 from typing import Any
 
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import StorageError, UsageError
 
 Cell = str | int | None
 Row = Mapping[str, Cell]
@@ -42,12 +44,27 @@ def write_json(document: Any) -> None:
     """Print one JSON document."""
     import json
 
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    write_text(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def write_text(text: str) -> None:
     """Print text as it is, ending in a newline."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"the output could not be written: {error.strerror}",
+            code="output_unwritable",
+            hint="write it to another place",
+        ) from error
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped."""
+    return text if text.isprintable() else "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in text)
 
 
 def write_pairs(pairs: Mapping[str, Cell]) -> None:
@@ -80,12 +97,14 @@ def _write_plain_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     lines = [list(titles.values()), *([_text(row[key]) for key in titles] for row in rows)]
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
     numeric = [bool(rows) and all(isinstance(row[key], int) for row in rows) for key in titles]
+    text = []
     for line in lines:
         cells = [
             f"{cell:>{width}}" if right else f"{cell:<{width}}"
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+        text.append("  ".join(cells).rstrip())
+    write_text("\n".join(text))
 
 
 def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
@@ -105,17 +124,18 @@ def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 def _write_csv(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     import csv
 
-    writer = csv.DictWriter(sys.stdout, list(titles), extrasaction="ignore", lineterminator="\n")
+    text = StringIO()
+    writer = csv.DictWriter(text, list(titles), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+    write_text(text.getvalue())
 
 
 def _write_json_lines(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     import json
 
-    for row in rows:
-        sys.stdout.write(json.dumps({key: row[key] for key in titles}, ensure_ascii=False) + "\n")
+    write_text("\n".join(json.dumps({key: row[key] for key in titles}, ensure_ascii=False) for row in rows))
 
 
 def _text(value: Cell) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))

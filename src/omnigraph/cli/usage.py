@@ -33,7 +33,6 @@ _ELSEWHERE: Final = {
     ),
     "--actor": ("{command} has no --actor", "commands that write take --as ACTOR"),
     "--output": ("{command} has no --output", "choose with --format, and redirect stdout to a file"),
-    "--version": ("{command} has no --version", "run `omnigraph version`"),
 }
 """Flags that another command has, or had: what is wrong, and what to pass."""
 
@@ -111,6 +110,8 @@ def unknown_command(command: str, name: str, known: tuple[str, ...]) -> UsageErr
 
 def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
     if context.parent is None:
+        if flag == "--version":
+            return _usage("--version is a command here", "run `omnigraph version`")
         return _usage(f"there is no flag {flag} before a command", "put flags after the command")
     known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     if flag in _ELSEWHERE and "--store" in known:
