@@ -43,4 +43,4 @@ RECOVERY_ROUNDS_MAX: Final = 8
 VIOLATIONS_KEPT_MAX: Final = 100
 VIOLATION_VALUE_LENGTH_MAX: Final = 80
 TEXT_HASH_CHUNK_BYTES: Final = 256 * 1024
-ULIDS_PER_CALL_MAX: Final = 2**32
+ULIDS_PER_CALL_MAX: Final = 2**31 // 26 - 1  # what one Arrow array of text holds

@@ -1,0 +1,61 @@
+"""The ids of rows: made of the key, given, or new.
+
+A type with a key has the id that its key makes; an id that is given as well (an export writes it) must be that one.
+A type without a key keeps a given id and gets a ULID otherwise. The key of an edge begins with its ends, so its id is
+an array also when it has nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.integrity.breaches import Breach
+from omnigraph.integrity.canonical_text import array_text, key_text
+from omnigraph.integrity.raw import ID, Column, rows_where, taken
+from omnigraph.integrity.rules import Rule
+from omnigraph.schema import EdgeType, NodeType
+
+NewUlids = Callable[[int], Column]
+
+
+def row_ids(
+    entity: NodeType | EdgeType, columns: Mapping[str, Column], given: Column, new_ulids: NewUlids
+) -> tuple[Column, tuple[Breach, ...]]:
+    """The ids, null where a part of the key is; and the rows whose given id is another one.
+
+    `columns` are the typed columns that the key names; `given` has a null for each row without an id.
+    """
+    if entity.key:
+        made = derived_ids(entity, columns)
+        return made, _mismatches(made, given)
+    if given.null_count == 0:
+        return given, ()
+    fresh = new_ulids(given.null_count)
+    if given.null_count == len(given):
+        return fresh, ()
+    filled: Column = pc.replace_with_mask(given, given.is_null(), fresh)
+    return filled, ()
+
+
+def derived_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> Column:
+    """The ids that the key of a type makes."""
+    parts = [columns[name] for name in entity.key]
+    return array_text(parts) if isinstance(entity, EdgeType) else key_text(parts)
+
+
+def _mismatches(made: Column, given: Column) -> tuple[Breach, ...]:
+    if given.null_count == len(given):
+        return ()
+    rows = rows_where(pc.not_equal(made, given))
+    if not len(rows):
+        return ()
+    message = "is not the id that the key makes; leave `id` out"
+    return (Breach(Rule.ID_MISMATCH, ID, message, rows, taken(given, rows)),)
+
+
+def no_ids(count: int) -> Column:
+    """Given ids when none is given."""
+    return pa.nulls(count, pa.utf8())

@@ -1,0 +1,167 @@
+"""Violations as people and programs see them, and the report that counts all of them and keeps the first.
+
+A report is a small value: tasks on executors return one each, with line numbers counted from the start of their own
+range, and the driver moves them to their place in the file and merges them. Merging in any order gives the same
+report: the kept violations are the first in the order of file, line and property, and every count is exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+
+import msgspec
+import numpy as np
+
+from omnigraph.base.errors import Fact
+from omnigraph.base.limits import VIOLATIONS_KEPT_MAX
+from omnigraph.integrity.breaches import Breach, Places
+from omnigraph.integrity.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule at one place. `line` is None for what the input changes without naming it."""
+
+    file: str
+    line: int | None
+    property: str | None
+    value: str
+    rule: Rule
+    message: str
+
+    def order(self) -> tuple[str, int, str, str, str, str]:
+        """What violations are sorted by."""
+        return (self.file, self.line or 0, self.property or "", self.rule.code, self.value, self.message)
+
+    def moved(self, lines: int) -> Violation:
+        """The same violation after that many lines before it."""
+        return self if self.line is None else replace(self, line=self.line + lines)
+
+    def to_json(self) -> dict[str, Fact]:
+        """The members of a line of `--errors FILE`."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "property": self.property,
+            "value": self.value,
+            "rule": self.rule.word,
+            "code": self.rule.code,
+            "message": self.message,
+        }
+
+    def to_ndjson(self) -> bytes:
+        """A line of `--errors FILE`, with its end."""
+        # A lone surrogate that a program passed in has no UTF-8; it is shown as `?`.
+        members = {
+            name: value.encode(errors="replace").decode() if isinstance(value, str) else value
+            for name, value in self.to_json().items()
+        }
+        return msgspec.json.encode(members) + b"\n"
+
+
+def violations_of(breaches: Iterable[Breach], places: Places) -> Iterator[Violation]:
+    """Every violation of every breach, in the order of the report."""
+    found = [violation for breach in breaches for violation in _expanded(breach, places)]
+    yield from sorted(found, key=lambda violation: violation.order())
+
+
+@dataclass(frozen=True, slots=True)
+class ViolationReport:
+    """The first violations, and how many there are of each rule."""
+
+    first: tuple[Violation, ...] = ()
+    counts: tuple[tuple[Rule, int], ...] = ()
+
+    @classmethod
+    def of_breaches(cls, breaches: Iterable[Breach], places: Places) -> ViolationReport:
+        """The report on one batch; only the violations that are kept are written out."""
+        counts: Counter[Rule] = Counter()
+        kept: list[Violation] = []
+        for breach in breaches:
+            counts[breach.rule] += len(breach)
+            kept.extend(_expanded(_first_rows(breach, places), places))
+        return cls(_first(kept), _sorted_counts(counts))
+
+    @classmethod
+    def of_violations(cls, violations: Sequence[Violation]) -> ViolationReport:
+        """The report on violations that a reader found itself."""
+        return cls(_first(violations), _sorted_counts(Counter(found.rule for found in violations)))
+
+    @property
+    def total(self) -> int:
+        return sum(count for _, count in self.counts)
+
+    def moved(self, lines: int) -> ViolationReport:
+        """The same report after that many lines before it."""
+        return replace(self, first=tuple(found.moved(lines) for found in self.first))
+
+
+def merge_reports(reports: Iterable[ViolationReport]) -> ViolationReport:
+    """One report of all of them; the order in which they come does not matter."""
+    counts: Counter[Rule] = Counter()
+    kept: list[Violation] = []
+    for report in reports:
+        counts.update(dict(report.counts))
+        kept.extend(report.first)
+        if len(kept) > 10 * VIOLATIONS_KEPT_MAX:
+            kept = list(_first(kept))
+    return ViolationReport(_first(kept), _sorted_counts(counts))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFindings:
+    """What one task returns about its range of a file: its number, its lines, and violations with local lines."""
+
+    file: str
+    part: int
+    lines: int
+    report: ViolationReport = ViolationReport()
+
+
+def lines_before(findings: Iterable[TaskFindings]) -> Mapping[tuple[str, int], int]:
+    """For each file and part, how many lines of the file come before it."""
+    before: dict[tuple[str, int], int] = {}
+    file, lines = "", 0
+    for found in sorted(findings, key=lambda found: (found.file, found.part)):
+        lines = lines if found.file == file else 0
+        file = found.file
+        before[found.file, found.part] = lines
+        lines += found.lines
+    return before
+
+
+def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
+    """The report on the whole input, with the lines of the files."""
+    before = lines_before(findings)
+    return merge_reports(found.report.moved(before[found.file, found.part]) for found in findings)
+
+
+def _expanded(breach: Breach, places: Places) -> Iterator[Violation]:
+    for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
+        file, line = places.of(row)
+        yield Violation(file, line, breach.property, value, breach.rule, breach.message)
+
+
+def _first_rows(breach: Breach, places: Places) -> Breach:
+    """The rows of a breach that can be among those kept: as many as are kept, and all on the last one's line."""
+    if len(breach) <= VIOLATIONS_KEPT_MAX:
+        return breach
+    ranks = places.ranks(breach.rows)
+    last = np.partition(ranks, VIOLATIONS_KEPT_MAX - 1)[VIOLATIONS_KEPT_MAX - 1]
+    which = np.concatenate(
+        [np.flatnonzero(ranks < last), np.flatnonzero(ranks == last)[:VIOLATIONS_KEPT_MAX]]
+    )
+    return breach.only(which.astype(np.int64))
+
+
+def _first(violations: Iterable[Violation]) -> tuple[Violation, ...]:
+    return tuple(nsmallest(VIOLATIONS_KEPT_MAX, violations, key=lambda violation: violation.order()))
+
+
+def _sorted_counts(counts: Counter[Rule]) -> tuple[tuple[Rule, int], ...]:
+    return tuple(
+        sorted(((rule, count) for rule, count in counts.items() if count), key=lambda one: one[0].code)
+    )
