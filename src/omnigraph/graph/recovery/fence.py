@@ -28,8 +28,12 @@ class Guard:
 
 
 def fence_table(dataset: Dataset, guard: Guard, *, restore: int | None = None) -> Dataset:
-    """Commit a Restore of `restore` (None: of HEAD) and make sure that it hides nothing; the handle of the new HEAD."""
-    handle = dataset.newest()
+    """Commit a Restore of `restore` (None: of HEAD) and make sure that it hides nothing; the handle of the new HEAD.
+
+    The caller chose `restore` for what it saw up to `dataset`. So whatever landed above `dataset` since then is not
+    to be hidden either, and the Restore goes through that very handle.
+    """
+    handle = dataset.newest() if restore is None else dataset
     target = handle.version if restore is None else restore
     for _ in range(FENCE_ATTEMPTS_MAX):
         guard.hold()
