@@ -73,8 +73,16 @@ class RecoveryRequiredError(OmnigraphError):
 
 
 def write(root: Location, branch: str, request: Write, world: World | None = None) -> Published | None:
-    """Run one write from Stage to Disarm."""
-    how = world or World()
+    """Run one write from Stage to Disarm. Every error says whether the write was applied."""
+    try:
+        return _write(root, branch, request, world or World())
+    except OmnigraphError as error:
+        if error.applied is None:
+            error.applied = Applied.NO  # it was not armed: everything after that says so itself
+        raise
+
+
+def _write(root: Location, branch: str, request: Write, how: World) -> Published | None:
     snapshot = read_snapshot(root, branch, rules=how.rules)
     operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
     stage = Stage(snapshot, request.kind, request.actor, operation, commit, how.clock)
@@ -135,6 +143,9 @@ class _Session:
                 if restaged is None:
                     return None
                 staged = restaged
+                still = find_stale(staged, now)
+                if still is not None:
+                    raise still.conflict()
             refuse_old_staging(staged, self.world.clock)
             handles = tuple(open_base(staged, effect) for effect in staged.effects)
             if not self._heal(staged, handles):
