@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import Applied, ConflictError, FormatError, OmnigraphError
+from omnigraph.base.errors import Applied, ConflictError, FormatError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, new_ulid
 from omnigraph.base.limits import (
@@ -220,21 +220,32 @@ def _try_epoch(
     if not store.create(f"{folder}/{epoch:020d}.json", msgspec.json.encode(lock)):
         return None
     failpoint(Failpoint.ACQUIRE_AFTER)
-    mine = _list(store, folder)
+    lease = Lease(store, folder, epoch, token, terms, started)
+    try:
+        mine = _list(store, folder)
+    except OmnigraphError:
+        lease.release()  # nobody is to wait for a writer that has given up
+        raise
     if mine.epoch != epoch:
         return None
     _collect(store, folder, mine)
-    return Lease(store, folder, epoch, token, terms, started)
+    return lease
 
 
 def _collect(store: ObjectStore, folder: str, listing: _Listing) -> None:
-    """Delete the objects of earlier epochs; one that cannot be read is somebody's evidence and stays."""
-    for name in listing.older:
-        path = f"{folder}/{name}"
-        is_mark = "." in name.removesuffix(".json")
-        if is_mark or _decode(store.read(path) or b"") is not None:
-            failpoint(Failpoint.COLLECT_BEFORE)
-            store.delete(path)
+    """Delete the objects of earlier epochs; one that cannot be read is somebody's evidence and stays.
+
+    A failure is only a warning: the next holder collects them.
+    """
+    try:
+        for name in listing.older:
+            path = f"{folder}/{name}"
+            is_mark = "." in name.removesuffix(".json")
+            if is_mark or _decode(store.read(path) or b"") is not None:
+                failpoint(Failpoint.COLLECT_BEFORE)
+                store.delete(path)
+    except StorageError as error:
+        logger.warning("earlier leases of %s were not collected: %s", folder, error.message)
 
 
 def _list(store: ObjectStore, folder: str) -> _Listing:
