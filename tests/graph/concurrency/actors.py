@@ -1,0 +1,127 @@
+"""Other processes that a test starts, stops at a failpoint, wakes, kills and asks for their answer.
+
+An actor runs one top-level function. It is forked from a server that has everything imported, so that starting one
+takes milliseconds, and reads its failpoints from its own environment before it does anything.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Final
+
+from omnigraph.base import failpoints
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import Applied, OmnigraphError
+from omnigraph.graph.commit import World
+from omnigraph.graph.lease import LeaseTerms
+
+DEADLINE_SECONDS: Final = 60.0
+SHORT_LEASE_SECONDS: Final = 0.4
+_PRELOADED: Final = ("tests.graph.concurrency.jobs", "tests.graph.concurrency.torturers")
+
+_context: Final = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(list(_PRELOADED))
+
+
+def impatient(wait_seconds: float = 20.0) -> World:
+    """A world in which another writer counts as dead as soon as it has been silent for a moment."""
+    return World(terms=LeaseTerms(lease_seconds=SHORT_LEASE_SECONDS, wait_seconds=wait_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an actor's function: its value, or the error it raised."""
+
+    value: Any = None
+    error: str | None = None
+    applied: Applied | None = None
+    message: str = ""
+    hint: str = ""
+
+
+class Actor:
+    """One process. Always used in a `with` block, which kills it if it is still there."""
+
+    def __init__(self, job: Callable[..., Any], *arguments: Any, points: str = "") -> None:
+        self._answers, theirs = _context.Pipe(duplex=False)
+        self.process: ForkServerProcess = _context.Process(
+            target=_perform, args=(points, theirs, job, arguments), daemon=True
+        )
+        self.process.start()
+        theirs.close()
+
+    def __enter__(self) -> Actor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def until_stopped(self) -> Actor:
+        """Wait until the actor has stopped itself at a failpoint."""
+        until(lambda: _state(self.pid) in ("T", "") or self._answers.poll(), "the actor stops")
+        assert _state(self.pid) == "T", f"it did not stop: {self.answer()}"
+        return self
+
+    def until_dead(self) -> Actor:
+        """Wait until the actor has killed itself at a failpoint."""
+        self.process.join(DEADLINE_SECONDS)
+        assert self.process.exitcode == -signal.SIGKILL, f"it did not die: {self.process.exitcode}"
+        return self
+
+    def resume(self) -> Actor:
+        os.kill(self.pid, signal.SIGCONT)
+        return self
+
+    def kill(self) -> None:
+        if self.process.is_alive():
+            os.kill(self.pid, signal.SIGKILL)
+        self.process.join(DEADLINE_SECONDS)
+
+    def answer(self) -> Answer:
+        """What the actor's function gave; waits for it."""
+        assert self._answers.poll(DEADLINE_SECONDS), "the actor said nothing"
+        answer = self._answers.recv()
+        assert isinstance(answer, Answer), f"the actor broke:\n{answer}"
+        self.process.join(DEADLINE_SECONDS)
+        return answer
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:
+    """Poll until the condition holds; fail after the deadline."""
+    deadline = SYSTEM_CLOCK.monotonic() + seconds
+    while not condition():
+        assert SYSTEM_CLOCK.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {what}"
+        SYSTEM_CLOCK.sleep(0.005)
+
+
+def _perform(points: str, answers: Connection, job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    os.environ[failpoints.ENVIRONMENT_VARIABLE] = points
+    importlib.reload(failpoints)
+    try:
+        answers.send(Answer(value=job(*arguments)))
+    except OmnigraphError as error:
+        answers.send(Answer(None, error.code, error.applied, error.message, error.hint))
+    except BaseException:
+        answers.send(traceback.format_exc())
+        raise
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

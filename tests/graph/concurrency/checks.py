@@ -1,0 +1,111 @@
+"""What must hold when everything has come to rest, whatever happened before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from omnigraph.base.ids import CommitId, new_ulid
+from omnigraph.graph.check import DriftError
+from omnigraph.graph.commit import recover_on_open
+from omnigraph.graph.layout import RECOVERY
+from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.concurrency.actors import impatient
+from tests.graph.writers import TABLES, Change, Contents, apply, read_contents, run
+
+EMPTY: Final[Contents] = {alias: {} for alias in TABLES}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Everything that a recovery could change."""
+
+    manifest_version: int
+    heads: dict[str, int]
+    intents: tuple[str, ...]
+
+
+def settle(
+    location: Location, model: Contents, *, drift: Collection[str] = (), branch: str = MAIN
+) -> Contents:
+    """Recover, and check contents, history, heads and pins, that recovering again does nothing, and that writing works.
+
+    `drift` names the tables whose head a foreign change moved: it stays there, unpublished, and writing that
+    table is refused by a sentence that names repair. The contents after the last write.
+    """
+    recover_on_open(location, branch, impatient())
+    assert pending(location) == ()
+    assert read_contents(location, branch) == model
+    linear_history(location, branch)
+    before = at_rest(location, branch)
+    assert recover_on_open(location, branch, impatient()) == ()
+    assert at_rest(location, branch) == before
+    model = _write_again(location, model, drift, branch)
+    assert read_contents(location, branch) == model
+    linear_history(location, branch)
+    assert pending(location) == ()
+    assert drifting(location, branch) == set(drift)
+    return model
+
+
+def _write_again(location: Location, model: Contents, drift: Collection[str], branch: str) -> Contents:
+    for alias in drift:
+        with pytest.raises(DriftError, match="changed outside") as refused:
+            run(location, [Change(alias, insert=("refused",))], branch=branch, world=impatient())
+        assert "repair" in refused.value.hint
+    name = f"after-{new_ulid()}"
+    changes = [Change(alias, insert=(name,)) for alias in TABLES if alias not in drift]
+    assert run(location, changes, branch=branch, world=impatient()) is not None
+    return apply(model, changes)
+
+
+def linear_history(location: Location, branch: str = MAIN) -> tuple[CommitRecord, ...]:
+    """Every commit of the manifest, newest first: one unbroken chain with each commit exactly once."""
+    snapshot = read_snapshot(location, branch)
+    commits = snapshot.manifest.read_commits()
+    chain = tuple(make_lineage(snapshot.head, commits).history())
+    assert len({commit.id for commit in chain}) == len(chain) == len(commits)
+    assert chain[-1].parent is None
+    return chain
+
+
+def is_in_history(location: Location, commit: str, branch: str = MAIN) -> bool:
+    return CommitId(commit) in {found.id for found in linear_history(location, branch)}
+
+
+def pending(location: Location) -> tuple[str, ...]:
+    return tuple(entry.path for entry in ObjectStore(location).list(RECOVERY))
+
+
+def at_rest(location: Location, branch: str = MAIN) -> Rest:
+    snapshot = read_snapshot(location, branch)
+    return Rest(snapshot.version, heads(snapshot), pending(location))
+
+
+def drifting(location: Location, branch: str = MAIN) -> set[str]:
+    """The tables whose head is not their pin."""
+    snapshot = read_snapshot(location, branch)
+    return {alias for alias, head in heads(snapshot).items() if head != snapshot.tables[alias].pin.version}
+
+
+def heads(snapshot: Snapshot) -> dict[str, int]:
+    """The newest version of every table, on the Lance branch that is published."""
+    return {
+        alias: open_dataset(snapshot.root.child(table.path), branch=table.pin.branch).version
+        for alias, table in snapshot.tables.items()
+    }
+
+
+def head_ids(location: Location, alias: str) -> set[str]:
+    """The ids at a table's head, published or not: what a foreign tool sees."""
+    table = read_snapshot(location).tables[alias]
+    dataset = open_dataset(location.child(table.path), branch=table.pin.branch)
+    return {str(name) for name in dataset.read(["id"]).column("id").to_pylist()}

@@ -1,0 +1,120 @@
+"""What actors do: writes through the write path, opens, branch changes, and what foreign tools would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import lance
+import pyarrow as pa
+
+from omnigraph.base.errors import ConflictError
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.commit import World, Write, recover_on_open, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Published, Staged
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import stage_append, stage_delete
+from tests.graph.concurrency.actors import impatient
+from tests.graph.writers import KNOWS, PERSON, Change, rows_table, run, run_compaction, stage_changes
+
+
+class DanglingEdgeError(ConflictError):
+    """What a validating writer says when an edge would have no node."""
+
+
+def write_changes(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
+    """One patient write that stages again when it must; its commit id."""
+    return _commit_id(run(location, changes, branch=branch))
+
+
+def write_changes_once(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
+    """One write that has no way to stage again."""
+    stage = stage_changes(changes)
+    return _commit_id(write(location, branch, Write(WriterKind.LOAD, "tester", stage)))
+
+
+def write_with_lease(location: Location, changes: Sequence[Change], lease_seconds: float) -> str | None:
+    """One write whose lease is short, so that it has to renew it."""
+    world = World(terms=LeaseTerms(lease_seconds=lease_seconds))
+    return _commit_id(run(location, changes, world=world))
+
+
+def compact(location: Location, aliases: Sequence[str]) -> str | None:
+    """One loose write."""
+    return _commit_id(run_compaction(location, aliases))
+
+
+def recover(location: Location, branch: str = MAIN) -> list[str]:
+    """What an impatient read-write open does; the actions it took."""
+    return [done.action.value for done in recover_on_open(location, branch, impatient())]
+
+
+def make_branch(location: Location, name: str) -> str:
+    """A branch of main's head; its id."""
+    return create_branch(location, name, "tester", source_snapshot(location)).id
+
+
+def insert_edges(location: Location, names: Sequence[str]) -> str | None:
+    """Insert edges from each node to itself, refusing those whose node is not there, also when staging again."""
+
+    def stage(at: Stage) -> Staged:
+        nodes = set(at.read(PERSON).read(["id"]).column("id").to_pylist())
+        missing = [name for name in names if name not in nodes]
+        if missing:
+            raise DanglingEdgeError(f"no node {missing}", code="dangling_edge")
+        target = at.writable(KNOWS)
+        staged = stage_append(target.dataset, rows_table(target, [(name, None) for name in names]))
+        effect = at.exact(target, staged, target.table.row_count + len(names))
+        return at.finish((effect,), frozenset({at.table(PERSON).id}), Outcome({"inserted": len(names)}))
+
+    request = Write(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
+    return _commit_id(write(location, MAIN, request))
+
+
+def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
+    """Delete nodes, refusing those that an edge touches, also when staging again."""
+    where = "id IN (" + ", ".join(f"'{name}'" for name in names) + ")"
+
+    def stage(at: Stage) -> Staged:
+        if at.read(KNOWS).count_rows(where.replace("id", "src", 1)):
+            raise DanglingEdgeError("an edge would dangle", code="dangling_edge")
+        target = at.writable(PERSON)
+        staged = stage_delete(target.dataset, where)
+        assert staged is not None
+        effect = at.exact(target, staged, target.table.row_count - len(names))
+        return at.finish((effect,), frozenset({at.table(KNOWS).id}), Outcome({"deleted": len(names)}))
+
+    request = Write(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
+    return _commit_id(write(location, MAIN, request))
+
+
+def append_foreign(location: Location, alias: str, name: str) -> int:
+    """What another tool does: a plain Lance append to a table's newest version, with no mark of ours."""
+    table = read_snapshot(location).tables[alias]
+    uri = location.child(table.path).lance_uri
+    schema = lance.dataset(uri, storage_options=location.storage_options).schema
+    columns = [pa.array([name if f.type == pa.utf8() else None], f.type) for f in schema]
+    rows = pa.Table.from_arrays(columns, schema=schema)
+    return int(
+        lance.write_dataset(rows, uri, mode="append", storage_options=location.storage_options).version
+    )
+
+
+def collect_manifest(location: Location) -> None:
+    """What another tool's cleanup does: every manifest version but the newest goes, and so do its files."""
+    uri = location.child(MANIFEST).lance_uri
+    dataset = lance.dataset(uri, storage_options=location.storage_options)
+    dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+
+
+def _commit_id(published: Published | None) -> str | None:
+    if published is None:
+        return None
+    commit = published.publication.commit
+    assert commit is not None
+    return commit.id

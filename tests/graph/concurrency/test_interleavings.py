@@ -1,0 +1,285 @@
+"""Interleavings of two writers, and of a writer with what is not ours, each stopped at the point that matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pytest
+
+from omnigraph.base.clock import SYSTEM_CLOCK, SystemClock
+from omnigraph.base.errors import Applied
+from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
+from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.check import StagingTooOldError
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.publish import Change as ManifestChange
+from omnigraph.graph.publish import CommitDraft, Target, publish
+from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.concurrency import jobs
+from tests.graph.concurrency.actors import Actor, impatient
+from tests.graph.concurrency.checks import head_ids, is_in_history, linear_history, settle
+from tests.graph.writers import (
+    COMPANY,
+    KNOWS,
+    PERSON,
+    TABLES,
+    Change,
+    Contents,
+    apply,
+    create,
+    read_contents,
+    run,
+    stage_changes,
+    triple,
+)
+
+STAGED: Final = "lease.acquire.before=stop"
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    """A graph with the nodes `a` and `b` in every table but no edges."""
+    create(local_location)
+    run(local_location, [Change(PERSON, insert=("a", "b")), Change(COMPANY, insert=("a", "b"))])
+    return local_location
+
+
+class TestEdgeAndNode:
+    """An edge inserted while its node is deleted: whichever is published second must see the first and refuse."""
+
+    def test_edge_comes_second(self, graph: Location) -> None:
+        with Actor(jobs.insert_edges, graph, ["a"], points=STAGED) as edge:
+            edge.until_stopped()
+            jobs.delete_lonely_nodes(graph, ["a"])
+            refused = edge.resume().answer()
+        assert (refused.error, refused.applied) == ("dangling_edge", Applied.NO)
+        contents = settle(graph, read_contents(graph))
+        assert "a" not in contents[PERSON]
+        assert "a" not in contents[KNOWS]
+
+    def test_node_goes_second(self, graph: Location) -> None:
+        with Actor(jobs.delete_lonely_nodes, graph, ["a"], points=STAGED) as node:
+            node.until_stopped()
+            jobs.insert_edges(graph, ["a"])
+            refused = node.resume().answer()
+        assert (refused.error, refused.applied) == ("dangling_edge", Applied.NO)
+        contents = settle(graph, read_contents(graph))
+        assert "a" in contents[PERSON]
+        assert "a" in contents[KNOWS]
+
+    def test_an_unrelated_node_does_not_matter(self, graph: Location) -> None:
+        with Actor(jobs.insert_edges, graph, ["a"], points=STAGED) as edge:
+            edge.until_stopped()
+            jobs.delete_lonely_nodes(graph, ["b"])
+            assert edge.resume().answer().error is None
+        settle(graph, apply(read_contents(graph), []))
+
+    def test_both_under_way_are_not_both_published(self, graph: Location) -> None:
+        """The one between check and publish holds the lease, so the other one waits and then sees it."""
+        with Actor(jobs.delete_lonely_nodes, graph, ["a"], points=STAGED) as node:
+            node.until_stopped()
+            with Actor(jobs.insert_edges, graph, ["a"], points="publish.before=stop") as edge:
+                edge.until_stopped()
+                node.resume()
+                assert edge.resume().answer().error is None
+            assert node.answer().error == "dangling_edge"
+        assert "a" in settle(graph, read_contents(graph))[KNOWS]
+
+
+def test_restaging_that_stays_stale_is_refused(graph: Location) -> None:
+    """A writer that hands back what it had staged before the table moved must not undo what was published since."""
+    stage = stage_changes([Change(PERSON, insert=("mine",))])
+
+    def stage_and_be_overtaken(at: Stage) -> Staged:
+        staged = stage(at)
+        run(graph, [Change(PERSON, insert=("theirs",))])
+        return staged
+
+    request = Write(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda _, staged: staged)
+    with pytest.raises(ReadSetConflictError):
+        write(graph, MAIN, request)
+    contents = settle(graph, read_contents(graph))
+    assert "theirs" in contents[PERSON]
+    assert "mine" not in contents[PERSON]
+
+
+def test_dead_writer_whose_successor_published_elsewhere(graph: Location) -> None:
+    """Rolled forward on top of what others published meanwhile, not on top of the head it knew."""
+    before = read_contents(graph)
+    with Actor(jobs.write_changes, graph, triple(["dead"]), points="publish.before=kill") as dead:
+        dead.until_dead()
+    create_branch(graph, "elsewhere", "tester", source_snapshot(graph))
+    assert read_contents(graph) == before
+    run(graph, [Change(COMPANY, insert=("next",))], world=impatient())
+    newest, below, *_ = linear_history(graph)
+    assert newest.parent == below.id
+    assert read_contents(graph, "elsewhere") == before
+    settle(graph, apply(before, [*triple(["dead"]), Change(COMPANY, insert=("next",))]))
+    settle(graph, before, branch="elsewhere")
+
+
+@pytest.mark.parametrize("point", ["check.done", "arm.before", "commit.before", "commit.before@2"])
+@pytest.mark.parametrize("alias", [PERSON, COMPANY])
+def test_foreign_append_between_check_and_commit(graph: Location, point: str, alias: str) -> None:
+    """The write fails and says that it was not applied; the foreign row stays at the head, unpublished."""
+    before = read_contents(graph)
+    points = f"{point}=stop"
+    if (point, alias) == ("commit.before@2", PERSON):
+        pytest.skip("that table is committed by then")
+    with Actor(jobs.write_changes, graph, triple(["mine"]), points=points) as writer:
+        writer.until_stopped()
+        jobs.append_foreign(graph, alias, "foreign")
+        failed = writer.resume().answer()
+    assert failed.applied is Applied.NO, failed
+    assert "foreign" in head_ids(graph, alias)
+    settle(graph, before, drift=[alias])
+    assert "foreign" in head_ids(graph, alias)
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+@pytest.mark.parametrize("alias", TABLES)
+def test_foreign_change_on_a_table_of_the_intent(graph: Location, moved: int, alias: str) -> None:
+    """Above ours or instead of ours: never published, never dropped, and the other tables go back."""
+    before = read_contents(graph)
+    points = f"commit.before@{moved + 1}=kill"
+    with Actor(jobs.write_changes, graph, triple(["dead"]), points=points) as dead:
+        dead.until_dead()
+    jobs.append_foreign(graph, alias, "foreign")
+    settle(graph, before, drift=[alias])
+    assert "foreign" in head_ids(graph, alias)
+
+
+@pytest.mark.parametrize("alias", TABLES)
+def test_foreign_change_above_a_whole_write(graph: Location, alias: str) -> None:
+    """Every table moved, so the write is rolled forward; what lies above it is drift."""
+    after = apply(read_contents(graph), triple(["dead"]))
+    with Actor(jobs.write_changes, graph, triple(["dead"]), points="publish.before=kill") as dead:
+        dead.until_dead()
+    jobs.append_foreign(graph, alias, "foreign")
+    settle(graph, after, drift=[alias])
+    assert "foreign" in head_ids(graph, alias)
+
+
+@pytest.mark.parametrize(
+    "point", ["check.done", "arm.before", "arm.after", "commit.before", "publish.before"]
+)
+def test_branch_deleted_and_made_again_under_a_paused_publisher(graph: Location, point: str) -> None:
+    """The new branch of the same name has nothing of the old one; the paused writer is not acknowledged."""
+    before = read_contents(graph)
+    create_branch(graph, "work", "tester", source_snapshot(graph))
+    with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=f"{point}=stop") as writer:
+        writer.until_stopped()
+        delete_branch(graph, "work", impatient())
+        create_branch(graph, "work", "tester", source_snapshot(graph))
+        failed = writer.resume().answer()
+    assert failed.applied in (Applied.NO, Applied.UNKNOWN), failed
+    settle(graph, before)
+    settle(graph, before, branch="work")
+
+
+def test_branch_made_again_between_stage_and_check(graph: Location) -> None:
+    """What was staged for the old branch does not go to the new one of the same name."""
+    before = read_contents(graph)
+    create_branch(graph, "work", "tester", source_snapshot(graph))
+    with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=STAGED) as writer:
+        writer.until_stopped()
+        delete_branch(graph, "work", impatient())
+        create_branch(graph, "work", "tester", source_snapshot(graph))
+        failed = writer.resume().answer()
+    assert (failed.error, failed.applied) == ("read_set_conflict", Applied.NO)
+    settle(graph, before, branch="work")
+
+
+class TestSchemaChangedBetweenStageAndCheck:
+    """What was staged for the old schema is not committed: Lance would take it and lose values silently."""
+
+    def test_without_staging_again(self, graph: Location) -> None:
+        before = read_contents(graph)
+        with Actor(jobs.write_changes_once, graph, triple(["old"]), points=STAGED) as writer:
+            writer.until_stopped()
+            _change_schema(graph)
+            failed = writer.resume().answer()
+        assert (failed.error, failed.applied) == ("read_set_conflict", Applied.NO)
+        assert "schema" in failed.message
+        settle(graph, before)
+
+    def test_staged_again(self, graph: Location) -> None:
+        before = read_contents(graph)
+        with Actor(jobs.write_changes, graph, triple(["new"]), points=STAGED) as writer:
+            writer.until_stopped()
+            _change_schema(graph)
+            assert writer.resume().answer().error is None
+        assert linear_history(graph)[0].schema_hash == read_snapshot(graph).schema.hash
+        settle(graph, apply(before, triple(["new"])))
+
+
+def _change_schema(location: Location) -> None:
+    now = read_snapshot(location)
+    schema = replace(now.schema, source=now.schema.source + "\n", hash=SchemaHash("0" * 64))
+    commit = CommitDraft(CommitId(new_ulid()), "schema_apply", OperationId(new_ulid()), "tester", 1)
+    publish(Target(location, MAIN, now.branch.id, None), ManifestChange(commit=commit, schema=schema))
+
+
+@dataclass(slots=True)
+class _Late(SystemClock):
+    """A clock that can be put forward."""
+
+    seconds: float = 0.0
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic() + self.seconds
+
+
+class TestStagedFilesCollectedBeforeCommit:
+    """A version that names files which are gone is never made."""
+
+    def test_old_staging_is_refused(self, graph: Location) -> None:
+        before, clock = read_contents(graph), _Late()
+        stage = stage_changes(triple(["old"]))
+
+        def stage_and_age(at: Stage) -> Staged:
+            staged = stage(at)
+            clock.seconds = 25 * 3600.0
+            return staged
+
+        with pytest.raises(StagingTooOldError) as refused:
+            write(graph, MAIN, Write(WriterKind.LOAD, "tester", stage_and_age), World(clock=clock))
+        assert refused.value.applied is Applied.NO
+        settle(graph, before)
+
+    @pytest.mark.parametrize(
+        "point", ["check.done", "arm.before", "arm.after", "commit.before", "commit.before@2"]
+    )
+    def test_collected_while_the_writer_is_paused(self, graph: Location, point: str) -> None:
+        """Who collects takes the lease first and so fences the sleeper, which then commits nothing."""
+        known = _data_files(graph)
+        before: Contents = read_contents(graph)
+        with Actor(jobs.write_changes, graph, triple(["old"]), points=f"{point}=stop") as writer:
+            writer.until_stopped()
+            staged = _data_files(graph) - known
+            assert len(staged) == len(TABLES)
+            run(graph, triple(["next"]), world=impatient())
+            for path in staged:
+                ObjectStore(graph).delete(path)
+            failed = writer.resume().answer()
+        assert failed.applied in (Applied.NO, Applied.UNKNOWN), failed
+        settle(graph, apply(before, triple(["next"])))
+
+
+def _data_files(location: Location) -> set[str]:
+    tables = [entry.path for folder in ("nodes", "edges") for entry in ObjectStore(location).list(folder)]
+    return {path for path in tables if path.endswith(".lance")}
+
+
+def test_an_acknowledged_write_is_in_the_history(graph: Location) -> None:
+    """The plain case, so that the others cannot pass by a writer that never works."""
+    with Actor(jobs.write_changes, graph, triple(["mine"])) as writer:
+        answer = writer.answer()
+    assert is_in_history(graph, answer.value)
