@@ -32,7 +32,11 @@ def commit_replacement(dataset: Dataset, rows: pa.Table, key: str, removed: tupl
                 updated += [] if kept is None else [kept]
                 emptied += [fragment.fragment_id] if kept is None else []
         added = write_fragments(
-            rows, dataset.native, schema=dataset.schema, data_storage_version=DATA_STORAGE_VERSION
+            rows,
+            dataset.native,
+            schema=dataset.schema,
+            data_storage_version=DATA_STORAGE_VERSION,
+            enable_stable_row_ids=True,
         )
     operation = lance.LanceOperation.Update(
         removed_fragment_ids=emptied,
