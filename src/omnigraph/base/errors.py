@@ -164,3 +164,13 @@ class TextError(OmnigraphError):
 
 class SchemaTextError(TextError):
     """The `.pg` text is not a valid schema."""
+
+
+class QueryTextError(TextError):
+    """The `.gq` text is not a valid query, or does not fit the schema."""
+
+
+class ParameterError(OmnigraphError):
+    """The parameters given to a query do not fit its declaration; all mistakes are listed."""
+
+    kind = ErrorKind.BAD_REQUEST
