@@ -225,28 +225,25 @@ def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
     object_id = str(row["object_id"])
     facts = _load("graph_commit", object_id, row["metadata"])
     try:
-        hint = _load_pin(facts["manifest_hint"])
-        if hint is None:
-            raise _malformed("graph_commit", object_id)
         pins = facts.get("pins")
         return CommitRecord(
             id=CommitId(object_id.removeprefix("graph_commit:")),
-            parent=facts["parent"],
-            merged_parent=facts["merged_parent"],
-            branch=facts["branch"],
-            branch_id=BranchId(facts["branch_id"]),
-            actor=facts["actor"],
-            operation=facts["op"],
-            operation_id=OperationId(facts["op_id"]),
-            created_us=int(facts["created_us"]),
-            manifest_hint=hint,
+            parent=_optional_commit(facts, "parent"),
+            merged_parent=_optional_commit(facts, "merged_parent"),
+            branch=_text(facts, "branch"),
+            branch_id=BranchId(_text(facts, "branch_id")),
+            actor=_text(facts, "actor"),
+            operation=_text(facts, "op"),
+            operation_id=OperationId(_text(facts, "op_id")),
+            created_us=int(_text(facts, "created_us")),
+            manifest_hint=_load_pin(facts["manifest_hint"]),
             tables=tuple(
-                TableMove(TableId(move["id"]), _load_pin(move["from"]), _load_pin(move["to"]))
+                TableMove(TableId(_text(move, "id")), _optional_pin(move["from"]), _optional_pin(move["to"]))
                 for move in facts["tables"]
             ),
-            counts={name: int(count) for name, count in facts["counts"].items()},
-            schema_hash=SchemaHash(facts["schema_hash"]),
-            pins=None if pins is None else _load_pins(pins),
+            counts={name: int(_text(facts["counts"], name)) for name in facts["counts"]},
+            schema_hash=SchemaHash(_text(facts, "schema_hash")),
+            pins=None if pins is None else {TableId(table): _load_pin(pin) for table, pin in pins.items()},
             extra=_unknown(facts, "graph_commit"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -282,13 +279,17 @@ def decode_branch(row: Mapping[str, Any]) -> BranchRecord:
         parent = facts["parent"]
         return BranchRecord(
             name=object_id.removeprefix("branch:"),
-            id=BranchId(facts["branch_id"]),
-            lance_branch=facts["lance_branch"],
+            id=BranchId(_text(facts, "branch_id")),
+            lance_branch=_optional_text(facts, "lance_branch"),
             parent=None
             if parent is None
-            else BranchParent(parent["branch"], BranchId(parent["branch_id"]), CommitId(parent["commit"])),
-            creator=facts["creator"],
-            created_us=int(facts["created_us"]),
+            else BranchParent(
+                _text(parent, "branch"),
+                BranchId(_text(parent, "branch_id")),
+                CommitId(_text(parent, "commit")),
+            ),
+            creator=_text(facts, "creator"),
+            created_us=int(_text(facts, "created_us")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed("branch", object_id) from error
@@ -323,12 +324,12 @@ def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
     try:
         return RecoveryRecord(
             operation_id=OperationId(object_id.removeprefix("recovery:")),
-            kind=facts["kind"],
-            actor=facts["actor"],
-            action=facts["action"],
-            recovered_us=int(facts["recovered_us"]),
-            tables=dict(facts["tables"]),
-            detail=facts.get("detail", ""),
+            kind=_text(facts, "kind"),
+            actor=_text(facts, "actor"),
+            action=_text(facts, "action"),
+            recovered_us=int(_text(facts, "recovered_us")),
+            tables={table: _text(facts["tables"], table) for table in facts["tables"]},
+            detail=_text({"detail": "", **facts}, "detail"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed("recovery", object_id) from error
@@ -338,12 +339,27 @@ def _dump_pin(pin: Pin | None) -> Json:
     return None if pin is None else {"branch": pin.branch, "version": str(pin.version)}
 
 
-def _load_pin(facts: Mapping[str, Any] | None) -> Pin | None:
-    return None if facts is None else Pin(facts["branch"], int(facts["version"]))
+def _load_pin(facts: Mapping[str, Any]) -> Pin:
+    return Pin(_optional_text(facts, "branch"), int(_text(facts, "version")))
 
 
-def _load_pins(facts: Mapping[str, Any]) -> dict[TableId, Pin]:
-    return {TableId(table): Pin(pin["branch"], int(pin["version"])) for table, pin in facts.items()}
+def _optional_pin(facts: Mapping[str, Any] | None) -> Pin | None:
+    return None if facts is None else _load_pin(facts)
+
+
+def _text(facts: Mapping[str, Any], key: str) -> str:
+    value = facts[key]
+    if not isinstance(value, str):
+        raise TypeError(key)
+    return value
+
+
+def _optional_text(facts: Mapping[str, Any], key: str) -> str | None:
+    return None if facts[key] is None else _text(facts, key)
+
+
+def _optional_commit(facts: Mapping[str, Any], key: str) -> CommitId | None:
+    return None if facts[key] is None else CommitId(_text(facts, key))
 
 
 def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = nothing()) -> str:
