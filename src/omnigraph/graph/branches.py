@@ -39,7 +39,8 @@ def create_branch(
         failpoint(Failpoint.BRANCH_FORK_BEFORE)
         commit_branch(source.manifest.dataset, f"b-{branch_id}")
         failpoint(Failpoint.BRANCH_ROW_BEFORE)
-        publish(_main(main), Change(branches=(record,)), (BranchIs(name, None),), how.publisher(lease))
+        requirements = (BranchIs(name, None), BranchIs(source.branch.name, source.branch.id))
+        publish(_main(main), Change(branches=(record,)), requirements, how.publisher(lease))
     finally:
         lease.release()
     return record

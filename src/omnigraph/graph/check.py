@@ -60,6 +60,10 @@ def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
         found = pins_now.get(table.id)
         if table.id in staged.reads and (found is None or found.pin != table.pin):
             return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
+    for effect in staged.effects:
+        found = pins_now.get(effect.table.id)
+        if found is None or found.pin != effect.table.pin:
+            return Stale(effect.table.alias, _text(effect.table.pin), _text(found.pin if found else None))
     return None
 
 

@@ -136,9 +136,9 @@ class _Session:
             if stale is not None:
                 if request.restage is None:
                     raise stale.conflict()
-                again = Stage(
-                    now, staged.kind, staged.actor, staged.operation, staged.commit, self.world.clock
-                )
+                # A new operation id, because a fork is named after it and no name is used twice.
+                operation = OperationId(new_ulid())
+                again = Stage(now, staged.kind, staged.actor, operation, staged.commit, self.world.clock)
                 restaged = request.restage(again, staged)
                 if restaged is None:
                     return None
@@ -273,7 +273,8 @@ def _recovery_required(armed: Armed) -> RecoveryRequiredError:
 def recover_on_open(root: Location, branch: str, world: World | None = None) -> tuple[Recovered, ...]:
     """Finish or undo what crashed writers of the branch left; nothing is touched while a live writer is at work.
 
-    An intent that cannot be understood does not stop the open: reads go on, writes will be refused with its path.
+    An intent or a lock that cannot be understood does not stop the open: reads go on, writes will be refused with its
+    path.
     """
     how = world or World()
     store = ObjectStore(root)
@@ -281,22 +282,33 @@ def recover_on_open(root: Location, branch: str, world: World | None = None) -> 
     if not intents:
         return ()
     snapshot = read_snapshot(root, branch, rules=how.rules)
-    target = _target(snapshot)
-    if not any(_is_pending(store, intent, snapshot) for intent in intents):
-        return ()
-    lease = acquire_lease(store, target.branch_id, "recovery", how.terms)
     try:
-        return recover_branch(Recoverer(store, target, lease, how.publisher(lease)))
+        return _recover_pending(store, snapshot, intents, how)
     except FormatError as unreadable:
         logger.warning("recovery is not possible: %s", unreadable.message)
         return ()
+
+
+def _recover_pending(
+    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], how: World
+) -> tuple[Recovered, ...]:
+    alive = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
+    if not any(_is_pending(store, intent, snapshot, alive) for intent in intents):
+        return ()
+    target = _target(snapshot)
+    lease = acquire_lease(store, target.branch_id, "recovery", how.terms)
+    try:
+        return recover_branch(Recoverer(store, target, lease, how.publisher(lease)))
     finally:
         lease.release()
 
 
-def _is_pending(store: ObjectStore, intent: Intent, snapshot: Snapshot) -> bool:
-    """Whether an intent's epoch is over, on this branch, or (seen from main) on a branch that may be gone."""
+def _is_pending(store: ObjectStore, intent: Intent, snapshot: Snapshot, alive: frozenset[BranchId]) -> bool:
+    """Whether an intent's epoch is over, on this branch, or (seen from main) on a branch that is gone.
+
+    Another branch that is alive is left alone: opening that one recovers it.
+    """
     branch_id = BranchId(intent.branch_id)
-    if branch_id != snapshot.branch.id and snapshot.branch.lance_branch is not None:
+    if branch_id != snapshot.branch.id and (snapshot.branch.lance_branch is not None or branch_id in alive):
         return False
     return is_epoch_over(store, branch_id, intent.lease_epoch)

@@ -7,7 +7,6 @@ Foreign files are never touched, and an existing graph is never replaced.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -38,6 +37,7 @@ from omnigraph.graph.layout import (
     INIT_MARKERS,
     MANIFEST,
     NODES,
+    TABLE_PATH,
     TableKind,
     init_marker_path,
     table_path,
@@ -52,7 +52,6 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 MARKER_VERSION: Final = 1
-_TABLE_PATH: Final = re.compile(rf"({NODES}|{EDGES})/[0-9a-f]{{16}}-[0-9a-f]{{16}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ def _markers(store: ObjectStore) -> Iterator[_Marker]:
             marker = msgspec.json.decode(store.read(entry.path) or b"", type=_Marker)
         except msgspec.DecodeError:
             continue
-        if marker.v == MARKER_VERSION and all(_TABLE_PATH.fullmatch(path) for path in marker.paths):
+        if marker.v == MARKER_VERSION and all(TABLE_PATH.fullmatch(path) for path in marker.paths):
             yield marker
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from omnigraph.base.errors import FormatError
+from omnigraph.base.errors import FormatError, InvariantError
 from omnigraph.base.ids import BranchId, OperationId
-from omnigraph.graph.layout import RECOVERY, intent_path
+from omnigraph.graph.layout import RECOVERY, TABLE_PATH, intent_path
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.operations import Operation
 
@@ -94,7 +94,9 @@ class UnreadableIntent:
 
 def write_intent(store: ObjectStore, intent: Intent) -> None:
     """Announce the write. The operation id is in the path and in the bytes, so it is ours after a lost answer too."""
-    store.create(intent_path(OperationId(intent.op_id)), msgspec.json.encode(intent, order="sorted"))
+    path = intent_path(OperationId(intent.op_id))
+    if not store.create(path, msgspec.json.encode(intent, order="sorted")):
+        raise InvariantError(f"another write has announced itself as {intent.op_id}", code="intent_exists")
 
 
 def delete_intent(store: ObjectStore, operation: OperationId) -> None:
@@ -143,6 +145,11 @@ def _parse(path: str, relative: str, data: bytes) -> Intent | UnreadableIntent:
         return UnreadableIntent(path, f"it names another operation, {intent.op_id}", branch_id)
     if intent.kind not in set(WriterKind):
         return UnreadableIntent(path, f"it has the unknown kind '{intent.kind}'", branch_id)
+    for table in intent.tables:
+        if not TABLE_PATH.fullmatch(table.path):
+            return UnreadableIntent(path, f"it names '{table.path}', which is no table's path", branch_id)
+        if table.uuid is None and WriterKind(intent.kind) not in LOOSE_OPERATIONS:
+            return UnreadableIntent(path, f"a {intent.kind} cannot be without a transaction", branch_id)
     return intent
 
 

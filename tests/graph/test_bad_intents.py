@@ -1,0 +1,158 @@
+"""A damaged, foreign or future intent: reported with its path, never deleted, and it stops only the writes it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+import omnigraph
+from omnigraph.base.errors import FormatError
+from omnigraph.base.ids import new_ulid
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.intent import Intent, IntentTable, read_intents
+from omnigraph.graph.layout import RECOVERY
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.writers import COMPANY, Change, create, read_contents, run
+
+DEV = "dev"
+
+
+def good_intent(location: Location) -> dict[str, Any]:
+    """An intent as a crashed writer of main would have left it."""
+    snapshot = read_snapshot(location)
+    table = snapshot.tables[COMPANY]
+    entry = IntentTable(
+        id=table.id,
+        path=table.path,
+        lance_branch=None,
+        owner=snapshot.branch.id,
+        base=table.pin.version,
+        uuid="none",
+        preserving=False,
+        forked_from=None,
+        result_rows=1,
+    )
+    intent = Intent(
+        v=1,
+        op_id=new_ulid(),
+        kind="load",
+        actor="tester",
+        commit_id=new_ulid(),
+        branch=MAIN,
+        branch_id=snapshot.branch.id,
+        lease_epoch=0,
+        schema_hash=snapshot.schema.hash,
+        head=snapshot.head,
+        created_us=1,
+        tables=[entry],
+    )
+    decoded = msgspec.json.decode(msgspec.json.encode(intent))
+    assert isinstance(decoded, dict)
+    return decoded
+
+
+def changed(location: Location, **changes: object) -> bytes:
+    return msgspec.json.encode({**good_intent(location), **changes})
+
+
+def without_uuid(location: Location) -> bytes:
+    """A loose table in the intent of a writer that never is loose."""
+    good = good_intent(location)
+    return msgspec.json.encode({**good, "tables": [{**good["tables"][0], "uuid": None}]})
+
+
+def outside(location: Location) -> bytes:
+    good = good_intent(location)
+    return msgspec.json.encode({**good, "tables": [{**good["tables"][0], "path": "../elsewhere"}]})
+
+
+BRANCH_KNOWN: dict[str, Callable[[Location], bytes]] = {
+    "future": lambda at: changed(at, v=2),
+    "foreign operation": changed,  # its path names another operation
+    "unknown kind": lambda at: changed(at, kind="compact"),
+    "member of another type": lambda at: changed(at, lease_epoch="many"),
+    "member missing": lambda at: msgspec.json.encode({"v": 1, "branch_id": good_intent(at)["branch_id"]}),
+    "loose where it cannot be": without_uuid,
+    "a path outside the graph": outside,
+}
+BRANCH_UNKNOWN: dict[str, Callable[[Location], bytes]] = {
+    "empty": lambda _: b"",
+    "half": lambda at: changed(at)[:40],
+    "no object": lambda _: b"[1, 2]",
+    "not text": lambda _: b"\xff\xfe",
+    "nothing of ours": lambda _: b'{"hello": "world"}',
+}
+EVERY = {**BRANCH_KNOWN, **BRANCH_UNKNOWN}
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    create(local_location)
+    create_branch(local_location, DEV, "tester", source_snapshot(local_location))
+    return local_location
+
+
+def leave(graph: Location, what: str) -> tuple[str, bytes]:
+    """Put an object where intents are."""
+    data = EVERY[what](graph)
+    named = b'"op_id"' in data and what not in ("foreign operation", "half")
+    operation = msgspec.json.decode(data)["op_id"] if named else new_ulid()
+    path = f"{RECOVERY}/{operation}.json"
+    assert ObjectStore(graph).create(path, data)
+    return path, data
+
+
+@pytest.mark.parametrize("what", EVERY)
+def test_it_is_reported_and_stays(what: str, graph: Location) -> None:
+    path, data = leave(graph, what)
+    readable, unreadable = read_intents(ObjectStore(graph))
+    assert readable == ()
+    assert [strange.path for strange in unreadable] == [f"{graph.uri}/{path}"]
+    with pytest.raises(FormatError) as caught:
+        run(graph, [Change(COMPANY, insert=("a",))])
+    assert caught.value.code == "intent_unreadable"
+    assert path in caught.value.message
+    assert ObjectStore(graph).read(path) == data
+
+
+@pytest.mark.parametrize("what", EVERY)
+def test_reads_and_opens_go_on(what: str, graph: Location) -> None:
+    path, data = leave(graph, what)
+    for read_only in (True, False):
+        opened = omnigraph.open(graph.uri, read_only=read_only)
+        assert opened.snapshot().tables[COMPANY].row_count == 0
+    assert ObjectStore(graph).read(path) == data
+
+
+@pytest.mark.parametrize("what", EVERY)
+def test_other_branches_write_if_it_is_known_not_to_be_theirs(what: str, graph: Location) -> None:
+    path, _ = leave(graph, what)
+    if what in BRANCH_KNOWN:
+        run(graph, [Change(COMPANY, insert=("a",))], branch=DEV)
+        assert set(read_contents(graph, DEV)[COMPANY]) == {"a"}
+    else:
+        with pytest.raises(FormatError, match="cannot be understood"):
+            run(graph, [Change(COMPANY, insert=("a",))], branch=DEV)
+    assert ObjectStore(graph).read(path) is not None
+
+
+def test_a_file_that_is_no_intent_at_all_is_reported(graph: Location) -> None:
+    ObjectStore(graph).create(f"{RECOVERY}/notes.txt", b"mine")
+    with pytest.raises(FormatError, match=r"notes\.txt"):
+        run(graph, [Change(COMPANY, insert=("a",))])
+    assert ObjectStore(graph).read(f"{RECOVERY}/notes.txt") == b"mine"
+
+
+def test_a_good_one_beside_a_bad_one_waits(graph: Location) -> None:
+    """Nothing of the branch is recovered while one of its intents cannot be understood."""
+    good = good_intent(graph)
+    path = f"{RECOVERY}/{good['op_id']}.json"
+    ObjectStore(graph).create(path, msgspec.json.encode(good))
+    leave(graph, "future")
+    omnigraph.open(graph.uri)
+    assert ObjectStore(graph).read(path) is not None
