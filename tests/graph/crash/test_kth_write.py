@@ -1,0 +1,56 @@
+"""Dying at the k-th durable call of a three-table commit, for every k, without failpoints.
+
+Before each call, a moment into it (in the middle of whatever Lance or the store does then), and after the last one.
+What is on disk after the k-th call and before the next is the same, so "after k" is "before k + 1".
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.graph.crash.killer import Killer
+from tests.graph.crash.observe import observe
+from tests.graph.crash.scenarios import SCENARIOS
+from tests.graph.crash.verdict import Expected, violations
+
+# The durable calls of `load` in order: stage three tables, take the lease (and delete two objects of the epoch before),
+# arm, commit three tables, publish, disarm, release.
+EFFECTS = (
+    *["dataset.stage"] * 3,
+    "object.create",
+    *["object.delete"] * 2,
+    "object.create",
+    *["dataset.commit"] * 3,
+    "dataset.commit",
+    "object.delete",
+    "object.create",
+)
+LAST_TABLE = 10
+LATE_MS = (0.3, 1.0, 3.0)
+
+
+def test_these_are_the_durable_calls(killer: Killer) -> None:
+    _, effects = killer.trace("load", killer.prepared("load"))
+    assert effects == EFFECTS
+
+
+@pytest.mark.parametrize("k", range(1, len(EFFECTS) + 2))
+def test_dying_before_the_kth(k: int, killer: Killer) -> None:
+    how = SCENARIOS["load"]
+    location = killer.prepared("load")
+    before = observe(location, how.world)
+    killer.kill_at_effect("load", location, k)
+    state = how.after(before) if k > LAST_TABLE else before
+    assert violations(location, Expected((state,), how.world)) == []
+
+
+@pytest.mark.parametrize("late_ms", LATE_MS)
+@pytest.mark.parametrize("k", range(1, len(EFFECTS) + 1))
+def test_dying_within_the_kth(k: int, late_ms: float, killer: Killer) -> None:
+    """Where it dies is chance, so it is before or after; never between."""
+    how = SCENARIOS["load"]
+    location = killer.prepared("load")
+    before = observe(location, how.world)
+    killer.kill_at_effect("load", location, k, late_ms, may_live=True)
+    states = (before, how.after(before))
+    assert violations(location, Expected(states, how.world)) == []

@@ -1,0 +1,111 @@
+"""What a table's transactions tell: whose they are, whether ours is among them, and whose content HEAD has."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+
+from omnigraph.base.ids import OperationId
+from omnigraph.graph.recovery.fence import can_publish
+from omnigraph.graph.recovery.history import OPERATION_PROPERTY, TableHistory, operation_properties
+from omnigraph.storage.operations import (
+    GapReason,
+    Operation,
+    TransactionGap,
+    TransactionRecord,
+    VersionRecord,
+)
+
+OURS = OperationId("OURS")
+LOOSE = frozenset({Operation.RESERVE_FRAGMENTS, Operation.REWRITE})
+BASE = 10
+
+
+def record(
+    version: int, operation: Operation = Operation.APPEND, by: str | None = None, restored: int | None = None
+) -> TransactionRecord:
+    properties = {} if by is None else {OPERATION_PROPERTY: by}
+    return TransactionRecord(
+        version, operation, f"uuid-{version}", version - 1, MappingProxyType(properties), restored
+    )
+
+
+def restore(version: int, restored: int, by: str | None = OURS) -> TransactionRecord:
+    return record(version, Operation.RESTORE, by, restored)
+
+
+def history(*records: VersionRecord) -> TableHistory:
+    return TableHistory(BASE, BASE + len(records), records)
+
+
+def test_every_transaction_of_ours_carries_its_operation() -> None:
+    assert operation_properties("op", "commit", "load") == {
+        "omnigraph:op": "op",
+        "omnigraph:commit": "commit",
+        "omnigraph:kind": "load",
+    }
+
+
+def test_a_transaction_is_found_by_its_uuid() -> None:
+    found = history(record(11), record(12))
+    assert found.find_uuid("uuid-12") == 12
+    assert found.find_uuid("uuid-13") is None
+
+
+def test_what_has_no_mark_or_cannot_be_read_is_foreign() -> None:
+    assert not history(record(11, by="A"), restore(12, 11, "B")).foreign_above(BASE)
+    assert history(record(11, by="A"), record(12)).foreign_above(BASE)
+    assert not history(record(11), record(12, by="A")).foreign_above(11)
+    assert history(TransactionGap(11, GapReason.MISSING, "gone")).foreign_above(BASE)
+
+
+def test_a_rollback_is_known_by_its_own_restore_above() -> None:
+    assert history(record(11, by=OURS), restore(12, 10)).restored_by(OURS, above=11)
+    assert not history(record(11, by=OURS), restore(12, 10, "OTHER")).restored_by(OURS, above=11)
+    assert not history(restore(11, 10), record(12, by=OURS)).restored_by(OURS, above=12)
+    assert not history(record(11, by=OURS), record(12, by=OURS)).restored_by(OURS, above=11)
+
+
+def test_a_loose_write_allows_its_operations_and_its_own_fence() -> None:
+    done = (record(11, Operation.RESERVE_FRAGMENTS), record(12, Operation.REWRITE))
+    assert history(*done).only(LOOSE, OURS)
+    assert history(*done, restore(13, 12)).only(LOOSE, OURS)
+    assert not history(*done, restore(13, 12, "OTHER")).only(LOOSE, OURS)
+    assert not history(*done, record(13)).only(LOOSE, OURS)
+    assert not history(*done, TransactionGap(13, GapReason.MISSING, "gone")).only(LOOSE, OURS)
+
+
+def test_the_last_loose_step_is_unmarked() -> None:
+    assert history(record(11, Operation.REWRITE), restore(12, 11)).last_of(LOOSE) == 11
+    assert history(record(11, Operation.REWRITE, by="OTHER")).last_of(LOOSE) is None
+    assert history(restore(11, 10)).last_of(LOOSE) is None
+
+
+@pytest.mark.parametrize(
+    ("records", "content"),
+    [
+        ((), 10),
+        ((record(11, by=OURS),), 11),
+        ((restore(11, 10),), 10),
+        ((restore(11, 7),), 7),
+        ((record(11, by=OURS), restore(12, 10)), 10),
+        ((record(11, by=OURS), restore(12, 11), restore(13, 12)), 11),
+        ((record(11, by=OURS), restore(12, 10), restore(13, 12), restore(14, 11)), 11),
+    ],
+)
+def test_content_is_followed_through_restores(records: tuple[VersionRecord, ...], content: int) -> None:
+    assert history(*records).content_of(BASE + len(records)) == content
+
+
+def test_a_restore_of_itself_does_not_loop() -> None:
+    assert history(restore(11, 11)).content_of(11) == 11
+    assert history(restore(11, 12), restore(12, 11)).content_of(12) in (11, 12)
+
+
+def test_only_pinned_content_without_strangers_is_published() -> None:
+    assert can_publish(history(restore(11, 10)))
+    assert can_publish(history(record(11, by=OURS), restore(12, 10)))
+    assert not can_publish(history(record(11, by=OURS)))
+    assert not can_publish(history(record(11), restore(12, 10)))
+    assert not can_publish(history(restore(11, 10), record(12)))
