@@ -19,7 +19,7 @@ from omnigraph.cli.main import run
 
 OMNIGRAPH: Final = str(Path(sys.executable).parent / "omnigraph")
 GOLDEN: Final = Path(__file__).parent / "golden"
-SECONDS_MAX: Final = 60
+SECONDS_MAX: Final = 120
 
 # Root may write anywhere. Without two capabilities it is held to the permissions like everybody else.
 WEAKEN: Final = (
