@@ -1,0 +1,150 @@
+"""What a load reads: files, directories and globs, local or on S3, become a list of files with sizes and formats.
+
+In: what the user typed. Out: `InputFile` values in a stable order. A name that matches nothing, a file that is
+no data file, and an empty list are refused before anything starts. Only names and sizes are read here, never
+contents.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from omnigraph.base.errors import UsageError
+from omnigraph.storage.location import Location, Scheme, parse_location
+from omnigraph.storage.objects import ObjectStore
+
+
+class InputFormat(Enum):
+    """How the records of a file are written."""
+
+    NDJSON = "ndjson"
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+class Compression(Enum):
+    """How the bytes of a text file are packed. Only an unpacked file can be read from the middle."""
+
+    NONE = ""
+    GZIP = ".gz"
+    ZSTD = ".zst"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file to read. `name` is what the user knows it by; `location` is where it is opened."""
+
+    name: str
+    location: Location
+    size: int
+    format: InputFormat
+    compression: Compression
+
+
+_FORMATS: Final = {
+    ".jsonl": InputFormat.NDJSON,
+    ".ndjson": InputFormat.NDJSON,
+    ".json": InputFormat.NDJSON,
+    ".parquet": InputFormat.PARQUET,
+    ".csv": InputFormat.CSV,
+}
+_GLOB_CHARACTERS: Final = frozenset("*?[")
+
+
+def find_inputs(names: Sequence[str], options: Mapping[str, str] | None = None) -> tuple[InputFile, ...]:
+    """Every file that the names stand for, each once, in the order of the names and then of the paths."""
+    found: dict[str, InputFile] = {}
+    for name in names:
+        matches = list(_expand(name, options))
+        if not matches:
+            raise UsageError(
+                f"there is no data at '{name}'",
+                code="input_missing",
+                hint="pass a file, a directory or a quoted glob of .jsonl, .parquet or .csv files",
+                facts={"data": name},
+            )
+        for match in matches:
+            found.setdefault(match.location.uri, match)
+    return tuple(found.values())
+
+
+def _expand(name: str, options: Mapping[str, str] | None) -> Iterator[InputFile]:
+    location = parse_location(name.rstrip("/") or name, options)
+    if location.scheme is Scheme.LOCAL:
+        yield from _expand_local(name, location)
+    else:
+        yield from _expand_remote(name, location)
+
+
+def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
+    path = Path(location.uri)
+    if path.is_dir():
+        yield from _data_files(sorted(entry for entry in path.rglob("*") if entry.is_file()))
+    elif path.is_file():
+        yield _named_file(path, name)
+    elif _GLOB_CHARACTERS & set(name):
+        matches = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+        yield from (_named_file(match, str(match)) for match in sorted(matches) if match.is_file())
+
+
+def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
+    bucket, _, key = location.uri.split("://", 1)[1].partition("/")
+    fixed = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
+    folder = fixed.rpartition("/")[0] if fixed != key else key
+    root = Location(
+        location.scheme, f"{location.scheme.value}://{bucket}/{folder}".rstrip("/"), location.options
+    )
+    parent, _, leaf = key.rpartition("/")
+    if fixed == key:
+        beside = ObjectStore(
+            Location(
+                location.scheme, f"{location.scheme.value}://{bucket}/{parent}".rstrip("/"), location.options
+            )
+        )
+        for entry in beside.list(""):
+            if entry.path == leaf:
+                yield _file(name, beside.location.child(entry.path), entry.size)
+                return
+    for entry in ObjectStore(root).list(""):
+        whole = f"{folder}/{entry.path}" if folder else entry.path
+        if fixed != key and not fnmatch.fnmatchcase(whole, key):
+            continue
+        if fixed != key or _format_of(entry.path) is not None:
+            place = root.child(entry.path)
+            yield _file(place.uri, place, entry.size)
+
+
+def _data_files(paths: Sequence[Path]) -> Iterator[InputFile]:
+    """The data files among those of a directory; hidden ones and others that only lie there are passed over."""
+    for path in paths:
+        if not path.name.startswith((".", "_")) and _format_of(path.name) is not None:
+            yield _named_file(path, str(path))
+
+
+def _named_file(path: Path, name: str) -> InputFile:
+    return _file(name, parse_location(str(path)), path.stat().st_size)
+
+
+def _file(name: str, location: Location, size: int) -> InputFile:
+    format_ = _format_of(location.uri)
+    if format_ is None:
+        raise UsageError(
+            f"'{name}' is not a data file that load knows",
+            code="input_format",
+            hint="name it .jsonl, .ndjson, .json (also .gz or .zst), .parquet or .csv",
+            facts={"data": name},
+        )
+    return InputFile(name, location, size, format_, _compression_of(location.uri))
+
+
+def _compression_of(name: str) -> Compression:
+    return next((c for c in (Compression.GZIP, Compression.ZSTD) if name.endswith(c.value)), Compression.NONE)
+
+
+def _format_of(name: str) -> InputFormat | None:
+    return _FORMATS.get(Path(name.removesuffix(_compression_of(name).value)).suffix.lower())

@@ -1,0 +1,205 @@
+"""NDJSON graph data: blocks of lines to raw columns, one batch per type, without a Python object a row.
+
+The native parser reads a whole group of lines of one type with the types that the schema asks for. What it refuses, and
+every line that does not begin like the others, is read again line by line with a parser that keeps every value as it
+stands, so that no digit is lost and every bad line says why. Rows keep the number of their line within the block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from omnigraph.base.limits import LOAD_PREFIXES_MAX
+from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, Rows, raw_schema
+from omnigraph.integrity.rules import Rule
+from omnigraph.schema import Catalog, EdgeType, NodeType
+
+Entity = NodeType | EdgeType
+
+_PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
+_BLANK: Final = re.compile(rb"\s*")
+_NODE_KEYS: Final = frozenset({"type", "data"})
+_EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
+_SHAPE_HINT: Final = 'a line is {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRows:
+    """Raw rows of one type, and for each the number of its line within the block, from 0."""
+
+    entity: Entity
+    raw: RawBatch
+    lines: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no row of any type."""
+
+    line: int
+    rule: Rule
+    message: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBlock:
+    """Everything in one block: how many lines it has, the rows by type, and the lines that are none."""
+
+    lines: int
+    rows: tuple[TypedRows, ...]
+    bad: tuple[BadLine, ...]
+
+
+def parse_block(data: bytes, catalog: Catalog) -> ParsedBlock:
+    """Read a block of whole lines."""
+    lines = _split(data)
+    left = np.ones(len(lines), dtype=np.bool_)
+    rows: list[TypedRows] = []
+    slow: list[Rows] = []
+    for entity, prefix in _prefixes(lines, left, catalog):
+        chosen = np.asarray(pc.starts_with(lines, prefix)) & left
+        left &= ~chosen
+        where = np.flatnonzero(chosen)
+        table = _parse_natively(_joined(lines, chosen, data), entity, len(where))
+        if table is None:
+            slow.append(where)
+        else:
+            rows.append(TypedRows(entity, table, where))
+    slow.append(np.flatnonzero(left))
+    careful, bad = _parse_carefully(lines, np.sort(np.concatenate(slow)), catalog)
+    return ParsedBlock(len(lines), (*rows, *careful), bad)
+
+
+def _split(data: bytes) -> pa.Array[Any]:
+    """The lines as a binary column over the block's own bytes."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(octets == ord("\n")) + 1
+    if not len(ends) or ends[-1] != len(data):
+        ends = np.append(ends, len(data))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
+
+
+def _prefixes(lines: pa.Array[Any], left: Any, catalog: Catalog) -> Iterator[tuple[Entity, bytes]]:
+    """How the next group of lines begins, until what is left begins like nothing that the catalog knows."""
+    at = 0
+    for _ in range(LOAD_PREFIXES_MAX):
+        while at < len(left) and not left[at]:
+            rest = np.flatnonzero(left[at:])
+            at = at + int(rest[0]) if len(rest) else len(left)
+        if at >= len(left):
+            return
+        found = _PREFIX.match(lines[at].as_py())
+        entity = None if found is None else _entity(catalog, found[1] == b"edge", found[2].decode())
+        if found is None or entity is None:
+            at += 1
+            continue
+        yield entity, found[0]
+
+
+def _joined(lines: pa.Array[Any], chosen: Any, data: bytes) -> bytes | memoryview:
+    if chosen.all():
+        return data
+    picked = lines.filter(pa.array(chosen))
+    _, offsets_buffer, bytes_buffer = picked.buffers()
+    assert offsets_buffer is not None
+    assert bytes_buffer is not None
+    offsets = np.frombuffer(memoryview(offsets_buffer), dtype=np.int32)
+    first, last = offsets[picked.offset], offsets[picked.offset + len(picked)]
+    return memoryview(bytes_buffer)[first:last]
+
+
+def _parse_natively(data: bytes | memoryview, entity: Entity, expected: int) -> RawBatch | None:
+    """The rows, or None when the parser refuses any of them or finds another number of rows than lines."""
+    fields = raw_schema(entity)
+    inner = pa.struct([field for field in fields if field.name not in (FROM, TO)])
+    is_edge = isinstance(entity, EdgeType)
+    outer = [("edge" if is_edge else "type", pa.utf8()), ("data", inner)]
+    outer += [(FROM, pa.utf8()), (TO, pa.utf8())] if is_edge else []
+    parsing = pj.ParseOptions(explicit_schema=pa.schema(outer), unexpected_field_behavior="error")
+    reading = pj.ReadOptions(use_threads=False, block_size=max(len(data), 1))
+    try:
+        source: Any = pa.BufferReader(data)
+        table = pj.read_json(source, read_options=reading, parse_options=parsing)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    if table.num_rows != expected:
+        return None
+    members: Any = table.column("data").combine_chunks()
+    columns = dict(zip(inner.names, members.flatten(), strict=True))
+    ends = {name: table.column(name).combine_chunks() for name in (FROM, TO) if is_edge}
+    return RawBatch(expected, {**columns, **ends})
+
+
+def _parse_carefully(
+    lines: pa.Array[Any], which: Rows, catalog: Catalog
+) -> tuple[tuple[TypedRows, ...], tuple[BadLine, ...]]:
+    groups: dict[str, list[tuple[int, Mapping[str, object]]]] = {}
+    bad: list[BadLine] = []
+    for line in which.tolist():
+        text = lines[line].as_py()
+        if _BLANK.fullmatch(text):
+            continue
+        match _record(text, line, catalog):
+            case BadLine() as problem:
+                bad.append(problem)
+            case (alias, members):
+                groups.setdefault(alias, []).append((line, members))
+    rows = tuple(_gathered(catalog, alias, found) for alias, found in groups.items())
+    return rows, tuple(bad)
+
+
+def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Mapping[str, object]]:
+    """The alias of a line's type and its members, the ends of an edge among them."""
+    try:
+        record = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return BadLine(line, Rule.LINE_SYNTAX, f"the line is not JSON: {error}", _shown(text))
+    if not isinstance(record, dict):
+        return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
+    is_edge = "edge" in record
+    name = record.get("edge" if is_edge else "type")
+    members = record.get("data")
+    members = {} if members is None else members
+    unknown = sorted(set(record) - (_EDGE_KEYS if is_edge else _NODE_KEYS))
+    if not isinstance(name, str) or not isinstance(members, dict) or unknown:
+        return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
+    entity = _entity(catalog, is_edge, name)
+    if entity is None:
+        return BadLine(
+            line, Rule.UNKNOWN_TYPE, f"the schema has no {'edge' if is_edge else 'node'} {name}", name
+        )
+    clash = sorted(set(members) & {FROM, TO}) if is_edge else []
+    if clash:
+        return BadLine(line, Rule.LINE_SHAPE, f"'{clash[0]}' stands beside 'data', not in it", _shown(text))
+    ends = {FROM: record.get("from"), TO: record.get("to")} if is_edge else {}
+    return entity.alias, {**members, **ends}
+
+
+def _gathered(catalog: Catalog, alias: str, found: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
+    kind, _, name = alias.partition(":")
+    entity = _entity(catalog, kind == "edge", name)
+    assert entity is not None, f"the alias {alias} came from this catalog"
+    raw = RawBatch.from_records([members for _, members in found])
+    if ID not in raw.columns:
+        raw = RawBatch(raw.rows, {**raw.columns, ID: Cells([None] * raw.rows)})
+    return TypedRows(entity, raw, np.array([line for line, _ in found], dtype=np.int64))
+
+
+def _entity(catalog: Catalog, is_edge: bool, name: str) -> Entity | None:
+    return catalog.edge_named(name) if is_edge else catalog.node_named(name)
+
+
+def _shown(text: bytes) -> str:
+    return text.decode(errors="replace").strip()

@@ -1,0 +1,139 @@
+"""Byte ranges: how a text file is cut into pieces that workers read on their own, line by line.
+
+A line belongs to the range in which it starts, so neighbouring ranges share no line and lose none. The plan is
+pure; the reader streams blocks of whole lines, so that memory does not follow the size of a range. A packed
+file is one range.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.base.limits import LOAD_BLOCK_BYTES, LOAD_LINE_BYTES_MAX, LOAD_RANGE_BYTES
+from omnigraph.pipeline.inputs import Compression, InputFile
+from omnigraph.storage.byte_source import read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """The lines of one file that start at `start` or later and before `end`. `part` numbers a file's ranges."""
+
+    file: InputFile
+    part: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Whole lines, each with its end, the last one maybe without. `is_cut`: a line was longer than is allowed."""
+
+    data: bytes
+    is_cut: bool = False
+
+
+def plan_ranges(files: Sequence[InputFile], range_bytes: int = LOAD_RANGE_BYTES) -> tuple[ByteRange, ...]:
+    """Every file cut into ranges of about that size; an empty file has none."""
+    ranges = []
+    for file in files:
+        if file.compression is not Compression.NONE:
+            ranges.append(ByteRange(file, 0, 0, file.size))
+            continue
+        starts = range(0, file.size, range_bytes)
+        ranges += [
+            ByteRange(file, part, at, min(at + range_bytes, file.size)) for part, at in enumerate(starts)
+        ]
+    return tuple(ranges)
+
+
+def read_line_blocks(piece: ByteRange, block_bytes: int = LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:
+    """The lines of a range, in blocks of about that size."""
+    if piece.file.compression is Compression.NONE:
+        yield from _cut_at_lines(_blocks_of_range(piece, block_bytes))
+    else:
+        yield from _cut_at_lines(_unpacked_blocks(piece.file, block_bytes))
+
+
+def _blocks_of_range(piece: ByteRange, block_bytes: int) -> Iterator[bytes]:
+    """The bytes from the first line that starts in the range to the end of the last one that does."""
+    at = piece.start
+    if at > 0:
+        at = _next_line(piece.file, at - 1, piece.end)
+    while at < piece.end:
+        data = read_bytes(piece.file.location, at, min(block_bytes, piece.end - at))
+        if not data:
+            return
+        at += len(data)
+        yield data
+        if at >= piece.end and not data.endswith(b"\n"):
+            yield from _rest_of_line(piece.file, at, block_bytes)
+
+
+def _next_line(file: InputFile, at: int, end: int) -> int:
+    """Where the first line after the one at `at` starts; `end` or later when that is not in the range."""
+    while at < end:
+        data = read_bytes(file.location, at, 64 * 1024)
+        found = data.find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        if not data:
+            return end
+        at += len(data)
+    return at
+
+
+def _rest_of_line(file: InputFile, at: int, block_bytes: int) -> Iterator[bytes]:
+    while at < file.size:
+        data = read_bytes(file.location, at, min(64 * 1024, block_bytes))
+        if not data:
+            return
+        found = data.find(b"\n")
+        if found >= 0:
+            yield data[: found + 1]
+            return
+        at += len(data)
+        yield data
+
+
+def _unpacked_blocks(file: InputFile, block_bytes: int) -> Iterator[bytes]:
+    raw = pa.PythonFile(_Reader(file), mode="r")
+    with pa.CompressedInputStream(raw, "gzip" if file.compression is Compression.GZIP else "zstd") as stream:
+        while data := stream.read(block_bytes):
+            yield data
+
+
+class _Reader(io.RawIOBase):
+    """A file as pyarrow's decompressor reads it: forward only."""
+
+    def __init__(self, file: InputFile) -> None:
+        super().__init__()
+        self._file = file
+        self._at = 0
+
+    def read(self, length: int = -1) -> bytes:
+        wanted = self._file.size - self._at if length < 0 else min(length, self._file.size - self._at)
+        data = read_bytes(self._file.location, self._at, wanted) if wanted > 0 else b""
+        self._at += len(data)
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+
+def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
+    rest = b""
+    for block in blocks:
+        data = rest + block if rest else block
+        cut = data.rfind(b"\n") + 1
+        rest = data[cut:]
+        if cut:
+            yield LineBlock(data[:cut])
+        if len(rest) > LOAD_LINE_BYTES_MAX:
+            yield LineBlock(rest, is_cut=True)
+            return
+    if rest:
+        yield LineBlock(rest)
