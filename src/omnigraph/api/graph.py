@@ -1,7 +1,7 @@
 """`Graph`: one graph on one branch, as Python programs and the command line use it.
 
-In: a URI and names as users type them. Out: values of `graph/`. Opening reads the snapshot and nothing more; a
-read-only graph never writes.
+In: a URI and names as users type them. Out: values of `graph/`. Opening looks whether there is a graph that this
+release can read; a read-only graph never writes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.create import NewGraph, create_graph
 from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.schema import build_catalog, parse_schema
@@ -92,7 +93,10 @@ def open(  # noqa: A001  # users write omnigraph.open
     A read-write open first finishes or undoes what crashed writers left. A read-only one never writes.
     """
     location = parse_location(uri, (options or OpenOptions()).storage_options)
-    read_snapshot(location, branch)
+    if branch == MAIN:
+        open_manifest(location)
+    else:
+        read_snapshot(location, branch)
     if not read_only:
         recover_on_open(location, branch)
     return Graph(location, branch, read_only)

@@ -1,0 +1,165 @@
+"""What it costs to open a graph and read its snapshot, beside plain Lance, and what it costs to start.
+
+The measure is the same rows as a plain Lance table of one fragment, opened and read to the end. After many
+commits the manifest also has as many versions, which every open lists; that part is told by itself.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import lance
+
+import omnigraph
+from bench.harness import Ratio, compare, median_seconds, report
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
+from omnigraph.graph.publish import Change, CommitDraft, Target, publish
+from omnigraph.graph.records import Pin
+from omnigraph.storage.location import parse_location
+
+COMMITS: Final = 5_000
+ROUNDS: Final = 60
+START_ROUNDS: Final = 10
+TABLES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A graph, and plain tables of one fragment beside it: all rows of its manifest, and those of a snapshot."""
+
+    graph: str
+    equal: str
+    snapshot_rows: str
+
+    def read_snapshot(self) -> object:
+        """What every read does first: open the graph's manifest and read what it publishes."""
+        return omnigraph.Graph(parse_location(self.graph)).snapshot()
+
+    def open_and_read_snapshot(self) -> object:
+        """The same after `omnigraph.open`, which opens the manifest too, to say at once what is wrong."""
+        return omnigraph.open(self.graph).snapshot()
+
+    def open_manifest(self) -> object:
+        return lance.dataset(f"{self.graph}/__manifest")
+
+
+def run(folder: Path, commits: int = COMMITS) -> list[Ratio]:
+    """Every ratio of this benchmark."""
+    return [
+        *_fresh(folder),
+        *_by_number_of_tables(folder),
+        *_with_history(folder, commits),
+        *_start_up(str(folder / "fresh.omni")),
+    ]
+
+
+def _fresh(folder: Path) -> list[Ratio]:
+    made = _compared(folder, "fresh", _make_graph(folder / "fresh.omni", TABLES))
+    times = median_seconds({"graph": made.read_snapshot, "table": lambda: _scan(made.equal)}, ROUNDS)
+    return [compare(f"open and snapshot, {TABLES} tables", times, ("graph", "table"), 2.0)]
+
+
+def _by_number_of_tables(folder: Path) -> list[Ratio]:
+    few = _compared(folder, "few", _make_graph(folder / "few.omni", 10))
+    many = _compared(folder, "many", _make_graph(folder / "many.omni", 200))
+    actions = {"200 tables": many.read_snapshot, "10 tables": few.read_snapshot}
+    times = median_seconds(actions, ROUNDS)
+    return [compare("snapshot of 200 tables over 10", times, ("200 tables", "10 tables"), 2.0)]
+
+
+def _with_history(folder: Path, commits: int) -> list[Ratio]:
+    graph = _make_graph(folder / "history.omni", TABLES)
+    _publish_commits(graph, commits)
+    made = _compared(folder, "history", graph)
+    actions = {
+        "graph": made.read_snapshot,
+        "table": lambda: _scan(made.equal),
+        "omnigraph.open": made.open_and_read_snapshot,
+        "snapshot's rows": lambda: _scan(made.snapshot_rows),
+        "open": made.open_manifest,
+        "open of table": lambda: lance.dataset(made.equal),
+    }
+    times = median_seconds(actions, ROUNDS)
+    name = f"after {commits} commits"
+    return [
+        compare(f"open and snapshot {name}", times, ("graph", "table"), 3.5),
+        compare(f"omnigraph.open and snapshot {name}", times, ("omnigraph.open", "table"), None),
+        compare(f"the same over the snapshot's rows alone {name}", times, ("graph", "snapshot's rows"), None),
+        compare(f"a plain Lance open {name}", times, ("open", "open of table"), None),
+    ]
+
+
+def _start_up(graph: str) -> list[Ratio]:
+    python = sys.executable
+    command = str(Path(python).parent / "omnigraph")
+    actions = {
+        "version": [command, "version"],
+        "typer, rich": [python, "-c", "import typer, rich"],
+        "snapshot": [command, "snapshot", graph],
+        "lance": [python, "-c", "import lance"],
+    }
+    times = median_seconds(
+        {name: lambda words=words: _run(words) for name, words in actions.items()},  # type: ignore[misc]
+        START_ROUNDS,
+    )
+    return [
+        compare("start of omnigraph version", times, ("version", "typer, rich"), 1.5),
+        compare("start of omnigraph snapshot", times, ("snapshot", "lance"), 2.0),
+    ]
+
+
+def _run(words: list[str]) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+def _make_graph(path: Path, tables: int) -> omnigraph.Graph:
+    schema = "\n".join(f"node Type{number} {{ name: String @key  value: I64? }}" for number in range(tables))
+    return omnigraph.init(str(path), schema)
+
+
+def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
+    """Publish `commits` times, then until the manifest has as many fragments as it ever has."""
+    snapshot = graph.snapshot()
+    target = Target(snapshot.root, snapshot.branch.name, snapshot.branch.id, None)
+    tables = list(snapshot.tables.values())
+    number = 0
+    while (
+        number < commits
+        or len(graph.snapshot().manifest.dataset.fragment_row_counts()) <= MANIFEST_FRAGMENTS_MAX
+    ):
+        table = tables[number % len(tables)]
+        moved = replace(table, pin=Pin(None, table.pin.version + 1))
+        tables[number % len(tables)] = moved
+        draft = CommitDraft(
+            CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1}
+        )
+        publish(target, Change(draft, (moved,)))
+        number += 1
+        if number % 500 == 0:
+            print(f"{number} commits", file=sys.stderr)
+
+
+def _compared(folder: Path, name: str, graph: omnigraph.Graph) -> Compared:
+    rows = lance.dataset(f"{graph.uri}/__manifest").to_table()
+    kinds = rows.column("object_type").to_pylist()
+    of_snapshot = [index for index, kind in enumerate(kinds) if kind not in ("graph_commit", "recovery")]
+    made = Compared(graph.uri, str(folder / f"{name}.equal"), str(folder / f"{name}.rows"))
+    for uri, table in ((made.equal, rows), (made.snapshot_rows, rows.take(of_snapshot))):
+        lance.write_dataset(table, uri, enable_stable_row_ids=True, data_storage_version="2.2")
+    return made
+
+
+def _scan(uri: str) -> object:
+    return lance.dataset(uri).to_table()
+
+
+def main() -> bool:
+    """Run it in a folder of its own; whether every ratio is within its bar."""
+    with tempfile.TemporaryDirectory() as folder:
+        return report("snapshot", run(Path(folder)))
