@@ -1,0 +1,91 @@
+"""Publishes for the tests of the manifest: pins move, no table does, so that a commit costs milliseconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from omnigraph.api.graph import OpenOptions, init
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.graph.manifest import Manifest, open_manifest
+from omnigraph.graph.publish import Change, CommitDraft, Publication, Publisher, Target, publish
+from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.requirements import Requirement
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.writers import PERSON, SCHEMA
+
+
+@dataclass(slots=True)
+class QuickClock:
+    """The machine's time, but nobody waits."""
+
+    slept: list[float] = field(default_factory=list)
+
+    def now_us(self) -> int:
+        return SYSTEM_CLOCK.now_us()
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def make_graph(location: Location, schema: str = SCHEMA) -> Snapshot:
+    """A fresh graph, and its first snapshot."""
+    init(location.uri, schema, options=OpenOptions(dict(location.options), "tester"))
+    return read_snapshot(location)
+
+
+def target_of(snapshot: Snapshot) -> Target:
+    branch = snapshot.branch
+    return Target(snapshot.root, branch.name, branch.id, branch.lance_branch)
+
+
+def new_draft(operation: str = "load") -> CommitDraft:
+    return CommitDraft(
+        CommitId(new_ulid()), operation, OperationId(new_ulid()), "tester", SYSTEM_CLOCK.now_us(), {"rows": 1}
+    )
+
+
+def moved(table: TableRecord) -> TableRecord:
+    """The table as its next version."""
+    return replace(
+        table, pin=replace(table.pin, version=table.pin.version + 1), row_count=table.row_count + 1
+    )
+
+
+def publish_next(
+    location: Location,
+    alias: str = PERSON,
+    *requirements: Requirement,
+    branch: str = MAIN,
+    publisher: Publisher | None = None,
+) -> Publication:
+    """One commit that moves one table's pin."""
+    snapshot = read_snapshot(location, branch)
+    change = Change(new_draft(), (moved(snapshot.tables[alias]),))
+    return publish(target_of(snapshot), change, requirements, publisher)
+
+
+def pins_of(snapshot: Snapshot) -> dict[str, tuple[Pin, int]]:
+    """What a snapshot publishes, to compare with."""
+    return {alias: (table.pin, table.row_count) for alias, table in snapshot.tables.items()}
+
+
+def newest(location: Location, lance_branch: str | None = None) -> Manifest:
+    return open_manifest(location, lance_branch=lance_branch)
+
+
+def tree(location: Location) -> dict[str, int]:
+    """Every object of a graph and its size."""
+    return {entry.path: entry.size for entry in ObjectStore(location).list("")}
+
+
+def copy_graph(source: Location, target: Location) -> None:
+    """Copy every object, as a user does who moves a directory or a prefix."""
+    origin, copy = ObjectStore(source), ObjectStore(target)
+    for path in tree(source):
+        copy.create(path, origin.read(path) or b"")
