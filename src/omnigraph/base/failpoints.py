@@ -23,6 +23,7 @@ ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
 class Failpoint(StrEnum):
     """Every point there is, in the order a write meets them."""
 
+    INIT_REMOVE_BEFORE = "init.remove.before"
     INIT_MARK_BEFORE = "init.mark.before"
     INIT_TABLE_BEFORE = "init.table.before"
     INIT_MANIFEST_BEFORE = "init.manifest.before"
@@ -42,6 +43,8 @@ class Failpoint(StrEnum):
     COMMIT_BEFORE = "commit.before"
     COMMIT_AFTER = "commit.after"
     MIGRATE_BEFORE = "manifest.migrate.before"
+    STAMP_BEFORE = "manifest.stamp.before"
+    STRIP_BEFORE = "manifest.strip.before"
     COMPACT_BEFORE = "manifest.compact.before"
     COMPACT_AFTER = "manifest.compact.after"
     PUBLISH_BEFORE = "publish.before"

@@ -22,10 +22,11 @@ def needs_compaction(fragment_row_counts: tuple[int, ...]) -> bool:
 
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
     """Compact now. Settings that would let a commit collect old versions are removed first."""
-    failpoint(Failpoint.COMPACT_BEFORE)
+    failpoint(Failpoint.STRIP_BEFORE)
     try:
         stripped = commit_strip_auto_cleanup(manifest.dataset)
         dataset = manifest.dataset.newest() if stripped else manifest.dataset
+        failpoint(Failpoint.COMPACT_BEFORE)
         outcome = commit_compaction(dataset, MANIFEST_ROWS_PER_FRAGMENT)
     except CommitRaceError:
         newest = manifest.dataset.newest()

@@ -94,7 +94,6 @@ def create_graph(root: Location, new: NewGraph, clock: Clock = SYSTEM_CLOCK) -> 
         _create_tables(root, tables, operation)
         _create_manifest(root, new, tables, operation, clock)
         undo.pop_all()
-    failpoint(Failpoint.INIT_UNMARK_BEFORE)
     _unmark(store, operation)
     failpoint(Failpoint.INIT_DONE)
     return read_snapshot(root)
@@ -132,9 +131,10 @@ def _mark(
 
 
 def _create_tables(root: Location, tables: tuple[_PlannedTable, ...], operation: OperationId) -> None:
+    properties = {"omnigraph:op": operation, "omnigraph:kind": "init"}
+
     def create(table: _PlannedTable) -> None:
         failpoint(Failpoint.INIT_TABLE_BEFORE)
-        properties = {"omnigraph:op": operation, "omnigraph:kind": "init"}
         create_dataset(root.child(table.record.path), table.schema.empty_table(), properties)
 
     with ThreadPoolExecutor(INIT_CONCURRENCY) as pool:
@@ -176,6 +176,7 @@ def _create_manifest(
 
 
 def _unmark(store: ObjectStore, operation: OperationId) -> None:
+    failpoint(Failpoint.INIT_UNMARK_BEFORE)
     store.delete(init_marker_path(operation))
     store.remove_empty_folder(INIT_MARKERS)
 
@@ -203,7 +204,9 @@ def _markers(store: ObjectStore) -> Iterator[_Marker]:
 
 def _remove_made(store: ObjectStore, marker: _Marker) -> None:
     for path in marker.paths:
+        failpoint(Failpoint.INIT_REMOVE_BEFORE)
         store.delete_below(path)
+    failpoint(Failpoint.INIT_UNMARK_BEFORE)
     store.delete(init_marker_path(OperationId(marker.op_id)))
     for folder in (NODES, EDGES, INIT_MARKERS):
         store.remove_empty_folder(folder)

@@ -105,5 +105,6 @@ def migrate_manifest(manifest: Dataset, rules: Format = FORMAT) -> Dataset:
     for stamp in range(found, rules.current):
         failpoint(Failpoint.MIGRATE_BEFORE)
         migrated = rules.steps[stamp - rules.oldest](manifest)
+        failpoint(Failpoint.STAMP_BEFORE)
         manifest = commit_schema_metadata(migrated, {STAMP_KEY: str(stamp + 1)})
     return manifest

@@ -172,6 +172,13 @@ _loaded: Final = _wrote(LOADED, "load")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "init": Scenario(lambda *_: None, create, _created, Failpoint.INIT_UNMARK_BEFORE, in_place=True),
+    "init_again": Scenario(
+        _killed("init", Failpoint.INIT_MANIFEST_BEFORE),
+        create,
+        _created,
+        Failpoint.INIT_UNMARK_BEFORE,
+        in_place=True,
+    ),
     "load": Scenario(_seeded, _load, _loaded, _WRITTEN),
     "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate"), _WRITTEN),
     "optimize": Scenario(_seeded, _optimize, _wrote((), "optimize"), _WRITTEN),
