@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.integrity.raw import Column, Mask, Rows
+from omnigraph.integrity.raw import Bytes, Column, Mask, Rows, text_buffers
 
 Integers = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
 
 DAY_MS: Final = 86_400_000
 DAYS_MIN: Final = -719_162  # 0001-01-01
@@ -75,25 +74,13 @@ def _read(texts: Column, readers: dict[int, Any]) -> tuple[Integers, Mask]:
         part = slice(start, min(start + _SLICE_ROWS, len(texts)))
         begins = offsets[part]
         lengths = offsets[part.start + 1 : part.stop + 1] - begins
-        for length in np.unique(lengths).tolist():
-            if length not in readers:
-                continue
+        for length, reader in readers.items():
             rows = np.flatnonzero(lengths == length)
+            if not len(rows):
+                continue
             matrix = _bytes_at(data, begins[rows], length)
-            numbers[start + rows], good[start + rows] = readers[length](matrix)
+            numbers[start + rows], good[start + rows] = reader(matrix)
     return numbers, good if valid is None else good & valid
-
-
-def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
-    """The offsets of a column of text, one more than it has rows, and the bytes they point into."""
-    buffers: list[Any] = texts.buffers()
-    _, offsets, data = buffers
-    if offsets is None or not len(texts):
-        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
-    bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return bounds.astype(np.int64), np.frombuffer(data, dtype=np.uint8) if data else np.empty(
-        0, dtype=np.uint8
-    )
 
 
 def _bytes_at(data: Bytes, begins: Rows, length: int) -> Bytes:

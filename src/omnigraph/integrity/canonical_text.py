@@ -15,8 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.integrity.calendar_text import text_buffers
-from omnigraph.integrity.raw import Column
+from omnigraph.integrity.raw import Column, text_buffers
 
 # What JSON escapes in a text: quotes, backslashes and control characters. The first two lie apart from the others.
 _CONTROLS_END: Final = 0x20
@@ -65,7 +64,9 @@ def _float_text(column: Column) -> Column:
     wide: Column = positive
     if pa.types.is_float32(column.type):
         wide = pc.cast(pc.cast(positive, pa.utf8()), pa.float64())
-    return pa.array([None if value is None else repr(value) for value in wide.to_pylist()], pa.utf8())
+    numbers = wide.fill_null(0.0).to_numpy(zero_copy_only=False)
+    absent = None if wide.null_count == 0 else wide.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(list(map(repr, numbers.tolist())), pa.utf8(), mask=absent)
 
 
 def _escaped(text: Column) -> Column:

@@ -41,6 +41,7 @@ else:
     Column = pa.Array
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
 
 ID: Final = "id"
 FROM: Final = "from"
@@ -169,7 +170,25 @@ def taken(column: RawColumn, rows: Rows) -> RawColumn:
     """The values of some rows."""
     if isinstance(column, Cells):
         return Cells([column.values[row] for row in rows])
-    return column.take(pa.array(rows))
+    return taken_array(column, rows)
+
+
+def taken_array(array: Column, rows: Rows) -> Column:
+    """The values of some rows of an array."""
+    chosen: Column = array.take(pa.array(rows, pa.int64()))
+    return chosen
+
+
+def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
+    """The offsets of a column of text, one more than it has rows, and the bytes they point into."""
+    buffers: list[Any] = texts.buffers()
+    _, offsets, data = buffers
+    if offsets is None or not len(texts):
+        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return bounds.astype(np.int64), np.frombuffer(data, dtype=np.uint8) if data else np.empty(
+        0, dtype=np.uint8
+    )
 
 
 def rows_where(mask: Column) -> Rows:

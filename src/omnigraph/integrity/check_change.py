@@ -1,0 +1,138 @@
+"""A whole change of the graph against the rules over sets, in one process.
+
+In: for each type the typed rows that the commit writes and the ids that it removes, and a lookup into the graph. Out:
+breaches for each of them, with row numbers of its rows. For mutations, merges and small loads; large loads call the
+functions of `set_rules` per hash bucket instead, in the same order. It looks at rows as they will be: whoever removes
+nodes also lists the edges that go with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.ids import TypeId
+from omnigraph.integrity.breaches import Breach
+from omnigraph.integrity.lookup import EmptyGraph, GraphLookup
+from omnigraph.integrity.raw import FROM, TO, Column, rows_where, taken_array
+from omnigraph.integrity.set_rules import (
+    SourceCounts,
+    cardinality_breaches,
+    changed_sources,
+    dangling_ends,
+    duplicate_ids,
+    repeated_keys,
+    taken_ids,
+    taken_keys,
+    unique_keys,
+)
+from omnigraph.schema import Cardinality, Catalog, EdgeType, NodeType
+
+NO_IDS: Final[Column] = pa.array([], pa.utf8())
+
+
+class ChangeMode(Enum):
+    """What happens to a row of the graph that has the id of a row of the change."""
+
+    INSERT = "insert"  # it is in the way
+    UPSERT = "upsert"  # it is replaced
+    OVERWRITE = "overwrite"  # it is gone, as every row of the type is
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypeChange:
+    """What a commit does to the rows of one type. `removed` are ids of the graph that are not in `rows`."""
+
+    entity: NodeType | EdgeType
+    rows: pa.RecordBatch | pa.Table
+    mode: ChangeMode
+    removed: Column = field(default_factory=lambda: NO_IDS)
+
+    def column(self, name: str) -> Column:
+        column: Any = self.rows.column(name)
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    @property
+    def ids(self) -> Column:
+        return self.column("id")
+
+    @property
+    def replaced(self) -> Column:
+        """The ids whose rows of the graph are not there any more as they were."""
+        both: Column = pa.concat_arrays([self.ids, self.removed])
+        return both
+
+
+def check_change(
+    catalog: Catalog, changes: Sequence[TypeChange], lookup: GraphLookup
+) -> list[tuple[Breach, ...]]:
+    """What each change breaks, in the order of the changes; each type has at most one."""
+    by_type = {change.entity.id: change for change in changes}
+    assert len(by_type) == len(changes), "one change per type"
+    return [tuple(_breaches(catalog, change, by_type, lookup)) for change in changes]
+
+
+def _breaches(
+    catalog: Catalog, change: TypeChange, by_type: Mapping[TypeId, TypeChange], lookup: GraphLookup
+) -> Iterator[Breach]:
+    own = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
+    yield from duplicate_ids(change.ids)
+    if change.mode is ChangeMode.INSERT and len(change.ids):
+        yield from taken_ids(change.ids, own.present_ids(change.entity.id, change.ids))
+    for names in change.entity.rules.uniques:
+        yield from _unique_breaches(change, names, own)
+    if isinstance(change.entity, EdgeType):
+        for end, node in ((FROM, catalog.source_of(change.entity)), (TO, catalog.target_of(change.entity))):
+            ends = change.column("src" if end == FROM else "dst")
+            yield from dangling_ends(ends, _known(ends, node, by_type, lookup), end, node.name)
+        gone = by_type.get(change.entity.source)
+        yield from _cardinality_breaches(
+            change, change.entity.cardinality, own, NO_IDS if gone is None else gone.removed
+        )
+
+
+def _unique_breaches(change: TypeChange, names: tuple[str, ...], own: GraphLookup) -> Iterator[Breach]:
+    columns = [change.column(name) for name in names]
+    keys = unique_keys(columns)
+    yield from repeated_keys(keys, names)
+    rows = rows_where(keys.is_valid())
+    if not len(rows):
+        return
+    asked = pa.RecordBatch.from_arrays([taken_array(column, rows) for column in columns], names=list(names))
+    found = own.unique_holders(change.entity.id, names, asked)
+    for breach in taken_keys(taken_array(keys, rows), found, change.replaced, names):
+        yield Breach(breach.rule, breach.property, breach.message, rows[breach.rows], breach.given)
+
+
+def _known(ends: Column, node: NodeType, by_type: Mapping[TypeId, TypeChange], lookup: GraphLookup) -> Column:
+    """Which ends are nodes after the commit: in the input, or in the graph and not removed."""
+    change = by_type.get(node.id)
+    known = pc.is_in(ends, value_set=NO_IDS if change is None else change.ids, skip_nulls=True)
+    strangers: Column = pc.unique(ends.filter(pc.and_not(ends.is_valid(), known)))
+    if change is not None:
+        strangers = strangers.filter(pc.invert(pc.is_in(strangers, value_set=change.removed)))
+        lookup = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
+    if not len(strangers):
+        return known  # type: ignore[no-any-return]
+    there = strangers.filter(lookup.present_ids(node.id, strangers))
+    return pc.or_(known, pc.is_in(ends, value_set=there, skip_nulls=True))  # type: ignore[no-any-return]
+
+
+def _cardinality_breaches(
+    change: TypeChange, cardinality: Cardinality, own: GraphLookup, gone: Column
+) -> Iterator[Breach]:
+    if cardinality == Cardinality():
+        return
+    added = change.column("src")
+    leaving: Column = pc.unique(change.replaced.drop_null())
+    removed = own.edge_sources(change.entity.id, leaving).drop_null() if len(leaving) else NO_IDS
+    sources = changed_sources(added, removed)
+    sources = sources.filter(pc.invert(pc.is_in(sources, value_set=gone)))
+    if len(sources):
+        before = own.edge_counts(change.entity.id, sources)
+        yield from cardinality_breaches(cardinality, added, removed, SourceCounts(sources, before))
