@@ -136,9 +136,8 @@ def _unguarded_in(block: list[ast.stmt], durable: set[str], where: str, guarded:
                 yield f"{where}: {ast.unparse(call.func)} in line {call.lineno}"
         for part in inner:
             opens = guarded and part == "body" and isinstance(statement, ast.Try | ast.With)
-            blocks = (
-                [h.body for h in statement.handlers] if part == "handlers" else [getattr(statement, part)]
-            )  # type: ignore[attr-defined]
+            found = getattr(statement, part)
+            blocks = [handler.body for handler in found] if part == "handlers" else [found]
             for nested in blocks:
                 yield from _unguarded_in(nested, durable, where, opens)
         guarded = (
