@@ -1,0 +1,111 @@
+"""`.gq` text to syntax tree.
+
+Comes in: a text and the name to show for it. Goes out: a `QueryFile`, or one `QueryTextError` with every query's first
+syntax error. Never looks at meaning, never raises anything else. The size of the text and the depth of its tree are
+bounded: the parser itself does not recurse, and a tree too deep for what follows is refused before it is walked.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.base.limits import QUERY_DEPTH_MAX, QUERY_TEXT_BYTES_MAX
+from omnigraph.query.codes import QueryCode
+from omnigraph.query.problems import QueryProblems
+from omnigraph.query.syntax import QueryFile
+from omnigraph.schema.syntax import NOWHERE, Span
+
+if TYPE_CHECKING:
+    from lark import Lark, Tree
+    from lark.lexer import Token
+
+_DECLARATION: Final = re.compile(r"^[ \t]*query[ \t]+[A-Za-z_]", re.MULTILINE)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def parse_queries(text: str, source: str = "<query>") -> QueryFile:
+    """Read a text into its syntax tree, or raise `QueryTextError`."""
+    problems = QueryProblems(source, text)
+    _check_text(text, problems)
+    tree = _parse(text, problems)
+    problems.raise_if_any()
+    _check_depth(tree, problems)
+    problems.raise_if_any()
+
+    from omnigraph.query.transform import build_tree
+
+    queries = build_tree(tree, problems)
+    problems.raise_if_any()
+    return QueryFile(queries, source, text)
+
+
+def _check_text(text: str, problems: QueryProblems) -> None:
+    """Refuse what cannot be a file of acceptable size before anything reads it."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > QUERY_TEXT_BYTES_MAX:
+        message = f"the text has {size} bytes, more than {QUERY_TEXT_BYTES_MAX}"
+        problems.report(
+            QueryCode.TEXT_TOO_LARGE, NOWHERE, message, "give long lists and vectors as parameters"
+        )
+    if bad := _SURROGATE.search(text):
+        line_start = text.rfind("\n", 0, bad.start()) + 1
+        problems.report(
+            QueryCode.NOT_UNICODE,
+            Span(text.count("\n", 0, bad.start()) + 1, bad.start() - line_start + 1, 1),
+            "the text has a lone surrogate, which is not a character",
+            "save the file as UTF-8",
+        )
+    problems.raise_if_any()
+
+
+def _parse(text: str, problems: QueryProblems) -> Tree[Token]:
+    """The first tree that could be read. After an error, goes on at the next query to find more errors."""
+    from lark import UnexpectedInput
+    from lark.utils import TextSlice
+
+    from omnigraph.query.syntax_errors import report_syntax_error
+
+    start = 0
+    while True:
+        try:
+            return _parser().parse(TextSlice(text, start, len(text)))
+        except UnexpectedInput as error:
+            position = report_syntax_error(error, text, problems)
+        # The line of the error may itself be the next query: that is how a missing `}` shows.
+        line_start = text.rfind("\n", 0, position) + 1
+        following = _DECLARATION.search(text, max(start + 1, line_start))
+        if following is None or problems.is_full:
+            problems.raise_if_any()
+            raise AssertionError("a syntax error was found and not reported")
+        start = following.start()
+
+
+def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
+    """Walks without recursion, so that it can look at any tree the parser makes."""
+    from lark import Tree as LarkTree
+
+    waiting = [(tree, 1)]
+    while waiting:
+        found, depth = waiting.pop()
+        if depth > QUERY_DEPTH_MAX:
+            meta = found.meta
+            span = NOWHERE if meta.empty else Span(meta.line, meta.column, 1)
+            message = f"the text is nested more than {QUERY_DEPTH_MAX} levels deep here"
+            hint = "split the query, or join conditions with `and` and `or` without so many parentheses"
+            problems.report(QueryCode.TOO_DEEP, span, message, hint)
+            return
+        waiting.extend((child, depth + 1) for child in found.children if isinstance(child, LarkTree))
+
+
+@cache
+def _parser() -> Lark:
+    """The parser, built once per process when the first text is read."""
+    from lark import Lark
+
+    grammar = files("omnigraph.query").joinpath("query.lark").read_text("utf-8")
+    return Lark(
+        grammar, parser="lalr", lexer="contextual", maybe_placeholders=False, propagate_positions=True
+    )

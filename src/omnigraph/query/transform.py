@@ -1,0 +1,374 @@
+"""The parser's tree to the syntax tree.
+
+Comes in: a tree that follows the grammar and is not too deep. Goes out: the queries. The only mistakes it can find are
+escapes in strings and literals that are too large. A minus before a number becomes part of the number, `name=value`
+among the arguments of a call a named argument, and `true`, `false` and `null` literals.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from lark import Token, Transformer, Tree
+
+from omnigraph.base.limits import (
+    QUERY_LIST_ITEMS_MAX,
+    QUERY_NAME_LENGTH_MAX,
+    QUERY_NUMBER_EXPONENT_MAX,
+    QUERY_NUMBER_LENGTH_MAX,
+    QUERY_STRING_LENGTH_MAX,
+)
+from omnigraph.query.codes import QueryCode
+from omnigraph.query.problems import QueryProblems
+from omnigraph.query.syntax import (
+    Access,
+    Arithmetic,
+    Assignment,
+    Binding,
+    BoolLiteral,
+    Bounds,
+    Call,
+    Clause,
+    Comparison,
+    Delete,
+    Expression,
+    Filter,
+    Insert,
+    Inversion,
+    Joined,
+    Junction,
+    Limit,
+    ListLiteral,
+    MutationBody,
+    NamedArgument,
+    Negative,
+    NotBlock,
+    NullLiteral,
+    NullTest,
+    Operator,
+    OptionalBlock,
+    Ordering,
+    Parameter,
+    Projection,
+    Query,
+    ReadBody,
+    Sign,
+    Statement,
+    Traversal,
+    Update,
+    Variable,
+    Word,
+)
+from omnigraph.query.syntax_errors import query_at
+from omnigraph.schema import syntax as schema_syntax
+from omnigraph.schema.syntax import (
+    Annotation,
+    Argument,
+    Literal,
+    Name,
+    NumberLiteral,
+    Span,
+    StringLiteral,
+    TypeExpression,
+    WordLiteral,
+)
+
+_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
+_EXPONENT: Final = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
+_TypePart = Name | Tree[Token] | tuple[Literal, ...]
+
+
+def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[Query, ...]:
+    """The queries of a parsed text, in order."""
+    return _Builder(problems).transform(tree)
+
+
+class _Expressions(Transformer[Token, tuple[Query, ...]]):
+    """The rules of expressions and the terminals."""
+
+    def __init__(self, problems: QueryProblems) -> None:
+        super().__init__()
+        self._problems = problems
+
+    def disjunction(self, operands: list[Expression]) -> Joined:
+        return Joined(Junction.OR, _flattened(operands, Junction.OR))
+
+    def conjunction(self, operands: list[Expression]) -> Joined:
+        return Joined(Junction.AND, _flattened(operands, Junction.AND))
+
+    def inversion(self, parts: tuple[Token, Expression]) -> Inversion:
+        return Inversion(parts[1], _span(parts[0]))
+
+    def comparison(self, parts: tuple[Expression, Token, Expression]) -> Comparison:
+        left, operator, right = parts
+        return Comparison(Operator(str(operator)), left, right, _span(operator))
+
+    def null_test(self, parts: list[Expression | Token]) -> NullTest:
+        operand = parts[0]
+        assert not isinstance(operand, Token)
+        return NullTest(operand, negated=len(parts) > 1)
+
+    def arithmetic(self, parts: tuple[Expression, Token, Expression]) -> Arithmetic:
+        left, sign, right = parts
+        return Arithmetic(Sign(str(sign)), left, right, _span(sign))
+
+    def negative(self, parts: tuple[Token, Expression]) -> Expression:
+        sign, operand = parts
+        if isinstance(operand, NumberLiteral) and not operand.text.startswith("-"):
+            return NumberLiteral(f"-{operand.text}", _span(sign))
+        return Negative(operand, _span(sign))
+
+    def access(self, parts: tuple[Variable, Name]) -> Access:
+        return Access(*parts)
+
+    def word(self, parts: tuple[Name]) -> Expression:
+        (name,) = parts
+        match name.text:
+            case "true" | "false":
+                return BoolLiteral(name.text == "true", name.span)
+            case "null":
+                return NullLiteral(name.span)
+            case text:
+                return Word(text, name.span)
+
+    def call(self, parts: list[Name | Token | Expression]) -> Call:
+        name, *rest = parts
+        assert isinstance(name, Name)
+        distinct = any(isinstance(part, Token) for part in rest)
+        arguments: list[Expression] = []
+        named: list[NamedArgument] = []
+        for part in rest:
+            match part:
+                case Comparison(Operator.EQ, Word(text, span), value):
+                    named.append(NamedArgument(Name(text, span), value))
+                case Token() | Name():
+                    pass
+                case expression:
+                    arguments.append(expression)
+        return Call(name, tuple(arguments), tuple(named), distinct)
+
+    def VARIABLE(self, token: Token) -> Variable:  # noqa: N802 - lark calls the method of a terminal by its name
+        self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
+        return Variable(str(token)[1:], _span(token))
+
+    def NAME(self, token: Token) -> Name:  # noqa: N802
+        self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
+        return Name(str(token), _span(token))
+
+    def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
+        self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
+        return Name(str(token)[1:], _span(token))
+
+    def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
+        return WordLiteral(str(token), _span(token))
+
+    def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
+        self._check_length(token, QUERY_NUMBER_LENGTH_MAX, "a number")
+        exponent = _EXPONENT.search(token)
+        if exponent and (len(exponent[2]) > 9 or int(exponent[2] or "0") > QUERY_NUMBER_EXPONENT_MAX):
+            message = f"a number has an exponent beyond {QUERY_NUMBER_EXPONENT_MAX}"
+            self._report(QueryCode.LITERAL_TOO_LARGE, token, message)
+        return NumberLiteral(str(token), _span(token))
+
+    def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
+        self._check_length(token, QUERY_STRING_LENGTH_MAX, "a string")
+        return StringLiteral(self._unescape(token), _span(token))
+
+    def _check_length(self, token: Token, length_max: int, what: str) -> None:
+        if len(token) > length_max:
+            message = f"{what} is {len(token)} characters long, more than {length_max}"
+            hint = "" if what == "a name" else "give long values as parameters"
+            self._report(QueryCode.LITERAL_TOO_LARGE, token, message, hint)
+
+    def _unescape(self, token: Token) -> str:
+        """The string's characters; an escape that does not exist is reported and left as it stands."""
+        inner = str(token)[1:-1]
+        hint = r"the escapes are \" \\ \/ \b \f \n \r \t \uXXXX; a backslash itself is written \\"
+        for escape in _ESCAPE.finditer(inner):
+            if escape.group(1) is None and escape.group(2) is None:
+                message = f"a string has the unknown escape `{escape.group()}`"
+                self._report(QueryCode.STRING_ESCAPE, token, message, hint)
+                return inner
+        # Tabs and other control characters are characters of the string; only the escapes are JSON's.
+        value: str = json.loads(f'"{inner}"', strict=False)
+        if any("\ud800" <= ch <= "\udfff" for ch in value):
+            self._report(QueryCode.STRING_ESCAPE, token, "a string has half of a surrogate pair", hint)
+            return inner
+        return value
+
+    def _report(self, code: QueryCode, token: Token, message: str, hint: str = "") -> None:
+        where = query_at(token.start_pos or 0, self._problems.text)
+        self._problems.report(code, _span(token), where + message, hint)
+
+
+class _Builder(_Expressions):
+    """The rules of queries, clauses and statements."""
+
+    def start(self, queries: list[Query]) -> tuple[Query, ...]:
+        return tuple(queries)
+
+    def query(self, parts: list[Name | Parameter | Annotation | ReadBody | MutationBody]) -> Query:
+        name, body = parts[0], parts[-1]
+        assert isinstance(name, Name)
+        assert isinstance(body, ReadBody | MutationBody)
+        return Query(
+            name,
+            tuple(part for part in parts if isinstance(part, Parameter)),
+            tuple(part for part in parts if isinstance(part, Annotation)),
+            body,
+        )
+
+    def parameter(self, parts: tuple[Variable, TypeExpression]) -> Parameter:
+        return Parameter(*parts)
+
+    def plain_type(self, parts: list[_TypePart]) -> TypeExpression:
+        return _type_expression(parts, is_list=False)
+
+    def list_type(self, parts: list[_TypePart]) -> TypeExpression:
+        return _type_expression(parts, is_list=True)
+
+    def type_parameters(self, literals: list[Literal]) -> tuple[Literal, ...]:
+        return tuple(literals)
+
+    def annotation(self, parts: list[Name | Argument]) -> Annotation:
+        name, *arguments = parts
+        assert isinstance(name, Name)
+        return Annotation(name, tuple(part for part in arguments if not isinstance(part, Name)))
+
+    def named_literal(self, parts: tuple[WordLiteral, Literal]) -> schema_syntax.NamedArgument:
+        word, value = parts
+        return schema_syntax.NamedArgument(Name(word.text, word.span), value)
+
+    def read(self, parts: list[tuple[Clause, ...] | list[Projection] | list[Ordering] | Limit]) -> ReadBody:
+        clauses, projections, *rest = parts
+        assert isinstance(clauses, tuple)
+        assert isinstance(projections, list)
+        order = next((tuple(part) for part in rest if isinstance(part, list)), None)
+        limit = next((part for part in rest if isinstance(part, Limit)), None)
+        return ReadBody(clauses, tuple(projections), order, limit)  # type: ignore[arg-type]  # by position
+
+    def match(self, clauses: list[Clause]) -> tuple[Clause, ...]:
+        return tuple(clauses)
+
+    def binding(self, parts: list[Variable | Name | tuple[Assignment, ...]]) -> Binding:
+        variable, name, *rest = parts
+        assert isinstance(variable, Variable)
+        assert isinstance(name, Name)
+        return Binding(variable, name, next((part for part in rest if isinstance(part, tuple)), ()))
+
+    def properties(self, assignments: list[Assignment]) -> tuple[Assignment, ...]:
+        return tuple(assignments)
+
+    def property(self, parts: tuple[Name, Expression]) -> Assignment:
+        return Assignment(*parts)
+
+    def traversal(self, parts: list[Variable | Tree[Variable] | Name | Token | Bounds]) -> Traversal:
+        source, target = parts[0], parts[-1]
+        assert isinstance(source, Variable)
+        assert isinstance(target, Variable)
+        edge = next(part for part in parts if isinstance(part, Name | Token))
+        bound = next((part.children[0] for part in parts if isinstance(part, Tree)), None)
+        assert bound is None or isinstance(bound, Variable)
+        return Traversal(
+            source,
+            Name(str(edge).strip("<> \t"), _span(edge)) if isinstance(edge, Token) else edge,
+            target,
+            undirected=isinstance(edge, Token),
+            bounds=next((part for part in parts if isinstance(part, Bounds)), None),
+            binding=bound,
+        )
+
+    def edge_name(self, parts: tuple[Name | Token]) -> Name:
+        (name,) = parts
+        return name if isinstance(name, Name) else Name(str(name), _span(name))
+
+    def bounds(self, parts: list[NumberLiteral]) -> Bounds:
+        return Bounds(parts[0], parts[1] if len(parts) > 1 else None, parts[0].span)
+
+    def filter(self, parts: tuple[Expression]) -> Filter:
+        return Filter(parts[0])
+
+    def not_block(self, parts: list[Token | Clause]) -> NotBlock:
+        return NotBlock(_clauses(parts), _keyword_span(parts))
+
+    def optional_block(self, parts: list[Token | Clause]) -> OptionalBlock:
+        return OptionalBlock(_clauses(parts), _keyword_span(parts))
+
+    def projection(self, parts: tuple[Expression] | tuple[Expression, Name]) -> Projection:
+        return Projection(*parts)
+
+    def returned(self, projections: list[Projection]) -> list[Projection]:
+        return projections
+
+    def ordered(self, orderings: list[Ordering]) -> list[Ordering]:
+        return orderings
+
+    def ordering(self, parts: tuple[Expression] | tuple[Expression, Token]) -> Ordering:
+        return Ordering(parts[0], descending=len(parts) > 1 and str(parts[1]) == "desc")
+
+    def limit(self, parts: tuple[NumberLiteral | Variable] | tuple[NumberLiteral | Variable, Limit]) -> Limit:
+        return Limit(parts[0], parts[1].count if len(parts) > 1 else None)
+
+    def offset(self, parts: tuple[NumberLiteral | Variable]) -> Limit:
+        return Limit(parts[0])
+
+    def mutation(self, statements: tuple[Statement, ...]) -> MutationBody:
+        return MutationBody(tuple(statements))
+
+    def insert(self, parts: tuple[Name, tuple[Assignment, ...]]) -> Insert:
+        return Insert(*parts)
+
+    def update(self, parts: tuple[Name, tuple[Assignment, ...], Expression]) -> Update:
+        return Update(*parts)
+
+    def delete(self, parts: tuple[Name, Expression]) -> Delete:
+        return Delete(*parts)
+
+    def list(self, parts: tuple[Token | Expression, ...]) -> ListLiteral:
+        bracket = parts[0]
+        assert isinstance(bracket, Token)
+        span = _span(bracket)
+        items = tuple(part for part in parts if not isinstance(part, Token))
+        if len(items) > QUERY_LIST_ITEMS_MAX:
+            message = f"a list has {len(items)} items, more than {QUERY_LIST_ITEMS_MAX}"
+            self._problems.report(QueryCode.LITERAL_TOO_LARGE, span, message, "give long lists as parameters")
+        return ListLiteral(items, span)
+
+
+def _flattened(operands: list[Expression], junction: Junction) -> tuple[Expression, ...]:
+    """`a and (b and c)` is the same as `a and b and c`."""
+    flat: list[Expression] = []
+    for operand in operands:
+        match operand:
+            case Joined(inner, operands=parts) if inner is junction:
+                flat.extend(parts)
+            case _:
+                flat.append(operand)
+    return tuple(flat)
+
+
+def _clauses(parts: list[Token | Clause]) -> tuple[Clause, ...]:
+    return tuple(part for part in parts if not isinstance(part, Token))
+
+
+def _keyword_span(parts: list[Token | Clause]) -> Span:
+    return next(_span(part) for part in parts if isinstance(part, Token))
+
+
+def _type_expression(parts: list[_TypePart], *, is_list: bool) -> TypeExpression:
+    name = parts[0]
+    assert isinstance(name, Name)
+    marks = {part.data for part in parts if isinstance(part, Tree)}
+    return TypeExpression(
+        name,
+        parameters=next((part for part in parts if isinstance(part, tuple)), None),
+        is_list=is_list,
+        item_nullable="item_nullable" in marks,
+        nullable="nullable" in marks,
+    )
+
+
+def _span(token: Token) -> Span:
+    return Span(token.line or 1, token.column or 1, max(1, len(token)))
