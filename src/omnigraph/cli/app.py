@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
         "Look at the history of a branch.",
         {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},
     ),
+    "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
     "demo": "omnigraph.cli.demo",
     "version": "omnigraph.cli.version",
 }

@@ -62,7 +62,6 @@ _PLANNED: Final = frozenset(
         "repair",
         "cleanup",
         "doctor",
-        "recovery",
         "index",
         "cluster",
         "policy",

@@ -1,0 +1,71 @@
+"""`omnigraph recovery list` shows a killed write before recovery and its outcome after it, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
+from omnigraph.storage.location import parse_location
+from tests.cli.process import SECONDS_MAX, assert_golden, environment, omnigraph_here, tree
+from tests.graph.writers import create
+from tests.style.source import ROOT
+
+WRITER = """\
+import sys
+from omnigraph.storage.location import parse_location
+from tests.graph.writers import run, triple
+run(parse_location(sys.argv[1]), triple(["a"]))
+"""
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A graph whose writer was killed after every table moved and before the publish."""
+    graph = tmp_path / "graph.omni"
+    create(parse_location(str(graph)))
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, str(graph)],
+        cwd=ROOT,
+        env=environment({ENVIRONMENT_VARIABLE: f"{Failpoint.PUBLISH_BEFORE}=kill"}),
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    return graph
+
+
+def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_golden: bool) -> None:
+    place = killed.parent
+    before = tree(killed)
+    pending = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
+    assert_golden("recovery_list_pending.txt", pending.transcript(place), update_golden)
+    assert tree(killed) == before, "listing changes nothing"
+    document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
+    assert [found["state"] for found in document["pending"]] == ["pending"]
+
+    og.open(str(killed))
+    after = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
+    assert_golden("recovery_list_done.txt", after.transcript(place), update_golden)
+    document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
+    assert document["pending"] == []
+    assert [(found["state"], len(found["tables"])) for found in document["recoveries"]] == [
+        ("rolled_forward", 3)
+    ]
+
+
+def test_what_cannot_be_read_is_listed_with_its_path(killed: Path) -> None:
+    strange = killed / "__recovery" / "notes.txt"
+    strange.write_text("not an intent", encoding="utf-8")
+    document = json.loads(
+        omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=killed.parent).stdout
+    )
+    unreadable = [found for found in document["pending"] if found["state"] == "unreadable"]
+    assert [Path(found["path"]).name for found in unreadable] == ["notes.txt"]
+    assert unreadable[0]["why"]
