@@ -24,6 +24,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "delete_": (
         "omnigraph.maintenance.cleanup",
+        "omnigraph.pipeline.load",  # what a refused load staged itself
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
     ),
 }

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from lance.file import LanceFileSession
+from lance.fragment import FragmentMetadata
 from lance.lance import CleanupStats
 
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import InvariantError, NotFoundError
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.dataset import Dataset, branch_location
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
@@ -113,6 +114,12 @@ def delete_files(location: Location, paths: Sequence[str]) -> None:
     session = LanceFileSession(location.lance_uri, storage_options=location.storage_options)
     for path in paths:
         _delete_file(session, location, path)
+
+
+def delete_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> None:
+    """Delete the data files of fragments that were staged for this dataset and never committed."""
+    place = branch_location(dataset.location, dataset.branch)
+    delete_files(place, [f"data/{file.path}" for fragment in fragments for file in fragment.files])
 
 
 def _delete_file(session: LanceFileSession, location: Location, path: str) -> None:

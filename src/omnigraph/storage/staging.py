@@ -42,7 +42,7 @@ class StagedTransaction:
 
 def stage_append(dataset: Dataset, rows: Rows) -> StagedTransaction:
     """Add rows."""
-    fragments = _write(dataset, rows)
+    fragments = write_rows(dataset, rows)
     return _staged(dataset, lance.LanceOperation.Append(fragments))
 
 
@@ -53,8 +53,12 @@ def stage_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> 
 
 def stage_overwrite(dataset: Dataset, rows: Rows) -> StagedTransaction:
     """Replace every row; the schema stays."""
-    fragments = _write(dataset, rows)
-    return _staged(dataset, lance.LanceOperation.Overwrite(dataset.schema, fragments))
+    return stage_overwrite_with(dataset, write_rows(dataset, rows))
+
+
+def stage_overwrite_with(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
+    """Replace every row by fragments that were written elsewhere for this dataset."""
+    return _staged(dataset, lance.LanceOperation.Overwrite(dataset.schema, list(fragments)))
 
 
 def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
@@ -85,7 +89,8 @@ def stage_upsert(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTra
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
-def _write(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
+def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
+    """Write rows as fragments for this very dataset and Lance branch; nothing references them yet."""
     announce("dataset.stage", dataset.uri)
     with substrate_errors("write fragments", dataset.uri):
         return list(

@@ -1,0 +1,98 @@
+"""What the integrity rules ask of a snapshot, answered by reading its tables at their pins.
+
+A few values are looked up by filter, which an index serves; many are found by one scan of the columns
+concerned, batch by batch, so that memory follows the question and not the table. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.ids import TypeId
+from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
+from omnigraph.graph.records import TableRecord
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.integrity.raw import Column
+from omnigraph.integrity.set_rules import unique_keys
+from omnigraph.storage.dataset import Dataset, open_dataset
+
+_TEXT: Final = pa.utf8()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLookup:
+    """A `GraphLookup` over one snapshot."""
+
+    snapshot: Snapshot
+
+    def present_ids(self, type_id: TypeId, ids: Column) -> Column:
+        found = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
+        return pc.is_in(ids, value_set=_joined(found), skip_nulls=True)  # type: ignore[no-any-return]
+
+    def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
+        asked = unique_keys([rows.column(name) for name in names])
+        keys: list[Column] = []
+        holders: list[Column] = []
+        for batch in self._batches(type_id, ["id", *names], None):
+            there = unique_keys([batch.column(name) for name in names])
+            hits = pc.is_in(there, value_set=asked, skip_nulls=True)
+            keys.append(there.filter(hits))
+            holders.append(batch.column("id").filter(hits))
+        return _mapped(asked, _joined(keys), _joined(holders))
+
+    def edge_sources(self, type_id: TypeId, ids: Column) -> Column:
+        found = list(self._rows_with(type_id, ["id", "src"], "id", ids))
+        keys = _joined([batch.column("id") for batch in found])
+        return _mapped(ids, keys, _joined([batch.column("src") for batch in found]))
+
+    def edge_counts(self, type_id: TypeId, sources: Column) -> Column:
+        counts = np.zeros(len(sources), dtype=np.int64)
+        for batch in self._rows_with(type_id, ["src"], "src", sources):
+            at = pc.index_in(batch.column("src"), value_set=sources, skip_nulls=True).drop_null()
+            counts += np.bincount(at.to_numpy(zero_copy_only=False), minlength=len(sources))
+        return pa.array(counts)
+
+    def _rows_with(
+        self, type_id: TypeId, columns: list[str], name: str, values: Column
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows whose `name` is one of `values`."""
+        few = len(values) <= LOOKUP_FILTER_VALUES_MAX
+        for batch in self._batches(type_id, columns, _filter(name, values) if few else None):
+            yield (
+                batch
+                if few
+                else batch.filter(pc.is_in(batch.column(name), value_set=values, skip_nulls=True))
+            )
+
+    def _batches(self, type_id: TypeId, columns: list[str], where: str | None) -> Iterator[pa.RecordBatch]:
+        table = self._table(type_id)
+        if table is not None and table.row_count > 0:
+            yield from self._open(table).read_batches(columns, where)
+
+    def _table(self, type_id: TypeId) -> TableRecord | None:
+        return next((table for table in self.snapshot.tables.values() if table.type_id == type_id), None)
+
+    def _open(self, table: TableRecord) -> Dataset:
+        location = self.snapshot.root.child(table.path)
+        return open_dataset(location, branch=table.pin.branch, version=table.pin.version)
+
+
+def _filter(name: str, values: Column) -> str:
+    texts = ["'" + str(value).replace("'", "''") + "'" for value in values.drop_null().to_pylist()]
+    return f"{name} IN ({', '.join(texts)})" if texts else "false"
+
+
+def _joined(columns: list[Column]) -> Column:
+    whole: Any = pa.chunked_array(columns, type=_TEXT).combine_chunks()
+    return whole  # type: ignore[no-any-return]
+
+
+def _mapped(asked: Column, keys: Column, values: Column) -> Column:
+    """For each key that was asked for its value, or null."""
+    return values.take(pc.index_in(asked, value_set=keys, skip_nulls=True))
