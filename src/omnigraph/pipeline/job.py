@@ -1,0 +1,131 @@
+"""Runs one Spark action so that it can be watched and stopped.
+
+The action runs in a thread of its own; this one looks after it. When it is interrupted, by Ctrl-C or any other
+exception, the job is cancelled on the cluster and the exception goes on as soon as the action has ended. What Spark
+raises is turned into an error of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from uuid import uuid4
+
+from omnigraph.base.limits import SPARK_CANCEL_SECONDS_MAX, SPARK_POLL_SECONDS
+from omnigraph.pipeline.jvm import spark_log
+from omnigraph.pipeline.session import is_connect
+from omnigraph.pipeline.task_errors import unpack_error
+from omnigraph.pipeline.watch import ConnectCounter, JobGroupCounter, Watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Outcome = TypeVar("Outcome")
+
+
+def run_job(session: SparkSession, action: Callable[[], Outcome], watch: Watch) -> Outcome:
+    """What the action returns."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark import inheritable_thread_target
+    from pyspark.errors import PySparkException
+
+    job: _Job = _ConnectJob(session, watch) if is_connect(session) else _ClassicJob(session, watch)
+
+    def act() -> Outcome:
+        job.mark_thread()
+        return action()
+
+    with ThreadPoolExecutor(1, "omnigraph-spark") as threads:
+        running: Future[Outcome] = threads.submit(inheritable_thread_target(session)(act))
+        try:
+            _look_after(job, running)
+            outcome = running.result()
+        except (PySparkException, Py4JError) as error:
+            raise unpack_error(error, str(spark_log())) from error
+        finally:
+            if not running.done():
+                _stop(job, running)
+            job.forget()
+    watch.finish()
+    return outcome
+
+
+class _Job(Protocol):
+    """One action on one kind of session."""
+
+    def mark_thread(self) -> None:
+        """Give the jobs that this thread starts a name by which they can be cancelled."""
+
+    def look(self) -> None:
+        """Report how far it is."""
+
+    def cancel(self) -> None:
+        """Ask Spark to stop it."""
+
+    def abandon(self) -> None:
+        """Cut the connection when Spark does not stop it."""
+
+    def forget(self) -> None:
+        """It has ended."""
+
+
+def _look_after(job: _Job, running: Future[Outcome]) -> None:
+    while wait([running], SPARK_POLL_SECONDS).not_done:
+        job.look()
+
+
+def _stop(job: _Job, running: Future[Outcome]) -> None:
+    job.cancel()
+    if wait([running], SPARK_CANCEL_SECONDS_MAX).not_done:
+        job.abandon()
+
+
+class _ClassicJob:
+    def __init__(self, session: SparkSession, watch: Watch) -> None:
+        self._group = f"omnigraph-{uuid4().hex}"
+        self._context = session.sparkContext
+        self._counter = JobGroupCounter(session, self._group)
+        self._watch = watch
+
+    def mark_thread(self) -> None:
+        self._context.setJobGroup(self._group, "omnigraph", interruptOnCancel=True)
+
+    def look(self) -> None:
+        self._watch.look(self._counter)
+
+    def cancel(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+    def abandon(self) -> None:
+        process = getattr(self._context._gateway, "proc", None)
+        if process is not None:
+            process.kill()
+
+    def forget(self) -> None:
+        pass
+
+
+class _ConnectJob:
+    def __init__(self, session: SparkSession, watch: Watch) -> None:
+        self._tag = f"omnigraph-{uuid4().hex}"
+        self._session = session
+        self._counter = ConnectCounter()
+        self._handler = cast(Any, self._counter)  # Spark wants a class of its own, and calls it by the same words
+        self._watch = watch
+        self._session.registerProgressHandler(self._handler)
+
+    def mark_thread(self) -> None:
+        self._session.addTag(self._tag)
+
+    def look(self) -> None:
+        self._watch.look(self._counter)
+
+    def cancel(self) -> None:
+        self._session.interruptTag(self._tag)
+
+    def abandon(self) -> None:
+        self._session.stop()
+
+    def forget(self) -> None:
+        self._session.removeProgressHandler(self._handler)

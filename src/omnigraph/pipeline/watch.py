@@ -1,0 +1,129 @@
+"""Follows a running Spark job: how many tasks have finished, and how much they did.
+
+A classic session is asked about its stages, and finished tasks add their size to an accumulator. A Connect session
+calls a handler with the counts and has no accumulators, so sizes stay unknown there. Looking does not slow the
+job down, and every event is a value for whoever asked for the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from omnigraph.base.clock import Clock
+from omnigraph.base.progress import Progress, Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSize:
+    """What one finished task adds to the progress."""
+
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: TaskSize) -> TaskSize:
+        return TaskSize(self.rows + other.rows, self.bytes + other.bytes)
+
+
+class SizeSum(Protocol):
+    """Where tasks add their sizes; only the driver reads the sum."""
+
+    @property
+    def value(self) -> TaskSize: ...
+
+    def add(self, term: TaskSize) -> None: ...
+
+
+class TaskCounter(Protocol):
+    """Asks Spark how many tasks of a job have finished."""
+
+    def tasks_done(self) -> int: ...
+
+
+class Watch:
+    """Turns what Spark says about one job into progress events, each only when something has changed."""
+
+    def __init__(self, step: str, tasks_total: int, report: Report, clock: Clock) -> None:
+        self._step = step
+        self._tasks_total = tasks_total
+        self._report = report
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._told: tuple[int, TaskSize | None] | None = None
+        self._bytes_total: int | None = None
+        self._size_sum: SizeSum | None = None
+
+    def measure_with(self, size_sum: SizeSum | None, bytes_total: int | None) -> None:
+        """Tell sizes too, out of this sum."""
+        self._size_sum, self._bytes_total = size_sum, bytes_total
+
+    def look(self, counter: TaskCounter) -> None:
+        """Tell what has changed since the last look."""
+        self._tell(min(counter.tasks_done(), self._tasks_total), is_last=False)
+
+    def finish(self) -> None:
+        """Tell that all is done."""
+        self._tell(self._tasks_total, is_last=True)
+
+    def _tell(self, tasks_done: int, *, is_last: bool) -> None:
+        size = self._size_sum.value if self._size_sum else None
+        if (tasks_done, size) == self._told and not is_last:
+            return
+        self._told = (tasks_done, size)
+        self._report(
+            Progress(
+                self._step,
+                self._clock.monotonic() - self._started,
+                tasks_done,
+                self._tasks_total,
+                rows=size.rows if size else None,
+                bytes=size.bytes if size else None,
+                bytes_total=self._bytes_total,
+                is_last=is_last,
+            )
+        )
+
+
+def make_size_sum(session: SparkSession) -> SizeSum:
+    """An accumulator of sizes; a classic session only."""
+    from pyspark.accumulators import AccumulatorParam
+
+    class _Sizes(AccumulatorParam[TaskSize]):
+        def zero(self, value: TaskSize) -> TaskSize:
+            return type(value)()
+
+        def addInPlace(self, value1: TaskSize, value2: TaskSize) -> TaskSize:  # noqa: N802  # Spark's own name
+            return value1 + value2
+
+    param: AccumulatorParam[Any] = _Sizes()
+    return session.sparkContext.accumulator(TaskSize(), param)
+
+
+class JobGroupCounter:
+    """Counts through the status tracker of a classic session."""
+
+    def __init__(self, session: SparkSession, group: str) -> None:
+        self._tracker = session.sparkContext.statusTracker()
+        self._group = group
+
+    def tasks_done(self) -> int:
+        jobs = [self._tracker.getJobInfo(job) for job in self._tracker.getJobIdsForGroup(self._group)]
+        stages = [self._tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return sum(stage.numCompletedTasks for stage in stages if stage)
+
+
+class ConnectCounter:
+    """Counts what a Connect server tells its client; register it as a progress handler."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def __call__(self, stages: Iterable[Any] | None, **_: Any) -> None:
+        self._done = max(self._done, sum(stage.num_completed_tasks for stage in stages or ()))
+
+    def tasks_done(self) -> int:
+        return self._done
