@@ -1,0 +1,186 @@
+"""The processes of the torture test: writers that log what they try and what they were told, and readers.
+
+A log line is on disk before the writer goes on. `try` is written while staging and names the commit, so that a
+commit whose writer was killed can be matched with what it was to do. `ack` is written after the acknowledgement.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import msgspec
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import ErrorKind, OmnigraphError
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.lease import LeaseTerms, acquire_lease
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.writers import (
+    KNOWS,
+    PERSON,
+    TABLES,
+    Change,
+    Contents,
+    apply,
+    run_compaction,
+    stage_changes,
+    triple,
+)
+
+ROWS_MAX: Final = 5
+LEASE_SECONDS: Final = 10.0
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of a writer's log."""
+
+    what: str
+    commit: str
+    changes: tuple[Change, ...] = ()
+    detail: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What the logs of all writers say."""
+
+    tried: dict[str, tuple[Change, ...]]
+    acknowledged: set[str]
+    errors: list[str]
+
+
+def write_until(location: Location, log: Path, name: str, deadline: float) -> int:
+    """Write at random until the deadline, each writer its own rows in the tables of all; how many were acknowledged."""
+    chance = random.Random(name)
+    world = World(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
+    mine: list[str] = []
+    acknowledged = 0
+    with log.open("a", encoding="utf-8") as out:
+        while SYSTEM_CLOCK.monotonic() < deadline:
+            changes = _choose(chance, mine, f"{name}-{acknowledged}-{chance.getrandbits(40):x}")
+            try:
+                commit = _write_logged(location, changes, out, world)
+            except OmnigraphError as error:
+                _log(out, Line("error", "", changes, f"{error.code} {error.applied}: {error.message}"))
+                if error.kind not in (ErrorKind.CONFLICT, ErrorKind.UNAVAILABLE):
+                    raise
+                mine.clear()  # what is there is not known for sure any more
+                continue
+            _log(out, Line("ack", commit))
+            acknowledged += 1
+            _remember(mine, changes)
+            if chance.random() < 0.04:
+                _compact(location, chance, world)
+    return acknowledged
+
+
+def read_until(location: Location, deadline: float) -> tuple[int, list[str]]:
+    """Read snapshots until the deadline; how many, and every one that showed half a commit."""
+    reads, halves = 0, []
+    while SYSTEM_CLOCK.monotonic() < deadline:
+        snapshot = read_snapshot(location)
+        said = {alias: table.row_count for alias, table in snapshot.tables.items()}
+        found = {}
+        for alias, table in snapshot.tables.items():
+            dataset = open_dataset(
+                location.child(table.path), branch=table.pin.branch, version=table.pin.version
+            )
+            found[alias] = dataset.count_rows()
+        if len(set(found.values())) != 1 or said != found:
+            halves.append(f"version {snapshot.version}: {said} published, {found} found")
+        reads += 1
+    return reads, halves
+
+
+def hammer_until(location: Location, start: float, deadline: float) -> int:
+    """Take and release one lease as often as possible; how often it worked."""
+    store, count = ObjectStore(location), 0
+    while SYSTEM_CLOCK.monotonic() < start:
+        SYSTEM_CLOCK.sleep(0.001)
+    while SYSTEM_CLOCK.monotonic() < deadline:
+        lease = acquire_lease(store, None, "hammer")
+        SYSTEM_CLOCK.sleep(0.002)
+        lease.hold()
+        lease.release()
+        count += 1
+    return count
+
+
+def read_logs(logs: Iterable[Path]) -> Outcome:
+    """Every log together. A last line cut off by a kill says nothing."""
+    outcome = Outcome({}, set(), [])
+    for log in logs:
+        for text in log.read_bytes().split(b"\n")[:-1]:
+            line = msgspec.json.decode(text, type=Line)
+            match line.what:
+                case "try":
+                    outcome.tried[line.commit] = line.changes
+                case "ack":
+                    outcome.acknowledged.add(line.commit)
+                case _:
+                    outcome.errors.append(line.detail)
+    return outcome
+
+
+def replay(history: Sequence[Any], tried: dict[str, tuple[Change, ...]], start: Contents) -> Contents:
+    """The model: what the commits of a history, newest first, make of the contents it began with."""
+    contents = start
+    for commit in reversed(history):
+        contents = apply(contents, tried.get(commit.id, ()))
+    return contents
+
+
+def _write_logged(location: Location, changes: tuple[Change, ...], out: TextIO, world: World) -> str:
+    stage_all = stage_changes(changes)
+
+    def stage(at: Stage) -> Staged:
+        staged = stage_all(at)
+        _log(out, Line("try", at.commit, changes))
+        return staged
+
+    request = Write(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))
+    published = write(location, MAIN, request, world)
+    assert published is not None
+    assert published.publication.commit is not None
+    return published.publication.commit.id
+
+
+def _choose(chance: random.Random, mine: list[str], fresh: str) -> tuple[Change, ...]:
+    dice = chance.random()
+    if dice < 0.2 and len(mine) > 3:
+        gone = tuple(chance.sample(mine, 2))
+        return tuple(Change(alias, delete=gone) for alias in TABLES)
+    if dice < 0.5 and mine:
+        chosen = tuple((name, chance.randrange(1000)) for name in chance.sample(mine, 1))
+        return (Change(PERSON, upsert=chosen), Change(KNOWS, upsert=chosen))[: chance.randint(1, 2)]
+    return triple(f"{fresh}-{index}" for index in range(chance.randint(1, ROWS_MAX)))
+
+
+def _remember(mine: list[str], changes: tuple[Change, ...]) -> None:
+    first = changes[0]
+    mine += first.insert
+    for name in first.delete:
+        mine.remove(name)
+
+
+def _compact(location: Location, chance: random.Random, world: World) -> None:
+    try:
+        run_compaction(location, chance.sample(TABLES, 2), world)
+    except OmnigraphError as error:
+        if error.kind is not ErrorKind.CONFLICT:
+            raise
+
+
+def _log(out: TextIO, line: Line) -> None:
+    out.write(msgspec.json.encode(line).decode() + "\n")
+    out.flush()
+    os.fsync(out.fileno())

@@ -1,0 +1,153 @@
+"""A writer that is stopped past its lease and wakes up after its successors, at every durable step.
+
+It cannot publish over them. What it was told is true: an acknowledged commit is in the history with all its rows, and
+any other is there wholly or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from omnigraph.base.errors import Applied
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.graph.commit import World
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.publish import Change as ManifestChange
+from omnigraph.graph.publish import CommitDraft, Publisher, Target, publish
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location
+from tests.graph.concurrency import jobs
+from tests.graph.concurrency.actors import Actor, Answer, impatient
+from tests.graph.concurrency.checks import is_in_history, linear_history, settle
+from tests.graph.writers import Change, apply, create, read_contents, run, triple
+
+STEPS: Final = (
+    "lease.acquire.before",
+    "lease.acquire.after",
+    "check.done",
+    "arm.before",
+    "arm.after",
+    "commit.before",
+    "commit.before@2",
+    "commit.before@3",
+    "commit.after@3",
+    "publish.before",
+    "publish.after",
+    "disarm.before",
+    "disarm.after",
+    "lease.release.before",
+)
+MINE: Final = triple(["mine"])
+SUCCESSORS: Final = ("next", "second", "third")
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    create(local_location)
+    run(local_location, triple(["first"]))
+    return local_location
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
+@pytest.mark.parametrize("step", STEPS)
+def test_stopped_past_its_lease(graph: Location, step: str, collected: bool) -> None:
+    """Also when the manifest versions it knew, and those after them, are gone, so that their numbers are free."""
+    before = read_contents(graph)
+    others = [change for name in SUCCESSORS for change in triple([name])]
+    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as sleeper:
+        sleeper.until_stopped()
+        for name in SUCCESSORS:
+            run(graph, triple([name]), world=impatient())
+        if collected:
+            jobs.collect_manifest(graph)
+            assert len(open_dataset(graph.child(MANIFEST)).versions()) == 1
+        answer = sleeper.resume().answer()
+    _was_told_the_truth(graph, answer)
+    happened = "mine" in read_contents(graph)["node:Person"]
+    settle(graph, apply(before, [*MINE, *others]) if happened else apply(before, others))
+
+
+def _was_told_the_truth(location: Location, answer: Answer) -> None:
+    happened = "mine" in read_contents(location)["node:Person"]
+    if answer.error is None:
+        assert happened
+        assert is_in_history(location, answer.value)
+    elif answer.applied is Applied.NO:
+        assert not happened
+    else:
+        assert answer.applied is Applied.UNKNOWN
+
+
+@pytest.mark.parametrize("step", ["arm.after", "commit.before@2", "publish.before"])
+def test_two_writers_asleep_at_once(graph: Location, step: str) -> None:
+    """The second one slept while it recovered the first; both wake after a third one has finished."""
+    before = read_contents(graph)
+    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as first:
+        first.until_stopped()
+        with Actor(_overtake, graph, points="recovery.publish.before=stop") as second:
+            second.until_stopped()
+            run(graph, triple(["third"]), world=impatient())
+            answers = [first.resume().answer(), second.resume().answer()]
+    assert {answer.error for answer in answers} <= {"recovery_required", "lease_lost"}
+    forward = step == "publish.before"
+    changes = [*MINE, *triple(["third"])] if forward else triple(["third"])
+    settle(graph, apply(before, changes))
+
+
+def _overtake(location: Location) -> None:
+    run(location, triple(["second"]), world=impatient())
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
+@pytest.mark.parametrize("missed", [1, 3, 12])
+def test_a_publisher_that_sleeps_through_any_history(graph: Location, missed: int, collected: bool) -> None:
+    """It collides also when every version that it would have collided with is gone, and then finds its way or fails.
+
+    Lance does not notice a conflict with a version that is not there any more, and would leave rows twice.
+    """
+    with Actor(jobs.make_branch, graph, "b", points="publish.before=stop") as sleeper:
+        sleeper.until_stopped()
+        for number in range(missed):
+            run(graph, [Change("node:Company", insert=(f"missed {number}",))])
+        if collected:
+            jobs.collect_manifest(graph)
+        answer = sleeper.resume().answer()
+    branches = read_snapshot(graph).manifest.read_state().branches
+    if answer.error is None:
+        assert branches["b"].id == answer.value
+    else:
+        assert collected
+        assert "b" not in branches
+    assert len(linear_history(graph)) == 2 + missed
+    settle(graph, read_contents(graph))
+
+
+def test_a_publisher_that_keeps_losing_gives_up(graph: Location) -> None:
+    """Its retries are bounded, and its last word is that nothing was applied."""
+    now = read_snapshot(graph)
+    draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "tester", 1)
+
+    def lose() -> None:
+        run(graph, [Change("node:Company", insert=(new_ulid(),))])
+
+    target = Target(graph, MAIN, now.branch.id, None)
+    with pytest.raises(Exception, match="lost to other writers") as failed:
+        publish(target, ManifestChange(commit=draft), (), Publisher(lose, clock=_NoWait()))
+    assert getattr(failed.value, "applied", None) is Applied.NO
+    assert not is_in_history(graph, draft.id)
+
+
+class _NoWait:
+    """A clock whose waits take no time."""
+
+    def now_us(self) -> int:
+        return World().clock.now_us()
+
+    def monotonic(self) -> float:
+        return World().clock.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        pass

@@ -1,0 +1,108 @@
+"""Eight processes write overlapping tables, two of them being killed and started again at random, and others read."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.recovery.run import RECOVERY_ACTOR
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.storage.location import Location
+from tests.graph.concurrency.actors import Actor
+from tests.graph.concurrency.checks import EMPTY, drifting, linear_history, pending
+from tests.graph.concurrency.torturers import Outcome, read_logs, read_until, replay, write_until
+from tests.graph.writers import create, read_contents, run, triple
+
+WRITERS: Final = 8
+VICTIMS: Final = 2
+READERS: Final = 2
+OTHER_ACTORS: Final = (RECOVERY_ACTOR, "omnigraph:optimize")
+
+
+@dataclass(slots=True)
+class _Stage:
+    """The processes of one run."""
+
+    location: Location
+    folder: Path
+    deadline: float
+    stack: ExitStack
+    kills: int = 0
+    logs: list[Path] = field(default_factory=list)
+
+    def writer(self, name: str) -> Actor:
+        log = self.folder / f"{name}.log"
+        log.touch()
+        self.logs.append(log)
+        return self.stack.enter_context(Actor(write_until, self.location, log, name, self.deadline))
+
+    def reader(self) -> Actor:
+        return self.stack.enter_context(Actor(read_until, self.location, self.deadline))
+
+
+def test_eight_writers_two_being_killed(local_location: Location, tmp_path: Path) -> None:
+    _torture(local_location, tmp_path, 30.0)
+
+
+@pytest.mark.soak
+def test_eight_writers_two_being_killed_for_long(local_location: Location, tmp_path: Path) -> None:
+    _torture(local_location, tmp_path, 600.0)
+
+
+def _torture(location: Location, folder: Path, seconds: float) -> None:
+    create(location)
+    with ExitStack() as stack:
+        stage = _Stage(location, folder, SYSTEM_CLOCK.monotonic() + seconds, stack)
+        readers = [stage.reader() for _ in range(READERS)]
+        writers = [stage.writer(f"w{index}") for index in range(WRITERS - VICTIMS)]
+        victims = [stage.writer(f"v{index}.0") for index in range(VICTIMS)]
+        _kill_at_random(stage, victims)
+        shares = [writer.answer().value for writer in writers]
+        seen = [reader.answer().value for reader in readers]
+        for victim in victims:
+            victim.answer()
+    outcome = read_logs(stage.logs)
+    print(  # noqa: T201
+        f"\n{stage.kills} kills, {len(outcome.acknowledged)} commits acknowledged of {len(outcome.tried)} tried, "
+        f"{len(outcome.errors)} errors, shares of the writers {sorted(shares)}, reads {[n for n, _ in seen]}"
+    )
+    for reads, halves in seen:
+        assert halves == []
+        assert reads > 0
+    assert stage.kills >= seconds / 10
+    _check(location, outcome)
+
+
+def _kill_at_random(stage: _Stage, victims: list[Actor]) -> None:
+    chance = random.Random(7)
+    while SYSTEM_CLOCK.monotonic() < stage.deadline - 2:
+        SYSTEM_CLOCK.sleep(chance.uniform(0.2, 1.5))
+        index = chance.randrange(VICTIMS)
+        victims[index].kill()
+        stage.kills += 1
+        victims[index] = stage.writer(f"v{index}.{stage.kills}")
+
+
+def _check(location: Location, outcome: Outcome) -> None:
+    recover_on_open(location, MAIN, World(terms=LeaseTerms(wait_seconds=20)))
+    assert pending(location) == ()
+    history = linear_history(location)
+    ids = {commit.id for commit in history}
+    assert outcome.acknowledged - ids == set(), "acknowledged and not there"
+    strangers = {c.id for c in history[:-1] if c.actor not in OTHER_ACTORS} - set(outcome.tried)
+    assert strangers == set(), "there and never tried"
+    model = replay(history, outcome.tried, EMPTY)
+    assert read_contents(location) == model
+    started = SYSTEM_CLOCK.monotonic()
+    run(location, triple(["last"]))
+    assert SYSTEM_CLOCK.monotonic() - started < 10, "something stayed locked"
+    assert drifting(location) == set()
+    assert pending(location) == ()
