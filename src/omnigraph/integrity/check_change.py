@@ -129,7 +129,9 @@ def _cardinality_breaches(
     if cardinality == Cardinality():
         return
     added = change.column("src")
-    leaving: Column = pc.unique(change.replaced.drop_null())
+    # What an insert finds in its way is a conflict, not an edge that goes.
+    replaced = change.removed if change.mode is ChangeMode.INSERT else change.replaced
+    leaving: Column = pc.unique(replaced.drop_null())
     removed = own.edge_sources(change.entity.id, leaving).drop_null() if len(leaving) else NO_IDS
     sources = changed_sources(added, removed)
     sources = sources.filter(pc.invert(pc.is_in(sources, value_set=gone)))

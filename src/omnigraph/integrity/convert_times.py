@@ -27,7 +27,9 @@ from omnigraph.integrity.rules import Rule
 
 _DATETIME: Final = pa.timestamp("ms", "UTC")
 _UNITS_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_FINE_TEXT: Final = r"\A[0-9-]{10}[Tt][0-9:]{8}\.[0-9]{4,}(?:[Zz]|[+-][0-9:]{5})\z"
+_FINE_TEXT: Final = (
+    r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{4,}(?:[Zz]|[+-][0-9]{2}:[0-9]{2})\z"
+)
 _DATE_MESSAGE: Final = "needs a day of the years 0001 to 9999, written as 2024-05-31 (Date)"
 _DATETIME_MESSAGE: Final = (
     "needs a moment of the years 0001 to 9999, written as 2024-05-31T12:00:00Z (DateTime)"

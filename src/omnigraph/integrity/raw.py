@@ -91,19 +91,20 @@ def raw_schema(entity: NodeType | EdgeType, text_integers: frozenset[str] = froz
     text: pa.DataType = pa.utf8()
     fields = [pa.field(name, text) for name in (ID, *ends)]
     for found in entity.properties:
-        kind = text if found.name in text_integers else _raw_type(found.type)
+        kind = text if found.name in text_integers else raw_type(found.type)
         fields.append(pa.field(found.name, kind))
     return pa.schema(fields)
 
 
-def _raw_type(property_type: PropertyType) -> pa.DataType:
+def raw_type(property_type: PropertyType) -> pa.DataType:
+    """What to ask of a native JSON parser for one property."""
     match property_type:
         case EnumType():
             return pa.utf8()
         case VectorType():
             return pa.list_(pa.float32())
         case ListType(item):
-            return pa.list_(_raw_type(ScalarType(item)))
+            return pa.list_(raw_type(ScalarType(item)))
         case ScalarType(scalar):
             return _raw_scalar(scalar)
         case _:

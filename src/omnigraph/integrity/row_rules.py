@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.integrity.breaches import Breach
-from omnigraph.integrity.raw import Column, RawColumn, Rows, null_rows, rows_where, taken
+from omnigraph.integrity.canonical_text import canonical_text
+from omnigraph.integrity.raw import Column, RawColumn, Rows, null_rows, rows_where, taken_array
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema import CheckRule, EdgeType, EnumType, NodeType, Property, RangeRule
 from omnigraph.schema.range_bounds import RangeBounds
@@ -87,4 +88,4 @@ def _check_breaches(rule: CheckRule, column: Column) -> Iterator[Breach]:
 
 def _breach(rule: Rule, name: str, message: str, column: Column, bad: Column) -> Iterator[Breach]:
     rows: Rows = rows_where(bad)
-    yield Breach(rule, name, message, rows, taken(column, rows))
+    yield Breach(rule, name, message, rows, canonical_text(taken_array(column, rows)))

@@ -1,0 +1,114 @@
+"""Whole batches agree with the reference: every rule that each value breaks, every typed value, every id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.integrity import RawBatch, Rule, check_batch
+from omnigraph.schema import EnumType, NodeType, Property, Scalar, ScalarType
+from omnigraph.schema.patterns import matches_whole
+from tests.integrity.reference import array_of, text_of, typed
+from tests.integrity.samples import node
+
+Record = Mapping[str, object]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_junk = st.sampled_from([True, 5.0, "", "x", [], [1], {}, 2**64, -(2**70)])
+PERSONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "slug": st.sampled_from(["ada", "b-1", "Ada", "é", "a\n", None]) | _junk,
+        "age": st.sampled_from([0, 200, -1, 201, 2**31, None]) | _junk,
+        "status": st.sampled_from(["active", "left", "lefts", None]) | _junk,
+        "email": st.sampled_from(["a@b", "@", None]) | _junk,
+        "born": st.sampled_from(["1900-01-01", "1899-12-31", "2023-02-29", None]) | _junk,
+        "seen": st.sampled_from(["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.001Z", None]) | _junk,
+        "score": st.sampled_from([1.5, -1.5, 1.6, 1e39, -0.0, 1, None]) | _junk,
+        "level": st.sampled_from([1, None]) | _junk,
+        "id": st.sampled_from(["ada", "b-1", None, 5]),
+        "other": st.sampled_from([None, 1, "x"]),
+    },
+)
+READINGS = st.fixed_dictionaries(
+    {
+        "at": st.sampled_from(["2024-02-29T00:00:00.5+01:00", "0001-01-01T00:00:00Z", "x"]),
+        "sensor": st.sampled_from(["a", 'q"\\\n\x1f', "é🜁", "", None]),
+        "value": st.sampled_from([0.1, -0.0, 16777217, 1e-45, 3.4028235e38, None]),
+        "ok": st.booleans(),
+        "n": st.sampled_from([0, "0", 2**64 - 1, str(2**64 - 1), "-1"]),
+    }
+)
+
+
+@given(st.lists(PERSONS, max_size=6))
+@settings(max_examples=500)
+def test_persons(records: list[Record]) -> None:
+    assert_agrees(node("Person"), records)
+
+
+@given(st.lists(READINGS, max_size=6))
+@settings(max_examples=200)
+def test_readings(records: list[Record]) -> None:
+    assert_agrees(node("Reading"), records)
+
+
+def assert_agrees(entity: NodeType, records: Sequence[Record]) -> None:
+    checked = check_batch(entity, RawBatch.from_records(records))
+    found = [(int(row), one.property, one.rule) for one in checked.breaches for row in one.rows]
+    assert sorted(found, key=str) == sorted(
+        ((row, *broken) for row, record in enumerate(records) for broken in _broken(entity, record)), key=str
+    )
+    wanted = [_identity(entity, record) for record in records]
+    assert checked.rows.column("id").to_pylist() == wanted
+
+
+def _broken(entity: NodeType, record: Record) -> Iterator[tuple[str, Rule]]:
+    for name, value in record.items():
+        if name != "id" and entity.property_named(name) is None and value is not None:
+            yield name, Rule.UNKNOWN_PROPERTY
+    for found in entity.properties:
+        yield from ((found.name, rule) for rule in _value_rules(entity, found, record.get(found.name)))
+    given_id = record.get("id")
+    identity = _identity(entity, record)
+    if given_id is not None and not isinstance(given_id, str):
+        yield "id", Rule.WRONG_TYPE
+    elif given_id is not None and identity is not None and given_id != identity:
+        yield "id", Rule.ID_MISMATCH
+
+
+def _value_rules(entity: NodeType, found: Property, raw: object) -> Iterator[Rule]:
+    if raw is None:
+        if not found.nullable and found.default is None:
+            yield Rule.REQUIRED
+        return
+    value = typed(raw, found.type)
+    if isinstance(value, Rule):
+        yield value
+        return
+    if isinstance(found.type, EnumType) and value not in found.type.values:
+        yield Rule.ENUM
+    if found.type == ScalarType(Scalar.DATETIME):
+        assert isinstance(value, int)
+        value = _EPOCH + timedelta(milliseconds=value)
+    for bounded in entity.rules.ranges:
+        if bounded.property == found.name and not bounded.bounds.contains(value):  # type: ignore[arg-type]
+            yield Rule.RANGE
+    for checked in entity.rules.checks:
+        if checked.property == found.name and not matches_whole(checked.pattern, str(value)):
+            yield Rule.CHECK
+
+
+def _identity(entity: NodeType, record: Record) -> str | None:
+    parts = []
+    for name in entity.key:
+        found = entity.property_named(name)
+        assert found is not None
+        value = None if record.get(name) is None else typed(record[name], found.type)
+        if value is None or isinstance(value, Rule):
+            return None
+        parts.append(text_of(value, found.type))
+    return parts[0] if len(parts) == 1 else array_of(parts)

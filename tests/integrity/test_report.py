@@ -1,0 +1,188 @@
+"""Reports: order, counts, merging over tasks, pickling, and the lines of an error file."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.base.limits import VIOLATION_VALUE_LENGTH_MAX, VIOLATIONS_KEPT_MAX
+from omnigraph.integrity import (
+    NO_ROW,
+    Breach,
+    Cells,
+    Places,
+    RawBatch,
+    Rule,
+    TaskFindings,
+    Violation,
+    ViolationReport,
+    check_batch,
+    gather_findings,
+    lines_before,
+    merge_reports,
+    violations_of,
+)
+from omnigraph.integrity.breaches import shown
+from tests.integrity.samples import node, texts
+
+
+def breach(rule: Rule, name: str, rows: list[int]) -> Breach:
+    given = texts([f"v{row}" for row in rows])
+    return Breach(rule, name, "is wrong", np.array(rows, dtype=np.int64), given)
+
+
+def test_codes_and_words_are_unique_and_stay() -> None:
+    assert len({rule.code for rule in Rule}) == len(Rule)
+    assert (Rule.KEY_CONFLICT.code, Rule.KEY_CONFLICT.word) == ("V303", "key_conflict")
+    assert [rule.code for rule in Rule] == sorted(rule.code for rule in Rule)
+    assert all(rule.meaning for rule in Rule)
+
+
+def test_violations_come_in_the_order_of_file_line_and_property() -> None:
+    places = Places(("b.ndjson", "a.ndjson"), np.array([0, 0, 1], dtype=np.int32), np.array([7, 2, 9]))
+    breaches = [breach(Rule.ENUM, "z", [0, 1, 2]), breach(Rule.REQUIRED, "b", [1])]
+    wanted = [("a.ndjson", 9, "z"), ("b.ndjson", 2, "b"), ("b.ndjson", 2, "z"), ("b.ndjson", 7, "z")]
+    assert [(v.file, v.line, v.property) for v in violations_of(breaches, places)] == wanted
+    report = ViolationReport.of_breaches(breaches, places)
+    assert [(v.file, v.line, v.property) for v in report.first] == wanted
+    assert report.counts == ((Rule.REQUIRED, 1), (Rule.ENUM, 3))
+    assert report.total == 4
+
+
+def test_the_first_are_kept_and_all_are_counted() -> None:
+    rows = list(range(5000))
+    random.Random(1).shuffle(rows)
+    places = Places.from_line("f", 1, 5000)
+    report = ViolationReport.of_breaches(
+        [breach(Rule.RANGE, "p", rows), breach(Rule.ENUM, "q", rows)], places
+    )
+    assert report.total == 10_000
+    kept = [(v.line, v.property) for v in report.first]
+    assert kept == [(line, name) for line in range(1, VIOLATIONS_KEPT_MAX // 2 + 1) for name in "pq"]
+    assert report.first[0].value == "v0"
+
+
+def test_a_row_that_the_input_does_not_name_has_no_line() -> None:
+    report = ViolationReport.of_breaches(
+        [breach(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], Places.from_line("f", 5, 1)
+    )
+    assert [violation.line for violation in report.first] == [None, 5]
+    assert [violation.line for violation in report.moved(10).first] == [None, 15]
+    nothing = Places((), np.array([], dtype=np.int32), np.array([], dtype=np.int64))
+    assert (
+        ViolationReport.of_breaches([breach(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing).first[0].file
+        == ""
+    )
+
+
+_violations = st.builds(
+    Violation,
+    st.sampled_from("ab"),
+    st.none() | st.integers(1, 200),
+    st.none() | st.sampled_from("pq"),
+    st.sampled_from(["1", "2"]),
+    st.sampled_from(Rule),
+    st.just("m"),
+)
+
+
+@given(st.lists(st.lists(_violations, max_size=40), max_size=6), st.randoms())
+@settings(max_examples=50)
+def test_merging_in_any_order_gives_the_same(parts: list[list[Violation]], order: random.Random) -> None:
+    reports = [ViolationReport.of_violations(part) for part in parts]
+    whole = ViolationReport.of_violations([violation for part in parts for violation in part])
+    order.shuffle(reports)
+    assert merge_reports(reports) == whole
+    half = len(reports) // 2
+    assert merge_reports([merge_reports(reports[half:]), merge_reports(reports[:half])]) == whole
+    assert whole.total == sum(map(len, parts))
+
+
+def test_many_reports_merge_into_one() -> None:
+    reports = [
+        ViolationReport.of_violations(
+            [Violation("f", part * 50 + at, "p", "", Rule.ENUM, "m") for at in range(50)]
+        )
+        for part in reversed(range(100))
+    ]
+    merged = merge_reports(reports)
+    assert merged.total == 5000
+    assert [violation.line for violation in merged.first] == list(range(VIOLATIONS_KEPT_MAX))
+
+
+def test_lines_of_tasks_become_lines_of_files() -> None:
+    def findings(file: str, part: int, lines: int, bad: int) -> TaskFindings:
+        violation = Violation(file, bad, "p", "v", Rule.ENUM, "m")
+        return TaskFindings(file, part, lines, ViolationReport.of_violations([violation]))
+
+    tasks = [findings("b", 0, 10, 3), findings("a", 1, 7, 1), findings("a", 0, 5, 5), findings("a", 2, 1, 1)]
+    assert lines_before(tasks) == {("a", 0): 0, ("a", 1): 5, ("a", 2): 12, ("b", 0): 0}
+    report = gather_findings(tasks)
+    assert [(v.file, v.line) for v in report.first] == [("a", 5), ("a", 6), ("a", 13), ("b", 3)]
+    assert gather_findings([]) == ViolationReport()
+
+
+def test_what_tasks_send_survives_pickling() -> None:
+    checked = check_batch(node("Person"), RawBatch.from_records([{"slug": 5, "x": [1]}, {"age": 2**70}]))
+    places = Places.from_line("f", 1, 2)
+    report = ViolationReport.of_breaches(checked.breaches, places)
+    task = TaskFindings("f", 0, 2, report)
+    assert pickle.loads(pickle.dumps(task)) == task
+    breaches = pickle.loads(pickle.dumps(checked.breaches))
+    assert list(violations_of(breaches, places)) == list(violations_of(checked.breaches, places))
+    assert pickle.loads(pickle.dumps(checked)).rows.equals(checked.rows)
+
+
+def test_a_line_of_the_error_file() -> None:
+    violation = Violation("a.ndjson", 3, "age", "é", Rule.RANGE, "is outside of 0..200")
+    assert (
+        violation.to_ndjson()
+        == (
+            '{"file":"a.ndjson","line":3,"property":"age","value":"é","rule":"range","code":"V202",'
+            '"message":"is outside of 0..200"}\n'
+        ).encode()
+    )
+    odd = Violation("f", None, None, "\ud800", Rule.NOT_UNICODE, "m")
+    assert json.loads(odd.to_ndjson())["value"] == "?"
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("text", "text"),
+        (5, "5"),
+        (2**70, str(2**70)),
+        (0.1, "0.1"),
+        (float("nan"), "nan"),
+        (True, "true"),
+        (None, "null"),
+        ([1, "a", None], '[1,"a",null]'),
+        ({"a": 1}, '{"a":1}'),
+        (b"\xff", "b'\\xff'"),
+        ("x" * 500, "x" * (VIOLATION_VALUE_LENGTH_MAX - 1) + "…"),
+    ],
+)
+def test_values_are_shown_short(value: object, wanted: str) -> None:
+    assert shown(value) == wanted
+
+
+@pytest.mark.parametrize("size", [10**6, 10**7])
+def test_huge_values_are_cut(size: int) -> None:
+    assert len(shown([0] * size)) == VIOLATION_VALUE_LENGTH_MAX
+
+
+def test_every_raw_value_can_be_shown() -> None:
+    not_text: Any = pa.array([b"\xffa"], pa.binary()).view(pa.utf8())
+    lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), not_text)
+    far = pa.array([2**62], pa.int64()).view(pa.timestamp("s", "UTC"))
+    for values in (not_text, lists, far, Cells(["\ud800", object(), {1: 2}])):
+        one = Breach(Rule.WRONG_TYPE, "p", "m", np.arange(len(values)), values)
+        assert all(len(text) <= VIOLATION_VALUE_LENGTH_MAX for text in one.shown_values())
