@@ -12,6 +12,7 @@ from omnigraph.graph.manifest import Manifest
 from omnigraph.graph.stamp import FORMAT, Format, read_stamp
 from omnigraph.storage.commit import commit_compaction, commit_strip_auto_cleanup
 from omnigraph.storage.failures import CommitRaceError
+from omnigraph.storage.replacement import anchor_of
 
 
 def needs_compaction(fragment_row_counts: tuple[int, ...]) -> bool:
@@ -21,13 +22,14 @@ def needs_compaction(fragment_row_counts: tuple[int, ...]) -> bool:
 
 
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
-    """Compact now. Settings that would let a commit collect old versions are removed first."""
+    """Compact now, all but the anchor. Settings that would let a commit collect old versions are removed first."""
     failpoint(Failpoint.STRIP_BEFORE)
     try:
         stripped = commit_strip_auto_cleanup(manifest.dataset)
         dataset = manifest.dataset.newest() if stripped else manifest.dataset
+        anchor = anchor_of(dataset)
         failpoint(Failpoint.COMPACT_BEFORE)
-        outcome = commit_compaction(dataset, MANIFEST_ROWS_PER_FRAGMENT)
+        outcome = commit_compaction(dataset, MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
     except CommitRaceError:
         newest = manifest.dataset.newest()
         return Manifest(newest, read_stamp(newest, rules))

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import pyarrow as pa
-
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
@@ -62,7 +60,7 @@ from omnigraph.graph.records import (
 )
 from omnigraph.graph.requirements import Requirement, check_requirements
 from omnigraph.graph.stamp import FORMAT, Format, migrate_manifest
-from omnigraph.storage.commit import DisplacedCommitError, commit_upsert
+from omnigraph.storage.commit import DisplacedCommitError
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.location import Location
 from omnigraph.storage.replacement import commit_replacement
@@ -171,7 +169,7 @@ def publish(
         rows = rows_to_table(_rows(change, commit, state, replaced), handle.dataset.schema)
         failpoint(Failpoint.PUBLISH_BEFORE)
         try:
-            _write_rows(handle, rows, change.removed)
+            commit_replacement(handle.dataset, rows, "object_id", change.removed)
         except CommitRaceError:
             _back_off(attempt, how)
             continue
@@ -199,13 +197,6 @@ def _open_for_write(target: Target, how: Publisher) -> Manifest:
         how.hold()
         handle = compact_manifest(handle, how.rules)
     return handle
-
-
-def _write_rows(handle: Manifest, rows: pa.Table, removed: tuple[str, ...]) -> None:
-    if removed:
-        commit_replacement(handle.dataset, rows, "object_id", removed)
-    else:
-        commit_upsert(handle.dataset, rows, "object_id")
 
 
 def _decoded(change: Change) -> Change:

@@ -75,12 +75,16 @@ def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> Dataset:
     return Dataset(dataset.location, dataset.branch, native)
 
 
-def commit_compaction(dataset: Dataset, rows_per_fragment: int) -> CompactionOutcome:
+def commit_compaction(
+    dataset: Dataset, rows_per_fragment: int, excluded_fragment_ids: tuple[int, ...] = ()
+) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The contents stay the same."""
     announce("dataset.compact", dataset.uri)
     native = dataset.movable()
     with substrate_errors("compact the dataset", dataset.uri):
-        metrics = native.optimize.compact_files(target_rows_per_fragment=rows_per_fragment)
+        metrics = native.optimize.compact_files(
+            target_rows_per_fragment=rows_per_fragment, excluded_fragment_ids=list(excluded_fragment_ids)
+        )
     moved = Dataset(dataset.location, dataset.branch, native)
     return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)
 

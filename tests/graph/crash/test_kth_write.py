@@ -21,6 +21,7 @@ EFFECTS = (
     *["object.delete"] * 2,
     "object.create",
     *["dataset.commit"] * 3,
+    "dataset.stage",
     "dataset.commit",
     "object.delete",
     "object.create",
