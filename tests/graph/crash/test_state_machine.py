@@ -1,0 +1,219 @@
+"""Writes, deaths, recoveries, compactions, held readers and time travel in any order, against a model.
+
+The model knows what every commit of every branch contained. A death between two durable calls decides by itself what
+must become of the write: with every table moved it goes forward, with fewer it never happened.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.commit import recover_on_open
+from omnigraph.graph.layout import RECOVERY
+from omnigraph.graph.lease import acquire_lease
+from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.writers import (
+    COMPANY,
+    KNOWS,
+    PERSON,
+    TABLES,
+    Change,
+    Contents,
+    apply,
+    create,
+    run,
+    run_compaction,
+    snapshot_contents,
+)
+
+DEV = "dev"
+EFFECTS_MAX = 26
+NAMES = st.sampled_from([f"n{number}" for number in range(8)])
+DEATHS = st.one_of(st.just(0), st.integers(1, EFFECTS_MAX))
+
+
+@dataclass(slots=True)
+class ModelBranch:
+    """What readers see, and what they will see once a pending write was dealt with."""
+
+    visible: Contents
+    pending: Contents | None = None
+    commits: dict[CommitId, Contents] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        if self.pending is not None:
+            self.visible, self.pending = self.pending, None
+
+
+class WritePath(RuleBasedStateMachine):
+    """The graph beside its model."""
+
+    folder: str
+    location: Location
+    with_branches = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = PatientClock()
+        self.world = impatient_world(self.clock)
+        self.branches: dict[str, ModelBranch] = {}
+        self.held: list[tuple[Snapshot, Contents]] = []
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="omnigraph-machine-")
+        self.location = parse_location(f"{self.folder}/g.omni")
+        create(self.location)
+        self.branches[MAIN] = ModelBranch({alias: {} for alias in TABLES})
+        self.note(MAIN)
+
+    @rule(branch=st.sampled_from([MAIN, DEV]), names=st.sets(NAMES, min_size=1, max_size=3), death=DEATHS)
+    def append(self, branch: str, names: set[str], death: int) -> None:
+        """New ids in every table, so that their counts stay equal unless something is lost."""
+        model = self.model(branch)
+        base = model.visible if model.pending is None else model.pending
+        fresh = tuple(sorted(name for name in names if all(name not in base[alias] for alias in TABLES)))
+        if fresh:
+            self.write(branch, [Change(alias, insert=fresh) for alias in TABLES], death)
+
+    @rule(
+        branch=st.sampled_from([MAIN, DEV]),
+        values=st.dictionaries(NAMES, st.integers(0, 99), min_size=1, max_size=3),
+        death=DEATHS,
+    )
+    def upsert(self, branch: str, values: dict[str, int], death: int) -> None:
+        rows = tuple(sorted(values.items()))
+        self.write(branch, [Change(PERSON, upsert=rows), Change(KNOWS, upsert=rows)], death)
+
+    @rule(branch=st.sampled_from([MAIN, DEV]), name=NAMES, death=DEATHS)
+    def delete(self, branch: str, name: str, death: int) -> None:
+        model = self.model(branch)
+        base = model.visible if model.pending is None else model.pending
+        tables = [alias for alias in (PERSON, COMPANY) if name in base[alias]]
+        if tables:
+            self.write(branch, [Change(alias, delete=(name,)) for alias in tables], death)
+
+    @rule(death=DEATHS)
+    def compact(self, death: int) -> None:
+        model = self.branches[MAIN]
+        victim = Victim(death)
+        lived = victim.run(lambda: run_compaction(self.location, TABLES, self.world))
+        if lived or victim.published_before_arming:
+            model.settle()
+        self.note(MAIN)
+
+    @rule(branch=st.sampled_from([MAIN, DEV]), death=DEATHS)
+    def recover(self, branch: str, death: int) -> None:
+        """The lease of the dead runs out for whoever waits for it; then an open recovers."""
+        model = self.model(branch)
+        name = branch if branch in self.branches else MAIN
+        branch_id = read_snapshot(self.location, name).branch.id
+        acquire_lease(ObjectStore(self.location), branch_id, "waiting", self.world.terms).release()
+        victim = Victim(death)
+        lived = victim.run(lambda: recover_on_open(self.location, name, self.world))
+        if lived or victim.published_before_arming:
+            model.settle()
+        self.note(name)
+
+    @rule(branch=st.sampled_from([MAIN, DEV]))
+    def hold(self, branch: str) -> None:
+        name = branch if branch in self.branches else MAIN
+        self.held.append((read_snapshot(self.location, name), self.branches[name].visible))
+
+    @precondition(lambda self: self.with_branches and DEV not in self.branches)
+    @rule()
+    def branch(self) -> None:
+        main = self.branches[MAIN]
+        create_branch(self.location, DEV, "tester", source_snapshot(self.location), self.world)
+        self.branches[DEV] = ModelBranch(main.visible, None, dict(main.commits))
+
+    @invariant()
+    def readers_see_whole_commits(self) -> None:
+        for name, model in self.branches.items():
+            assert snapshot_contents(read_snapshot(self.location, name)) == model.visible
+
+    def teardown(self) -> None:
+        if not self.branches:
+            return
+        try:
+            self.everything_holds()
+        finally:
+            shutil.rmtree(self.folder)
+
+    def everything_holds(self) -> None:
+        """Held snapshots and every commit read as ever; one more write works everywhere and leaves nothing behind."""
+        for snapshot, contents in self.held:
+            assert snapshot_contents(snapshot) == contents
+        for name, model in self.branches.items():
+            self.write(name, [Change(PERSON, upsert=(("last", 1),))], 0)
+            for commit, contents in model.commits.items():
+                found, _ = read_commit_snapshot(self.location, commit, name)
+                assert snapshot_contents(found) == contents
+            newest = read_snapshot(self.location, name)
+            lineage = make_lineage(newest.head, newest.manifest.read_commits())
+            assert set(model.commits) <= {commit.id for commit in lineage.history()}
+        assert ObjectStore(self.location).list(RECOVERY) == ()
+
+    def write(self, branch: str, changes: list[Change], death: int) -> None:
+        name = branch if branch in self.branches else MAIN
+        model = self.branches[name]
+        victim = Victim(death)
+        lived = victim.run(lambda: run(self.location, changes, branch=name, world=self.world))
+        if lived or victim.published_before_arming:
+            model.settle()
+        if victim.tables_committed:
+            model.settle()
+        after = apply(model.visible, changes)
+        if lived or victim.published:
+            model.visible = after
+        elif victim.tables_committed == len(changes):
+            model.pending = after
+        self.note(name)
+
+    def model(self, branch: str) -> ModelBranch:
+        return self.branches.get(branch, self.branches[MAIN])
+
+    def note(self, name: str) -> None:
+        """Remember what the newest commit contains, for travelling back to it."""
+        head = read_snapshot(self.location, name).head
+        self.branches[name].commits.setdefault(head, self.branches[name].visible)
+
+
+class BranchingWritePath(WritePath):
+    """The same with a second branch, whose tables fork at its first write."""
+
+    with_branches = True
+
+
+def _settings(examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
+
+
+TestWritePath: Any = WritePath.TestCase
+TestWritePath.settings = _settings(150, 6)
+TestBranchingWritePath: Any = BranchingWritePath.TestCase
+TestBranchingWritePath.settings = _settings(60, 7)
+
+
+TestLongWritePath: Any = pytest.mark.soak(type("TestLongWritePath", (BranchingWritePath.TestCase,), {}))
+TestLongWritePath.settings = _settings(1_500, 25)
