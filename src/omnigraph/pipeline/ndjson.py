@@ -84,7 +84,7 @@ def _split(data: bytes) -> pa.Array[Any]:
     """The lines as a binary column over the block's own bytes."""
     octets = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(octets == ord("\n")) + 1
-    if not len(ends) or ends[-1] != len(data):
+    if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(data)]

@@ -1,0 +1,87 @@
+"""What a load reads is found by file, directory and glob, on disk and on S3, and refused early when it is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.base.errors import UsageError
+from omnigraph.pipeline.inputs import Compression, InputFormat, find_inputs
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        "b.jsonl",
+        "a.ndjson.gz",
+        "sub/c.parquet",
+        "d.csv",
+        "notes.txt",
+        ".hidden.jsonl",
+        "_SUCCESS",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"12")
+    return tmp_path
+
+
+def names(*given: str) -> list[str]:
+    return [Path(found.location.uri).name for found in find_inputs(given)]
+
+
+def test_a_directory_gives_its_data_files_in_order(folder: Path) -> None:
+    assert names(str(folder)) == ["a.ndjson.gz", "b.jsonl", "d.csv", "c.parquet"]
+
+
+def test_a_glob_gives_what_it_matches(folder: Path) -> None:
+    assert names(f"{folder}/*.jsonl") == [".hidden.jsonl", "b.jsonl"]
+    assert names(f"{folder}/**/*.parquet") == ["c.parquet"]
+
+
+def test_a_file_that_is_named_twice_is_read_once(folder: Path) -> None:
+    assert names(f"{folder}/b.jsonl", str(folder / "sub" / ".." / "b.jsonl")) == ["b.jsonl"]
+
+
+def test_format_and_packing_follow_the_name(folder: Path) -> None:
+    found = {Path(one.location.uri).name: (one.format, one.compression) for one in find_inputs([str(folder)])}
+    assert found["a.ndjson.gz"] == (InputFormat.NDJSON, Compression.GZIP)
+    assert found["c.parquet"] == (InputFormat.PARQUET, Compression.NONE)
+    assert found["d.csv"] == (InputFormat.CSV, Compression.NONE)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("missing.jsonl", "input_missing"),
+        ("*.nothing", "input_missing"),
+        ("notes.txt", "input_format"),
+        ("ftp://x/y.jsonl", "uri_scheme"),
+    ],
+)
+def test_what_is_no_input_is_refused(folder: Path, name: str, code: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        find_inputs([name if "://" in name else f"{folder}/{name}"])
+    assert refused.value.code == code
+    assert refused.value.hint
+
+
+def test_s3_has_files_folders_and_globs(s3_location: Location) -> None:
+    store = ObjectStore(s3_location)
+    for path in ("in/b.jsonl", "in/a.jsonl", "in/deep/c.jsonl", "in/notes.txt"):
+        store.create(path, path.encode())
+    options = dict(s3_location.options)
+    uri = s3_location.uri
+
+    def found(name: str) -> list[str]:
+        return [one.location.uri.removeprefix(f"{uri}/") for one in find_inputs([name], options)]
+
+    assert found(f"{uri}/in/a.jsonl") == ["in/a.jsonl"]
+    assert found(f"{uri}/in") == ["in/a.jsonl", "in/b.jsonl", "in/deep/c.jsonl"]
+    assert found(f"{uri}/in/*.jsonl") == ["in/a.jsonl", "in/b.jsonl", "in/deep/c.jsonl"]
+    assert find_inputs([f"{uri}/in/a.jsonl"], options)[0].size == len("in/a.jsonl")
+    with pytest.raises(UsageError):
+        found(f"{uri}/in/none.jsonl")
