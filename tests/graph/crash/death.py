@@ -1,7 +1,8 @@
 """A death inside this process: from one durable call on, nothing durable happens any more.
 
 The victim is unwound by an exception that nobody catches, and every later call, such as the release of its lease,
-dies as well. So the lease stays taken by a live process, and is over only when its time is: on a clock that the test moves.
+dies as well. So the lease stays taken by a live process, and is over only when its time is, on a
+clock that the test moves.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from omnigraph.graph.layout import MANIFEST, RECOVERY
 from omnigraph.graph.lease import LeaseTerms
 
 SECOND_US = 1_000_000
+WAIT_SECONDS = 2.0
 
 
 class Death(BaseException):
@@ -39,9 +41,10 @@ class PatientClock:
         self.seconds += seconds
 
 
-def impatient_world(clock: Clock, lease_seconds: float = 1.0) -> World:
+def impatient_world(clock: Clock, lease_seconds: float = 0.1) -> World:
     """A world in which a lease is over as soon as somebody waits for it."""
-    return World(clock=clock, jitter=lambda: 0.5, terms=LeaseTerms(lease_seconds, 60.0, clock, lambda: 0.5))
+    terms = LeaseTerms(lease_seconds, WAIT_SECONDS, clock, lambda: 0.5)
+    return World(clock=clock, jitter=lambda: 0.5, terms=terms)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from tests.graph.writers import Contents, snapshot_contents
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """One branch: its rows, and what its commits did, oldest first, recoveries left out."""
+    """One branch: its rows, and what its commits did and for whom, oldest first, recoveries left out."""
 
     contents: Contents
     operations: tuple[str, ...]
@@ -28,6 +28,7 @@ class BranchState:
 
 GraphState = dict[str, BranchState]
 """Every branch by name; empty when there is no graph."""
+STEP_MARK = "test:step"
 Tree = dict[str, tuple[int, int]]
 
 
@@ -48,7 +49,11 @@ def snapshots(location: Location, world: World) -> dict[str, Snapshot]:
 
 def _state(snapshot: Snapshot) -> BranchState:
     history = list(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history())
-    operations = tuple(commit.operation for commit in reversed(history) if commit.operation != "recovery")
+    operations = tuple(
+        f"{commit.operation} by {commit.actor}"
+        for commit in reversed(history)
+        if commit.operation != "recovery"
+    )
     return BranchState(snapshot_contents(snapshot), operations)
 
 
@@ -70,12 +75,25 @@ def unsteady(location: Location, world: World, *, heads: bool = True) -> list[st
     found += [
         f"locked {folder} {epoch}" for folder, epoch in _top_epochs(store) if not _over(store, folder, epoch)
     ]
+    found += _half_migrated(location, world)
     for snapshot in snapshots(location, world).values() if heads else ():
         for alias, table in snapshot.tables.items():
             if table.owner == snapshot.branch.id:
                 head = open_dataset(location.child(table.path), branch=table.pin.branch).version
                 found += [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
     return found
+
+
+def _half_migrated(location: Location, world: World) -> list[str]:
+    """A stamp that says a step is done which is not. The test's own step leaves a mark."""
+    if not world.rules.steps:
+        return []
+    manifests = {name: snapshot.manifest for name, snapshot in snapshots(location, world).items()}
+    return [
+        f"the manifest of {name} has stamp {manifest.stamp} without its migration"
+        for name, manifest in manifests.items()
+        if manifest.stamp == world.rules.current and STEP_MARK not in manifest.dataset.metadata
+    ]
 
 
 def _over(store: ObjectStore, folder: str, epoch: int) -> bool:

@@ -24,7 +24,7 @@ from omnigraph.graph.stamp import STAMP_KEY, Format
 from omnigraph.storage.commit import commit_restore, commit_schema_metadata
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
-from tests.graph.crash.observe import BranchState, GraphState
+from tests.graph.crash.observe import STEP_MARK, BranchState, GraphState
 from tests.graph.writers import COMPANY, PERSON, TABLES, Change, apply, create, run, run_compaction, triple
 
 DEV: Final = "dev"
@@ -50,7 +50,7 @@ class Scenario:
 
 
 def _migrate_step(manifest: Dataset) -> Dataset:
-    return commit_schema_metadata(manifest, {"test:step": "done"})
+    return commit_schema_metadata(manifest, {STEP_MARK: "done"})
 
 
 OLD_FORMAT: Final = World(rules=Format(current=1, steps=(_migrate_step,)))
@@ -156,7 +156,7 @@ def _unchanged(before: GraphState) -> GraphState:
 
 
 def _created(_: GraphState) -> GraphState:
-    return {MAIN: BranchState({alias: {} for alias in TABLES}, ("init",))}
+    return {MAIN: BranchState({alias: {} for alias in TABLES}, ("init by tester",))}
 
 
 def _branched(before: GraphState) -> GraphState:
@@ -168,7 +168,7 @@ def _unbranched(before: GraphState) -> GraphState:
 
 
 _WRITTEN: Final = Failpoint.COMMIT_AFTER
-_loaded: Final = _wrote(LOADED, "load")
+_loaded: Final = _wrote(LOADED, "load by tester")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "init": Scenario(lambda *_: None, create, _created, Failpoint.INIT_UNMARK_BEFORE, in_place=True),
@@ -180,9 +180,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         in_place=True,
     ),
     "load": Scenario(_seeded, _load, _loaded, _WRITTEN),
-    "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate"), _WRITTEN),
-    "optimize": Scenario(_seeded, _optimize, _wrote((), "optimize"), _WRITTEN),
-    "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load", DEV), _WRITTEN, in_place=True),
+    "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN),
+    "optimize": Scenario(_seeded, _optimize, _wrote((), "optimize by omnigraph:optimize"), _WRITTEN),
+    "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load by tester", DEV), _WRITTEN, in_place=True),
     "branch_create": Scenario(_seeded, _create_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
     "branch_delete": Scenario(
         _with_branch, _delete_branch, _unbranched, Failpoint.PUBLISH_AFTER, in_place=True
@@ -199,11 +199,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "recover_mutate": Scenario(_killed("mutate", Failpoint.COMMIT_BEFORE, 2), _recover, _unchanged, None),
     "recover_optimize": Scenario(
-        _killed("optimize", Failpoint.COMMIT_BEFORE, 2), _recover, _wrote((), "optimize"), None
+        _killed("optimize", Failpoint.COMMIT_BEFORE, 2),
+        _recover,
+        _wrote((), "optimize by omnigraph:optimize"),
+        None,
     ),
     "recover_gone": Scenario(_killed_on_gone_branch, _recover, _unchanged, None, in_place=True),
     "recover_in_check": Scenario(
-        _killed("load", Failpoint.COMMIT_BEFORE, 2), _mutate, _wrote(MUTATED, "mutate"), _WRITTEN
+        _killed("load", Failpoint.COMMIT_BEFORE, 2), _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN
     ),
 }
 

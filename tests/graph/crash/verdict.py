@@ -49,7 +49,7 @@ def _write_again(location: Location, world: World, state: GraphState) -> list[st
     wanted: GraphState = {}
     for branch, was in state.items():
         run(location, AGAIN, branch=branch, world=world)
-        wanted[branch] = BranchState(apply(was.contents, AGAIN), (*was.operations, "load"))
+        wanted[branch] = BranchState(apply(was.contents, AGAIN), (*was.operations, "load by tester"))
     now = observe(location, world)
     found = [] if now == wanted else [f"after writing again: found {now}, expected {wanted}"]
     found += [] if MAIN in now else ["main is gone"]

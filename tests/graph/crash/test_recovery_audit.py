@@ -1,0 +1,83 @@
+"""What a recovery leaves to be read: one audit row, and for a write that went forward its own commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.ids import CommitId, OperationId
+from omnigraph.graph.commit import recover_on_open
+from omnigraph.graph.intent import Intent, read_intents
+from omnigraph.graph.recovery.decision import RecoveryAction
+from omnigraph.graph.recovery.run import RECOVERY_ACTOR
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.killer import Killer
+
+
+def pending(location: Location) -> Intent:
+    intents, unreadable = read_intents(ObjectStore(location))
+    assert (len(intents), unreadable) == (1, ())
+    return intents[0]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "action"),
+    [
+        ("recover_forward", RecoveryAction.ROLLED_FORWARD),
+        ("recover_optimize", RecoveryAction.ROLLED_FORWARD),
+        ("recover_back", RecoveryAction.ROLLED_BACK),
+        ("recover_half_back", RecoveryAction.ROLLED_BACK),
+        ("recover_mutate", RecoveryAction.ROLLED_BACK),
+        ("recover_nothing", RecoveryAction.NOTHING_MOVED),
+        ("recover_gone", RecoveryAction.BRANCH_GONE),
+    ],
+)
+def test_every_outcome_is_audited(scenario: str, action: RecoveryAction, killer: Killer) -> None:
+    location = killer.prepared(scenario)
+    intent = pending(location)
+    assert [done.action for done in recover_on_open(location, MAIN)] == [action]
+    manifest = read_snapshot(location).manifest
+    audit = manifest.find_recovery(OperationId(intent.op_id))
+    assert audit is not None
+    assert (audit.action, audit.kind, audit.actor) == (action.value, intent.kind, intent.actor)
+    assert set(audit.tables) == {table.id for table in intent.tables}
+    assert len(manifest.read_recoveries()) == 1
+
+
+@pytest.mark.parametrize("scenario", ["recover_forward", "recover_optimize"])
+def test_going_forward_is_the_write_itself(scenario: str, killer: Killer) -> None:
+    """The same commit id, actor, time and counts as if it had never died."""
+    location = killer.prepared(scenario)
+    intent = pending(location)
+    recover_on_open(location, MAIN)
+    snapshot = read_snapshot(location)
+    assert snapshot.head == intent.commit_id
+    commit = snapshot.manifest.find_commit(CommitId(intent.commit_id))
+    assert commit is not None
+    assert (commit.actor, commit.operation, commit.operation_id) == (intent.actor, intent.kind, intent.op_id)
+    assert (commit.created_us, dict(commit.counts), commit.parent) == (
+        intent.created_us,
+        intent.counts,
+        intent.head,
+    )
+
+
+@pytest.mark.parametrize("scenario", ["recover_back", "recover_nothing"])
+def test_going_back_is_not_the_write(scenario: str, killer: Killer) -> None:
+    """Its commit id never appears; what was put back is a commit of recovery's own."""
+    location = killer.prepared(scenario)
+    intent = pending(location)
+    recover_on_open(location, MAIN)
+    snapshot = read_snapshot(location)
+    assert snapshot.manifest.find_commit(CommitId(intent.commit_id)) is None
+    commit = snapshot.manifest.find_commit(snapshot.head)
+    assert commit is not None
+    assert (commit.actor, commit.operation, commit.parent) == (RECOVERY_ACTOR, "recovery", intent.head)
+
+
+def test_a_finished_write_is_not_audited(killer: Killer) -> None:
+    location = killer.prepared("recover_finished")
+    version = read_snapshot(location).version
+    assert [done.action for done in recover_on_open(location, MAIN)] == [RecoveryAction.FINISHED]
+    assert read_snapshot(location).version == version
