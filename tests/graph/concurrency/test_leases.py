@@ -1,0 +1,272 @@
+"""Leases: one winner per epoch, death on the observer's own clock only, bounded and fair waiting."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import Applied, FormatError
+from omnigraph.base.ids import BranchId, new_ulid
+from omnigraph.base.process import current_process
+from omnigraph.graph.layout import lock_folder
+from omnigraph.graph.lease import (
+    LOCK_VERSION,
+    LeaseBusyError,
+    LeaseLostError,
+    LeaseTerms,
+    LockObject,
+    acquire_lease,
+    is_epoch_over,
+)
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.concurrency.actors import Actor, until
+from tests.graph.concurrency.torturers import hammer_until
+
+TRIALS_OF_THREADS: Final = 1500
+TRIALS_OF_PROCESSES: Final = 1000
+TRIAL_SECONDS: Final = 0.004
+TEN_MINUTES_US: Final = 600 * 1_000_000
+HAMMERS: Final = 8
+HAMMER_SECONDS: Final = 5.0
+
+
+@pytest.fixture
+def store(local_location: Location) -> ObjectStore:
+    return ObjectStore(local_location)
+
+
+@dataclass(slots=True)
+class _ManualClock:
+    """Time that passes only by waiting; `while_waiting` runs at each wait."""
+
+    wall_us: int = 1_800_000_000_000_000
+    seconds: float = 100.0
+    while_waiting: Callable[[], None] = field(default=lambda: None)
+
+    def now_us(self) -> int:
+        return self.wall_us
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        passed = max(seconds, 0.5)  # thousands of short waits would show nothing more
+        self.seconds += passed
+        self.wall_us += int(passed * 1e6)
+        self.while_waiting()
+
+
+def _terms(clock: _ManualClock, **times: Any) -> LeaseTerms:
+    return replace(LeaseTerms(lease_seconds=30.0, wait_seconds=120.0, clock=clock), **times)
+
+
+def _put_lock(store: ObjectStore, branch: BranchId, epoch: int = 1, **changes: Any) -> LockObject:
+    me = current_process()
+    lock = LockObject(
+        LOCK_VERSION, new_ulid(), "load", me.host, me.boot_id, me.pid_namespace, me.pid, me.started, "0"
+    )
+    lock = msgspec.structs.replace(lock, **changes)
+    assert store.create(f"{lock_folder(branch)}/{epoch:020d}.json", msgspec.json.encode(lock))
+    return lock
+
+
+def _branch() -> BranchId:
+    return BranchId(new_ulid())
+
+
+def _dead_branches(store: ObjectStore, count: int) -> list[BranchId]:
+    """Branches whose lease is held by a process that is gone."""
+    with Actor(int) as gone:
+        pid = gone.pid
+        gone.answer()
+    branches = [_branch() for _ in range(count)]
+    for branch in branches:
+        _put_lock(store, branch, pid=pid)
+    return branches
+
+
+def _break(location: Location, branch: BranchId) -> int:
+    """Try once to take the lease; the epoch, or 0."""
+    try:
+        return acquire_lease(ObjectStore(location), branch, "break", LeaseTerms(wait_seconds=0.0)).epoch
+    except LeaseBusyError:
+        return 0
+
+
+def break_on_time(location: Location, branches: list[BranchId], start: float, done: Path) -> list[int]:
+    """Try each branch at its own moment, so that another process tries it at the very same one.
+
+    It lives until both are done, or else the slower one would rightly take what the other one held.
+    """
+    won = []
+    for number, branch in enumerate(branches):
+        while SYSTEM_CLOCK.monotonic() < start + number * TRIAL_SECONDS:
+            pass
+        won.append(_break(location, branch))
+    (done / new_ulid()).touch()
+    until(lambda: len(list(done.iterdir())) == 2, "both are done")
+    return won
+
+
+class TestOneWinner:
+    """Of all that break one dead lease at the same moment, exactly one holds it."""
+
+    def test_threads(self, store: ObjectStore) -> None:
+        branches = _dead_branches(store, TRIALS_OF_THREADS)
+        gate = threading.Barrier(3)
+
+        def contend() -> list[int]:
+            won = []
+            for branch in branches:
+                gate.wait(60)
+                won.append(_break(store.location, branch))
+            return won
+
+        with ThreadPoolExecutor(3) as pool:
+            results = [future.result() for future in [pool.submit(contend) for _ in range(3)]]
+        assert all(sorted(trial) == [0, 0, 2] for trial in zip(*results, strict=True))
+        assert all(any(result) for result in results), "one of them never won: they did not race"
+
+    def test_processes(self, store: ObjectStore, tmp_path: Path) -> None:
+        branches = _dead_branches(store, TRIALS_OF_PROCESSES)
+        start, done = SYSTEM_CLOCK.monotonic() + 1, tmp_path / "done"
+        done.mkdir()
+        with (
+            Actor(break_on_time, store.location, branches, start, done) as one,
+            Actor(break_on_time, store.location, branches, start, done) as other,
+        ):
+            results = [one.answer().value, other.answer().value]
+        assert all(sorted(trial) == [0, 2] for trial in zip(*results, strict=True))
+
+
+class TestEpochs:
+    def test_slow_acquirer_that_makes_a_collected_epoch_again(self, store: ObjectStore) -> None:
+        """It does not hold what it made, waits its turn, and the holder does not lose anything."""
+        branch = _branch()
+        acquire_lease(store, branch, "first").release()
+        with Actor(_acquire_epoch, store.location, branch, points="lease.acquire.before=stop") as slow:
+            slow.until_stopped()
+            for _ in range(3):
+                acquire_lease(store, branch, "quick").release()
+            holder = acquire_lease(store, branch, "holder")
+            assert holder.epoch == 5
+            slow.resume()
+            for _ in range(50):
+                holder.hold()
+                SYSTEM_CLOCK.sleep(0.005)
+            holder.release()
+            assert slow.answer().value == 6
+
+    def test_a_lost_lease_is_lost_for_good(self, store: ObjectStore) -> None:
+        branch, clock = _branch(), _ManualClock()
+        first = acquire_lease(store, branch, "first", _terms(clock))
+        second = acquire_lease(store, branch, "second", _terms(_ManualClock()))
+        for _ in range(2):
+            with pytest.raises(LeaseLostError):
+                first.hold()
+        marks = store.list(lock_folder(branch))
+        first.release()
+        assert store.list(lock_folder(branch)) == marks, "who lost the lease touches nothing more"
+        second.hold()
+
+    def test_the_highest_epoch_stays(self, store: ObjectStore) -> None:
+        branch = _branch()
+        for epoch in range(1, 6):
+            lease = acquire_lease(store, branch, "one of many")
+            lease.release()
+            names = [entry.path.rsplit("/", 1)[1] for entry in store.list(lock_folder(branch))]
+            assert names == [f"{epoch:020d}.json", f"{epoch:020d}.release.json"]
+
+    @pytest.mark.parametrize("data", [b"", b"{}", b'{"v":99}', b"\xff"])
+    def test_an_unreadable_lock_is_named_and_kept(self, store: ObjectStore, data: bytes) -> None:
+        branch = _branch()
+        path = f"{lock_folder(branch)}/{1:020d}.json"
+        store.create(path, data)
+        with pytest.raises(FormatError, match=path):
+            acquire_lease(store, branch, "try", LeaseTerms(lease_seconds=0.0, wait_seconds=1.0))
+        assert store.read(path) == data
+
+
+def _acquire_epoch(location: Location, branch: BranchId) -> int:
+    return acquire_lease(ObjectStore(location), branch, "slow").epoch
+
+
+class TestDeath:
+    """Judged by what the observer sees change, on its own monotonic clock."""
+
+    @pytest.mark.parametrize("skew_us", [-TEN_MINUTES_US, 0, TEN_MINUTES_US])
+    def test_wall_clocks_do_not_matter(self, store: ObjectStore, skew_us: int) -> None:
+        branch, clock = _branch(), _ManualClock()
+        _put_lock(store, branch, host="elsewhere", acquired_us=str(clock.wall_us + skew_us))
+        with pytest.raises(LeaseBusyError):
+            acquire_lease(store, branch, "too early", _terms(clock, wait_seconds=29.0))
+        clock.seconds += 3600  # another observer has seen nothing yet, whatever its clock shows
+        started = clock.seconds
+        assert acquire_lease(store, branch, "patient", _terms(clock)).epoch == 2
+        assert 30.0 < clock.seconds - started < 31.0
+
+    def test_renewal_keeps_a_slow_writer_alive(self, store: ObjectStore) -> None:
+        branch, holders, clock = _branch(), _ManualClock(), _ManualClock()
+        holder = acquire_lease(store, branch, "slow but alive", _terms(holders))
+
+        def go_on() -> None:
+            holders.seconds = clock.seconds
+            holder.hold()
+
+        clock.while_waiting = go_on
+        with pytest.raises(LeaseBusyError):
+            acquire_lease(store, branch, "observer", _terms(clock, wait_seconds=119.0))
+        assert holder.renewals >= 8
+        clock.while_waiting = lambda: None
+        assert acquire_lease(store, branch, "observer", _terms(clock)).epoch == 2
+        with pytest.raises(LeaseLostError):
+            holder.hold()
+
+    @pytest.mark.parametrize(
+        ("changes", "over"),
+        [({"pid": 2**22 + 1}, True), ({"started": "1"}, True), ({}, False), ({"host": "elsewhere"}, False)],
+        ids=["no such process", "another process with its number", "alive", "another machine"],
+    )
+    def test_a_process_that_is_gone_is_not_waited_for(
+        self, store: ObjectStore, changes: dict[str, Any], over: bool
+    ) -> None:
+        branch, clock = _branch(), _ManualClock()
+        _put_lock(store, branch, **changes)
+        assert is_epoch_over(store, branch, 1) is over
+        started = clock.seconds
+        acquire_lease(store, branch, "next", _terms(clock))
+        assert (clock.seconds == started) is over
+
+
+def test_the_wait_is_bounded_and_names_the_holder(store: ObjectStore) -> None:
+    branch, clock = _branch(), _ManualClock()
+    acquire_lease(store, branch, "load 01ABC", _terms(clock))
+    with pytest.raises(LeaseBusyError) as busy:
+        acquire_lease(store, branch, "next", _terms(clock, lease_seconds=1000.0, wait_seconds=7.0))
+    assert "load 01ABC by process" in busy.value.message
+    assert busy.value.applied is Applied.NO
+    assert 7.0 < clock.seconds - 100.0 < 8.0
+
+
+def test_nobody_starves(local_location: Location) -> None:
+    """Eight processes take one lease as often as they can: each gets a share."""
+    start = SYSTEM_CLOCK.monotonic() + 1.0
+    deadline = start + HAMMER_SECONDS
+    hammers = [Actor(hammer_until, local_location, start, deadline) for _ in range(HAMMERS)]
+    try:
+        shares = sorted(hammer.answer().value for hammer in hammers)
+    finally:
+        for hammer in hammers:
+            hammer.kill()
+    print(f"\nshares of one lease among {HAMMERS} processes in {HAMMER_SECONDS:.0f} s: {shares}")  # noqa: T201
+    assert shares[0] >= statistics.median(shares) / 4
