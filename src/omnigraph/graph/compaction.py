@@ -10,7 +10,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX, MANIFEST_ROWS_PER_FRAGMENT
 from omnigraph.graph.manifest import Manifest
 from omnigraph.graph.stamp import FORMAT, Format, read_stamp
-from omnigraph.storage.commit import commit_compaction, commit_strip_auto_cleanup
+from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, commit_compaction, commit_strip_auto_cleanup
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.replacement import anchor_of
 
@@ -19,6 +19,11 @@ def needs_compaction(fragment_row_counts: tuple[int, ...]) -> bool:
     """Whether enough small fragments have piled up; full ones are never rewritten, so they do not count."""
     small = sum(1 for rows in fragment_row_counts if rows < MANIFEST_ROWS_PER_FRAGMENT)
     return small > MANIFEST_FRAGMENTS_MAX
+
+
+def can_lose_versions(manifest: Manifest) -> bool:
+    """Whether a foreign setting lets the next commit collect old versions."""
+    return any(key.startswith(AUTO_CLEANUP_PREFIX) for key in manifest.dataset.config())
 
 
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:

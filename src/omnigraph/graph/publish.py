@@ -22,7 +22,7 @@ from omnigraph.base.limits import (
     PUBLISHER_BACKOFF_SECONDS_MIN,
     PUBLISHER_RETRY_BUDGET,
 )
-from omnigraph.graph.compaction import compact_manifest, needs_compaction
+from omnigraph.graph.compaction import can_lose_versions, compact_manifest, needs_compaction
 from omnigraph.graph.encoding import (
     HEAD_OBJECT_ID,
     SCHEMA_OBJECT_ID,
@@ -193,7 +193,7 @@ def _open_for_write(target: Target, how: Publisher) -> Manifest:
     if handle.stamp != how.rules.current:
         how.hold()
         handle = Manifest(migrate_manifest(handle.dataset, how.rules), how.rules.current)
-    if needs_compaction(handle.dataset.fragment_row_counts()):
+    if needs_compaction(handle.dataset.fragment_row_counts()) or can_lose_versions(handle):
         how.hold()
         handle = compact_manifest(handle, how.rules)
     return handle
