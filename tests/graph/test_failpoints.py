@@ -16,7 +16,6 @@ from tests.style.source import Source, python_sources
 WRAPPERS: Final[dict[str, str]] = {
     "write_intent": "encodes the intent; Arm has the points around it",
     "delete_intent": "Disarm and recovery end with it, each with a point of its own",
-    "_write_rows": "chooses between an upsert and a replacement; Publish has the points around it",
     "_commit_table": "chooses between an exact and a loose commit; Commit has the points around it",
 }
 # Staging writes files that nothing references; a crash there leaves what cleanup collects.
