@@ -21,6 +21,12 @@ class QueryProblems(ProblemList):
         """Keep a problem; the same code at the same place is kept once."""
         self.add(code, span, message, hint)  # type: ignore[arg-type]  # only its text is read
 
+    def include(self, others: QueryProblems) -> None:
+        """Take over the problems of another list on the same text."""
+        for key, problem in others._found.items():
+            if not self.is_full:
+                self._found.setdefault(key, problem)
+
     def raise_if_any(self) -> None:
         """Raise all problems at once, in the order of the text."""
         if found := self.sorted():

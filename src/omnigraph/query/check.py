@@ -1,0 +1,132 @@
+"""Whether the queries of a file fit a catalog: runs every check and raises all problems together.
+
+Comes in: a `QueryFile`, a catalog, and what is configured. Goes out: one `CheckedQuery` per query, with its plan as the
+text says it, before any rule; or one `QueryTextError` with the problems of all queries in the order of the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.query.checks.context import Context
+from omnigraph.query.checks.mutations import check_mutation
+from omnigraph.query.checks.results import check_read
+from omnigraph.query.codes import QueryCode
+from omnigraph.query.expressions import Param
+from omnigraph.query.mentions import variables_of
+from omnigraph.query.plan import MutationPlan, QueryPlan, ReadPlan
+from omnigraph.query.problems import QueryProblems
+from omnigraph.query.syntax import Query, QueryFile, ReadBody
+from omnigraph.schema.annotations import find_annotation
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.problems import quoted
+from omnigraph.schema.resolve import TYPE_NAMES, TypeMistake, resolve_type
+from omnigraph.schema.syntax import StringLiteral
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What is configured: the ceiling of traversals that are written without an upper bound, if any."""
+
+    hops_ceiling: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedQuery:
+    """A query without problems, and its plan as the text says it."""
+
+    query: Query
+    plan: QueryPlan
+    description: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.query.name.text
+
+    @property
+    def is_mutation(self) -> bool:
+        return isinstance(self.plan, MutationPlan)
+
+
+def check_queries(
+    file: QueryFile,
+    catalog: Catalog,
+    options: CheckOptions = CheckOptions(),  # noqa: B008 - immutable
+) -> tuple[CheckedQuery, ...]:
+    """Every query of the file, or `QueryTextError` with everything that is wrong."""
+    problems = QueryProblems(file.source, file.text)
+    checked = [check_query(query, file, catalog, options, problems) for query in file.queries]
+    _check_names(file, problems)
+    problems.raise_if_any()
+    return tuple(found for found in checked if found is not None)
+
+
+def check_query(
+    query: Query, file: QueryFile, catalog: Catalog, options: CheckOptions, problems: QueryProblems
+) -> CheckedQuery | None:
+    """One query; its problems go to the list, and it is None if it has any."""
+    own = QueryProblems(file.source, file.text)
+    context = Context(
+        catalog,
+        own,
+        f"query {query.name.text}",
+        hops_ceiling=options.hops_ceiling,
+        reserved=frozenset(variables_of(query)),
+    )
+    _declare(query, context)
+    description = _description(query, context)
+    plan: QueryPlan | None = None
+    if isinstance(query.body, ReadBody):
+        root = check_read(query, query.body, context)
+        if root is not None:
+            plan = ReadPlan(query.name.text, tuple(context.params.values()), root)
+    else:
+        statements = check_mutation(query.body, context)
+        plan = MutationPlan(query.name.text, tuple(context.params.values()), statements)
+    problems.include(own)
+    return CheckedQuery(query, plan, description) if plan and not own.sorted() else None
+
+
+def _check_names(file: QueryFile, problems: QueryProblems) -> None:
+    seen: set[str] = set()
+    for query in file.queries:
+        name = query.name
+        if name.text in seen:
+            message = f"query {name.text}: two queries have this name"
+            problems.report(QueryCode.QUERY_TWICE, name.span, message, "rename one")
+        seen.add(name.text)
+
+
+def _declare(query: Query, context: Context) -> None:
+    for parameter in query.parameters:
+        variable = parameter.variable
+        shown = quoted(f"${variable.name}")
+        resolved = resolve_type(parameter.type)
+        if isinstance(resolved, TypeMistake):
+            hint = resolved.hint or context.problems.did_you_mean(parameter.type.name.text, TYPE_NAMES)
+            message = f"parameter {shown}: {resolved.message}"
+            context.report(QueryCode.PARAMETER_TYPE, resolved.span, message, hint)
+            continue
+        if variable.name in context.params:
+            message = f"{shown} is declared twice"
+            context.report(QueryCode.PARAMETER_TWICE, variable.span, message, "remove one")
+        if variable.is_anonymous:
+            context.report(QueryCode.ANONYMOUS_USED, variable.span, "a parameter needs a name")
+        context.params[variable.name] = Param(variable.name, resolved, parameter.type.nullable)
+
+
+def _description(query: Query, context: Context) -> str | None:
+    """The text of `@description`; every other annotation is only kept."""
+    found = [annotation for annotation in query.annotations if annotation.name.text == "description"]
+    if len(found) > 1:
+        context.report(QueryCode.ANNOTATION, found[1].span, "`@description` is given twice", "remove one")
+    first = find_annotation(query.annotations, "description")
+    if first is None:
+        return None
+    match first.arguments:
+        case [StringLiteral(text)]:
+            return text
+        case _:
+            message = "`@description` needs one string"
+            context.report(QueryCode.ANNOTATION, first.span, message, 'write `@description("…")`')
+            return None

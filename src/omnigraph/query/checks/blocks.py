@@ -1,0 +1,262 @@
+"""The clauses of a `match`, `not` or `optional`: which variables exist, and what must hold for them.
+
+A variable is introduced by its binding wherever that stands in the block, or else by its first traversal in the order
+of the text. What an `optional` introduces can be null and is seen by the clauses after it, and by every filter and
+`not`. What a `not` introduces is seen inside it only. A block is worked out in stages: first everything that needs no
+optional variable, then one stage per `optional` with what depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from omnigraph.query.checks.context import Bound, Context, Env, Place
+from omnigraph.query.checks.expressions import check_condition, report_no_property
+from omnigraph.query.checks.traversals import check_traversal
+from omnigraph.query.codes import QueryCode
+from omnigraph.query.expression_walk import columns_of, entities_of
+from omnigraph.query.expressions import ColumnRef, Expr, Param
+from omnigraph.query.plan_reads import Link
+from omnigraph.query.syntax import (
+    Assignment,
+    Binding,
+    BoolLiteral,
+    Call,
+    Clause,
+    Comparison,
+    Filter,
+    NotBlock,
+    NullLiteral,
+    Operator,
+    OptionalBlock,
+    Traversal,
+    Variable,
+    Word,
+)
+from omnigraph.query.tables import Entity
+from omnigraph.schema.problems import quoted
+from omnigraph.schema.property_types import ListType
+from omnigraph.schema.syntax import NumberLiteral, Span, StringLiteral
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is matched together: the optional block it begins with, entities, links, conditions and negations."""
+
+    optional: Block | None = None
+    entities: list[Entity] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    conditions: list[Expr] = field(default_factory=list)
+    negations: list[Block] = field(default_factory=list)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The names of the entities that exist from here on."""
+        edges = (link.edge for link in self.links if link.edge)
+        introduced = frozenset(found.name for found in (*self.entities, *edges))
+        return introduced | (self.optional.own if self.optional else frozenset())
+
+
+@dataclass(slots=True)
+class Block:
+    """A checked block. `visible` is everything a clause in it can name; `outer` the part that comes from outside."""
+
+    context: Context
+    outer: Mapping[str, Bound]
+    visible: dict[str, Bound]
+    stages: list[Stage]
+
+    @property
+    def own(self) -> frozenset[str]:
+        return frozenset[str]().union(*(stage.own for stage in self.stages))
+
+    def env(self, place: Place = Place.FILTER) -> Env:
+        return Env(self.context, self.visible, place)
+
+    def stage_of(self, entities: frozenset[str]) -> Stage:
+        """The first stage in which all these entities exist."""
+        seen: frozenset[str] = frozenset()
+        wanted = entities & self.own
+        for stage in self.stages:
+            seen |= stage.own
+            if wanted <= seen:
+                return stage
+        raise AssertionError("every entity of a block belongs to a stage")
+
+
+def check_block(
+    clauses: tuple[Clause, ...], context: Context, outer: Mapping[str, Bound], span: Span
+) -> Block:
+    """The block with every problem of it reported; parts with problems are left out."""
+    block = Block(context, outer, dict(outer), [Stage()])
+    if not clauses:
+        hint = "write at least one clause, as in `$p: Person`"
+        context.report(QueryCode.EMPTY_BLOCK, span, "the block has no clauses", hint)
+    bound = [_check_binding(clause, block) for clause in clauses if isinstance(clause, Binding)]
+    for clause in clauses:
+        if isinstance(clause, Traversal):
+            _check_traversal(clause, block)
+        elif isinstance(clause, OptionalBlock):
+            _check_optional(clause, block)
+    for clause in clauses:
+        if isinstance(clause, NotBlock):
+            _check_not(clause, block)
+    for binding, entity in (found for found in bound if found is not None):
+        _check_properties(binding, entity, block)
+    for clause in clauses:
+        if isinstance(clause, Filter):
+            condition = check_condition(clause.condition, block.env())
+            if condition is not None:
+                block.stage_of(entities_of(condition)).conditions.append(condition)
+    return block
+
+
+def _check_binding(binding: Binding, block: Block) -> tuple[Binding, Entity] | None:
+    context, variable, name = block.context, binding.variable, binding.type
+    node = context.catalog.node_named(name.text)
+    if node is None:
+        _report_no_node(name.text, name.span, context)
+    if not _is_free(variable, block) or node is None:
+        return None
+    entity = context.new_entity(variable, context.table(node))
+    block.stages[0].entities.append(entity)
+    if not variable.is_anonymous:
+        block.visible[variable.name] = Bound(entity)
+    return binding, entity
+
+
+def _report_no_node(name: str, span: Span, context: Context) -> None:
+    catalog = context.catalog
+    if catalog.edge_named(name):
+        lower = name[:1].lower() + name[1:]
+        hint = f"{name} is an edge; it is bound between two nodes: `$a $e:{lower} $b`"
+    elif catalog.interface_named(name):
+        nodes = [found.name for found in catalog.nodes if name in found.implements]
+        hint = (
+            f"{name} is an interface; bind a node that implements it: {', '.join(nodes) or 'there is none'}"
+        )
+    else:
+        hint = context.problems.did_you_mean(name, (found.name for found in catalog.nodes))
+    context.report(QueryCode.UNKNOWN_TYPE, span, f"no node is called {quoted(name)}", hint)
+
+
+def _is_free(variable: Variable, block: Block) -> bool:
+    shown = quoted(f"${variable.name}")
+    if variable.is_anonymous:
+        return True
+    if variable.name in block.context.params:
+        hint = "give the variable another name"
+        block.context.report(QueryCode.PARAMETER_SHADOWED, variable.span, f"{shown} is a parameter", hint)
+        return False
+    if variable.name in block.visible:
+        hint = "a variable is bound once; use a filter for further conditions"
+        block.context.report(QueryCode.VARIABLE_TWICE, variable.span, f"{shown} is already bound", hint)
+        return False
+    return True
+
+
+def _check_traversal(traversal: Traversal, block: Block) -> None:
+    checked = check_traversal(traversal, block.env())
+    if checked is None:
+        return
+    link = checked.link
+    introduced = {entity.name for _, entity in checked.introduced}
+    ends = frozenset({link.source.name, link.target.name} - introduced)
+    stage = block.stage_of(ends)
+    stage.links.append(link)
+    for name, entity in checked.introduced:
+        if entity is not link.edge:
+            stage.entities.append(entity)
+        if name != "_":
+            block.visible[name] = Bound(entity)
+
+
+def _check_optional(optional: OptionalBlock, block: Block) -> None:
+    inner = check_block(optional.clauses, block.context, dict(block.visible), optional.span)
+    block.stages.append(Stage(inner))
+    for name, bound in inner.visible.items():
+        if name not in block.visible:
+            block.visible[name] = replace(bound, nullable=True)
+
+
+def _check_not(negation: NotBlock, block: Block) -> None:
+    inner = check_block(negation.clauses, block.context, dict(block.visible), negation.span)
+    block.context.inside_not.update(inner.visible.keys() - block.visible.keys())
+    outside = frozenset(bound.entity.name for bound in inner.outer.values())
+    block.stage_of(needs_of(inner) & outside).negations.append(inner)
+
+
+def needs_of(block: Block) -> frozenset[str]:
+    """The names of the outer entities that a block depends on."""
+    return frozenset(found.entity for found in outer_columns(block))
+
+
+def outer_columns(block: Block) -> tuple[ColumnRef, ...]:
+    """The columns of outer entities that a block reads: the id of each of them first."""
+    found: dict[str, ColumnRef] = {}
+    nullable = {bound.entity.name: bound.nullable for bound in block.outer.values()}
+    own = block.own
+
+    def add(column: ColumnRef) -> None:
+        if column.entity not in own:
+            found.setdefault(column.name, column)
+
+    def add_id(entity: Entity) -> None:
+        add(ColumnRef(entity.name, "id", entity.table.columns[0].type, nullable.get(entity.name, False)))
+
+    for stage in block.stages:
+        for link in stage.links:
+            add_id(link.source)
+            add_id(link.target)
+        for condition in stage.conditions:
+            for column in columns_of(condition):
+                add(column)
+        for inner in (*stage.negations, *((stage.optional,) if stage.optional else ())):
+            for column in outer_columns(inner):
+                add(column)
+    entities = {bound.entity.name: bound.entity for bound in block.outer.values()}
+    for name in {column.entity for column in found.values()}:
+        add_id(entities[name])
+    return tuple(sorted(found.values(), key=lambda column: (column.column != "id", column.name)))
+
+
+def _check_properties(binding: Binding, entity: Entity, block: Block) -> None:
+    seen: set[str] = set()
+    for assignment in binding.properties:
+        name = assignment.name
+        column = entity.table.column(name.text)
+        if column is None:
+            report_no_property(entity.table.name, name.text, name.span, block.env())
+            continue
+        if name.text in seen:
+            message = f"{quoted(name.text)} is given twice"
+            block.context.report(QueryCode.PROPERTY_TWICE, name.span, message, "use a filter for the other")
+        seen.add(name.text)
+        reference = ColumnRef(entity.name, column.name, column.type, column.nullable)
+        condition = _inline(assignment, reference, block)
+        if condition is not None:
+            block.stages[0].conditions.append(condition)
+
+
+def _inline(assignment: Assignment, column: ColumnRef, block: Block) -> Expr | None:
+    value, name = assignment.value, assignment.name
+    env = replace(block.env(Place.INLINE), words={name.text: column})
+    is_value = isinstance(value, StringLiteral | NumberLiteral | BoolLiteral | NullLiteral | Variable)
+    if not is_value and not (isinstance(value, Call) and value.name.text == "now"):
+        hint = "write the condition as a filter: `$x.prop > …`"
+        message = "an inline value is a literal, a parameter or `now()`"
+        env.report(QueryCode.INLINE_VALUE, value.span, message, hint)
+        return None
+    if isinstance(value, Variable) and value.name in block.visible:
+        hint = "compare two variables in a filter: `$x.prop = $y.prop`"
+        env.report(QueryCode.INLINE_VALUE, value.span, "an inline value is not a variable", hint)
+        return None
+    is_list = isinstance(column.type, ListType) and not _is_list_param(value, block)
+    operator = Operator.CONTAINS if is_list else Operator.EQ
+    return check_condition(Comparison(operator, Word(name.text, name.span), value, value.span), env)
+
+
+def _is_list_param(value: object, block: Block) -> bool:
+    found = block.context.params.get(value.name) if isinstance(value, Variable) else None
+    return isinstance(found, Param) and isinstance(found.type, ListType)

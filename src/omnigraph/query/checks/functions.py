@@ -1,0 +1,226 @@
+"""Calls of functions: which exist, where they may stand, and what they take.
+
+`now`; the search predicates `search`, `match_text`, `fuzzy`; the scores `bm25`, `nearest`, `rrf`; the aggregates
+`count`, `sum`, `avg`, `min`, `max`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from omnigraph.base.limits import FUZZY_EDITS_MAX, RRF_K_MAX
+from omnigraph.query.checks.comparisons import Check
+from omnigraph.query.checks.context import Env, Place
+from omnigraph.query.checks.vectors import check_nearest
+from omnigraph.query.codes import QueryCode
+from omnigraph.query.expression_walk import walk
+from omnigraph.query.expressions import (
+    AggregateCall,
+    Bm25,
+    ColumnRef,
+    EntityRef,
+    Expr,
+    Function,
+    Nearest,
+    Now,
+    Rrf,
+    Score,
+    TextMatch,
+    TextMode,
+)
+from omnigraph.query.syntax import Call, Expression
+from omnigraph.query.value_types import (
+    STRING,
+    Family,
+    NullType,
+    family_of,
+    is_number,
+    is_sortable,
+    value_type_text,
+)
+from omnigraph.schema.problems import quoted
+from omnigraph.schema.syntax import NumberLiteral
+
+_AGGREGATES: Final = {function.value: function for function in Function}
+_SEARCHES: Final = {mode.value: mode for mode in TextMode}
+_COUNTS: Final = {
+    "now": (0, 0),
+    "search": (2, 2),
+    "match_text": (2, 2),
+    "fuzzy": (2, 3),
+    "bm25": (2, 2),
+    "nearest": (2, 2),
+    "rrf": (2, 3),
+    **dict.fromkeys(_AGGREGATES, (1, 1)),
+}
+_NAMED: Final = {"fuzzy": "edits", "rrf": "k"}
+_RRF_K: Final = 60
+
+
+def check_call(call: Call, env: Env, check: Check) -> Expr | None:
+    """The typed call, or None after a problem."""
+    name = call.name.text
+    if name not in _COUNTS:
+        near = env.context.problems.did_you_mean(name, _COUNTS)
+        hint = near or f"the functions are {', '.join(_COUNTS)}"
+        env.report(QueryCode.UNKNOWN_FUNCTION, call.span, f"no function is called {quoted(name)}", hint)
+        return None
+    if not _has_right_count(call, env):
+        return None
+    if name == "now":
+        return Now()
+    if name in _SEARCHES:
+        return _search(call, env, check)
+    if name in _AGGREGATES:
+        return _aggregate(call, env, check)
+    if env.place not in {Place.RETURN, Place.ORDER}:
+        message = f"`{name}` is a score, which {env.place.value} cannot use"
+        env.report(QueryCode.SCORE_PLACE, call.span, message, "scores stand in `return` and `order`")
+        return None
+    return _score(call, env, check)
+
+
+def _has_right_count(call: Call, env: Env) -> bool:
+    name = call.name.text
+    low, high = _COUNTS[name]
+    unknown = [found.name for found in call.named if found.name.text != _NAMED.get(name)]
+    for wrong in unknown:
+        message = f"`{name}` has no argument {quoted(wrong.text)}"
+        env.report(QueryCode.ARGUMENT_COUNT, wrong.span, message)
+    if call.distinct and name != Function.COUNT.value:
+        env.report(QueryCode.ARGUMENT_COUNT, call.span, "only `count` takes `distinct`")
+        return False
+    if not low <= len(call.arguments) <= high or len(call.named) > 1:
+        wanted = str(low) if low == high else f"{low} or {high}"
+        message = f"`{name}` takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(call.arguments)}"
+        env.report(QueryCode.ARGUMENT_COUNT, call.span, message)
+        return False
+    return not unknown
+
+
+def _search(call: Call, env: Env, check: Check) -> Expr | None:
+    if env.place not in {Place.FILTER, Place.WHERE}:
+        message = f"`{call.name.text}` is a condition, which {env.place.value} cannot use"
+        env.report(QueryCode.SEARCH_PLACE, call.span, message, "search predicates stand in `match`")
+        return None
+    column, query = _text_and_query(call, env, check)
+    edits = _number_argument(call, env, default=1, high=FUZZY_EDITS_MAX)
+    if column is None or query is None or edits is None:
+        return None
+    mode = _SEARCHES[call.name.text]
+    return TextMatch(mode, column, query, edits if mode is TextMode.FUZZY else 0)
+
+
+def _text_and_query(call: Call, env: Env, check: Check) -> tuple[ColumnRef | None, Expr | None]:
+    """The String property and the words to look for."""
+    name = call.name.text
+    found, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
+    column = found if isinstance(found, ColumnRef) and is_text_property(found) else None
+    if found is not None and column is None:
+        message = f"`{name}` searches a String property, not {_shown(found)}"
+        hint = f"write `{name}($x.property, …)`"
+        env.report(QueryCode.SEARCH_PROPERTY, call.arguments[0].span, message, hint)
+    if query is not None and (query.nullable or not _is_text_value(query)):
+        shown = f"{_shown(query)}{'?' if query.nullable else ''}"
+        message = f"`{name}` looks for a text, not {shown}"
+        hint = "declare the parameter without `?`" if _is_text_value(query) else ""
+        env.report(QueryCode.ARGUMENT_TYPE, call.arguments[1].span, message, hint)
+        return column, None
+    return column, query
+
+
+def is_text_property(column: ColumnRef) -> bool:
+    """Whether full-text search works on it."""
+    return column.type == STRING and column.column != "id"
+
+
+def _is_text_value(expr: Expr) -> bool:
+    return family_of(expr.type) is Family.TEXT or isinstance(expr.type, NullType)
+
+
+def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | None:
+    """The last argument, by position or by name: a whole number that is written down, not a parameter."""
+    low = 0 if call.name.text == TextMode.FUZZY.value else 1
+    given: Expression | None = call.named[0].value if call.named else None
+    if given is None and len(call.arguments) > 2:
+        given = call.arguments[2]
+    if given is None:
+        return default
+    if isinstance(given, NumberLiteral) and given.text.isdecimal() and len(given.text) < 10:
+        number = int(given.text)
+        if low <= number <= high:
+            return number
+    name = _NAMED.get(call.name.text, "it")
+    message = f"`{name}` of `{call.name.text}` is a whole number from {low} to {high}"
+    env.report(QueryCode.SEARCH_NUMBER, given.span, message)
+    return None
+
+
+def _score(call: Call, env: Env, check: Check) -> Score | None:
+    match call.name.text:
+        case "bm25":
+            column, query = _text_and_query(call, env, check)
+            return None if column is None or query is None else Bm25(column, query)
+        case "nearest":
+            return check_nearest(call, env, check)
+        case _:
+            return _rrf(call, env, check)
+
+
+def _rrf(call: Call, env: Env, check: Check) -> Score | None:
+    scores: list[Nearest | Bm25] = []
+    for argument in call.arguments[:2]:
+        found = check(argument, env, None)
+        if isinstance(found, Nearest | Bm25):
+            scores.append(found)
+        elif found is not None:
+            message = "`rrf` joins two of `nearest(…)` and `bm25(…)`"
+            env.report(QueryCode.RRF_ARGUMENT, argument.span, message)
+    k = _number_argument(call, env, default=_RRF_K, high=RRF_K_MAX)
+    return Rrf(scores[0], scores[1], k) if len(scores) == 2 and k is not None else None
+
+
+def _aggregate(call: Call, env: Env, check: Check) -> Expr | None:
+    function = _AGGREGATES[call.name.text]
+    if env.place is Place.AGGREGATE:
+        message = f"`{function.value}` stands inside another aggregate"
+        env.report(QueryCode.AGGREGATE_NESTED, call.span, message)
+        return None
+    if env.place not in {Place.RETURN, Place.ORDER}:
+        message = f"`{function.value}` is an aggregate, which {env.place.value} cannot use"
+        env.report(QueryCode.AGGREGATE_PLACE, call.span, message, "aggregates stand in `return` and `order`")
+        return None
+    argument = check(call.arguments[0], replace(env, place=Place.AGGREGATE), None)
+    if argument is not None and any(isinstance(part, AggregateCall | Score) for part in walk(argument)):
+        message = f"`{function.value}` has an aggregate or a score inside"
+        env.report(QueryCode.AGGREGATE_NESTED, call.span, message)
+        return None
+    if argument is None or not _fits(function, argument, call, env):
+        return None
+    if isinstance(argument, EntityRef):
+        argument = argument.id
+    return AggregateCall(function, argument, call.distinct)
+
+
+def _fits(function: Function, argument: Expr, call: Call, env: Env) -> bool:
+    shown = _shown(argument)
+    hint = ""
+    match function:
+        case Function.COUNT:
+            good = family_of(argument.type) is not Family.OPAQUE
+            message = f"`count` cannot count {shown}"
+        case Function.SUM | Function.AVG:
+            good = is_number(argument.type)
+            message = f"`{function.value}` needs numbers, not {shown}"
+        case Function.MIN | Function.MAX:
+            good = is_sortable(argument.type) and not isinstance(argument.type, NullType)
+            message = f"`{function.value}` needs values with an order, not {shown}"
+            hint = "name the property: `$x.prop`" if isinstance(argument, EntityRef) else ""
+    if not good:
+        env.report(QueryCode.AGGREGATE_TYPE, call.arguments[0].span, message, hint)
+    return good
+
+
+def _shown(expr: Expr) -> str:
+    return f"a whole {expr.table.name}" if isinstance(expr, EntityRef) else value_type_text(expr.type)

@@ -1,0 +1,163 @@
+"""Inserts, updates and deletes: whether the properties exist, are complete, and get values of their types."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from omnigraph.query.checks.context import Context, Env, Place
+from omnigraph.query.checks.expressions import check_condition, report_no_property
+from omnigraph.query.checks.values import check_value
+from omnigraph.query.codes import QueryCode
+from omnigraph.query.expressions import ColumnRef, Expr
+from omnigraph.query.plan import (
+    Assigned,
+    DeleteRows,
+    Filter,
+    InsertRow,
+    Pattern,
+    Relation,
+    StatementPlan,
+    UpdateRows,
+)
+from omnigraph.query.syntax import (
+    Assignment,
+    Delete,
+    Expression,
+    Insert,
+    MutationBody,
+    Statement,
+    Update,
+    Variable,
+)
+from omnigraph.query.tables import Entity, Table
+from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
+from omnigraph.schema.catalog import EdgeType, NodeType, Property, TypeKind
+from omnigraph.schema.problems import quoted
+from omnigraph.schema.syntax import Name
+
+
+def check_mutation(body: MutationBody, context: Context) -> tuple[StatementPlan, ...]:
+    """The statements that have no problem, in order."""
+    _check_mix(body, context)
+    checked = (_statement(statement, context) for statement in body.statements)
+    return tuple(found for found in checked if found is not None)
+
+
+def _check_mix(body: MutationBody, context: Context) -> None:
+    deletes = [found for found in body.statements if isinstance(found, Delete)]
+    if deletes and len(deletes) < len(body.statements):
+        message = "a query deletes, or inserts and updates, but not both"
+        context.report(QueryCode.MIXED_DELETE, deletes[0].type.span, message, "write two queries")
+
+
+def _statement(statement: Statement, context: Context) -> StatementPlan | None:
+    entity_type = _type(statement.type, context)
+    if entity_type is None:
+        return None
+    table = context.table(entity_type)
+    match statement:
+        case Insert(name, assignments):
+            values = _assigned(assignments, table, context)
+            _check_complete(assignments, entity_type, name, context)
+            return None if values is None else InsertRow(table, values)
+        case Update(_, assignments, where):
+            _check_updatable(assignments, entity_type, context)
+            values = _assigned(assignments, table, context)
+            rows = _rows(where, table, context)
+            return None if values is None or rows is None else UpdateRows(rows[0], values, rows[1])
+        case Delete(_, where):
+            rows = _rows(where, table, context)
+            return None if rows is None else DeleteRows(*rows)
+        case _:
+            assert_never(statement)
+
+
+def _type(name: Name, context: Context) -> NodeType | EdgeType | None:
+    found = context.catalog.type_named(name.text)
+    if found is None:
+        known = [one.name for one in context.catalog.types]
+        near = context.problems.did_you_mean(name.text, known)
+        if context.catalog.interface_named(name.text):
+            near = f"{name.text} is an interface, which has no rows"
+        context.report(QueryCode.UNKNOWN_TYPE, name.span, f"no type is called {quoted(name.text)}", near)
+    return found
+
+
+def _assigned(
+    assignments: tuple[Assignment, ...], table: Table, context: Context
+) -> tuple[Assigned, ...] | None:
+    env = Env(context, {}, Place.WHERE)
+    values: list[Assigned] = []
+    seen: set[str] = set()
+    for assignment in assignments:
+        name = assignment.name
+        column = table.column(name.text)
+        if column is None:
+            report_no_property(table.name, name.text, name.span, env)
+            continue
+        if column.name in seen:
+            context.report(QueryCode.PROPERTY_TWICE, name.span, f"{quoted(name.text)} is given twice")
+        seen.add(column.name)
+        value = check_value(assignment, column, env)
+        if value is not None:
+            values.append(Assigned(column.name, value))
+    return tuple(values) if len(values) == len(assignments) == len(seen) else None
+
+
+def _check_complete(
+    assignments: tuple[Assignment, ...], entity_type: NodeType | EdgeType, name: Name, context: Context
+) -> None:
+    given = {found.name.text for found in assignments}
+    for assignment in assignments:
+        if assignment.name.text == "id":
+            _report_system(assignment.name, "ids are made from the key, or made up", context)
+    if isinstance(entity_type, EdgeType):
+        for end, other in (("from", "src"), ("to", "dst")):
+            if not given & {end, other}:
+                message = f"an edge needs `{end}`, the id of a node"
+                context.report(QueryCode.MISSING_END, name.span, message, f'add `{end}: "…"`')
+    for found in entity_type.properties:
+        if found.name not in given and _is_required(found):
+            message = f"{entity_type.name} needs {quoted(found.name)}, which has no default"
+            context.report(QueryCode.MISSING_PROPERTY, name.span, message)
+
+
+def _is_required(found: Property) -> bool:
+    return not found.nullable and found.default is None
+
+
+def _check_updatable(
+    assignments: tuple[Assignment, ...], entity_type: NodeType | EdgeType, context: Context
+) -> None:
+    table = context.table(entity_type)
+    system = EDGE_SYSTEM_COLUMNS if isinstance(entity_type, EdgeType) else NODE_SYSTEM_COLUMNS
+    for assignment in assignments:
+        name = assignment.name
+        if name.text in entity_type.key:
+            hint = "a key is the row's identity: delete the row and insert another"
+            message = f"{quoted(name.text)} is part of the key and cannot be updated"
+            context.report(QueryCode.KEY_UPDATE, name.span, message, hint)
+        elif (column := table.column(name.text)) and column.name in system:
+            _report_system(name, "delete the row and insert another", context)
+
+
+def _report_system(name: Name, hint: str, context: Context) -> None:
+    message = f"{quoted(name.text)} is set by the system"
+    context.report(QueryCode.SYSTEM_PROPERTY, name.span, message, hint)
+
+
+def _rows(where: Expression, table: Table, context: Context) -> tuple[Entity, Relation] | None:
+    """The rows of the table for which the predicate is true."""
+    entity = context.new_entity(Variable("row"), table)
+    names = list(table.column_names)
+    if table.kind is TypeKind.EDGE:
+        names += ["from", "to"]
+    words: dict[str, Expr] = {}
+    for name in names:
+        column = table.column(name)
+        assert column is not None
+        words[name] = ColumnRef(entity.name, column.name, column.type, column.nullable)
+    condition = check_condition(where, Env(context, {}, Place.WHERE, words))
+    if condition is None:
+        return None
+    return entity, Filter(Pattern(None, (entity,)), (condition,))

@@ -1,0 +1,166 @@
+"""Values of JSON, and literals of a query, to values of a property's type.
+
+The same strictness as for loaded data: a value is never bent to fit. 64-bit integers may be numbers or strings, dates
+and datetimes are strings, floats take the precision of their type and are finite, a vector has exactly its length. A
+Blob is `base64:…`, which gives bytes, or else a URI, which stays text for whoever decides about external data.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Final, assert_never
+
+from omnigraph.query.expressions import LiteralValue
+from omnigraph.query.syntax import BoolLiteral, Expression, ListLiteral, NullLiteral
+from omnigraph.schema.problems import quoted
+from omnigraph.schema.property_types import (
+    FLOATS,
+    INTEGER_BOUNDS,
+    EnumType,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    VectorType,
+    type_text,
+)
+from omnigraph.schema.syntax import NumberLiteral, StringLiteral
+from omnigraph.schema.values import ValueMistake, value_from_literal, value_from_text
+
+_BLOB_PREFIX: Final = "base64:"
+_SHOWN_MAX: Final = 60
+
+
+def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | ValueMistake:
+    """The value that a member of a JSON document means for a parameter of this type."""
+    match wanted:
+        case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
+            return value_from_text(given, wanted) if isinstance(given, str) else _wrong_kind(given, wanted)
+        case ScalarType(Scalar.BOOL):
+            return given if isinstance(given, bool) else _wrong_kind(given, wanted)
+        case ScalarType(Scalar.BLOB):
+            return blob_from_text(given) if isinstance(given, str) else _wrong_kind(given, wanted)
+        case ScalarType(scalar):
+            return _number(given, scalar)
+        case ListType(item):
+            return _items(given, ScalarType(item), wanted)
+        case VectorType(size):
+            items = _items(given, ScalarType(Scalar.F32), wanted)
+            if isinstance(items, tuple) and len(items) != size:
+                return ValueMistake(f"a vector of {len(items)} numbers is no {type_text(wanted)}")
+            return items
+        case _:
+            assert_never(wanted)
+
+
+def value_from_expression(given: Expression, wanted: PropertyType) -> LiteralValue | ValueMistake:
+    """The value that a literal of a query means for a property of this type; what is no literal is a mistake."""
+    match given:
+        case NullLiteral():
+            return None
+        case BoolLiteral(value):
+            return value_from_json(value, wanted)
+        case StringLiteral(text) if wanted == ScalarType(Scalar.BLOB):
+            return blob_from_text(text)
+        case StringLiteral() | NumberLiteral():
+            return value_from_literal(given, wanted)
+        case ListLiteral(items):
+            return _literal_items(items, wanted)
+        case _:
+            return ValueMistake("this is not a literal")
+
+
+def blob_from_text(text: str) -> bytes | str | ValueMistake:
+    """The bytes of `base64:…`, or the URI itself."""
+    if not text.startswith(_BLOB_PREFIX):
+        return text
+    try:
+        return base64.b64decode(text.removeprefix(_BLOB_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        return ValueMistake(f"{quoted(text)} is not valid base64")
+
+
+def _number(given: object, scalar: Scalar) -> LiteralValue | ValueMistake:
+    wanted = ScalarType(scalar)
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return _wrong_kind(given, wanted)
+    if isinstance(given, str) and scalar not in {Scalar.I64, Scalar.U64}:
+        return _wrong_kind(given, wanted)
+    if scalar in INTEGER_BOUNDS and isinstance(given, int):
+        # Compared as a number: writing thousands of digits out is refused by Python, and slow.
+        low, high = INTEGER_BOUNDS[scalar]
+        fits = low <= given <= high
+        return given if fits else ValueMistake(f"the number does not fit {scalar.value}: {low} to {high}")
+    assert scalar in INTEGER_BOUNDS or scalar in FLOATS
+    if isinstance(given, int) and abs(given) > 2**1024:
+        return ValueMistake(f"the number is too large for {scalar.value}")
+    return value_from_text(given if isinstance(given, str) else repr(given), wanted)
+
+
+def _items(given: object, item: ScalarType, wanted: PropertyType) -> tuple[LiteralValue, ...] | ValueMistake:
+    if not isinstance(given, list | tuple):
+        return _wrong_kind(given, wanted)
+    values: list[LiteralValue] = []
+    for number, member in enumerate(given):
+        value = value_from_json(member, item)
+        if isinstance(value, ValueMistake):
+            return ValueMistake(f"item {number}: {value.message}", value.hint)
+        values.append(value)
+    return tuple(values)
+
+
+def _literal_items(
+    items: tuple[Expression, ...], wanted: PropertyType
+) -> tuple[LiteralValue, ...] | ValueMistake:
+    match wanted:
+        case ListType(item):
+            item_type = ScalarType(item)
+        case VectorType(size):
+            item_type = ScalarType(Scalar.F32)
+            if len(items) != size:
+                return ValueMistake(f"a vector of {len(items)} numbers is no {type_text(wanted)}")
+        case _:
+            return ValueMistake(f"a list is no {type_text(wanted)}")
+    values: list[LiteralValue] = []
+    for given in items:
+        value = value_from_expression(given, item_type)
+        if isinstance(value, ValueMistake):
+            return value
+        if value is None:
+            return ValueMistake("the items of a list are never null")
+        values.append(value)
+    return tuple(values)
+
+
+def _wrong_kind(given: object, wanted: PropertyType) -> ValueMistake:
+    """A short picture of what came, since the value itself may be huge."""
+    match given:
+        case None:
+            shown = "null"
+        case bool():
+            shown = "true" if given else "false"
+        case int() | float():
+            shown = "a number"
+        case str():
+            shown = f'"{given[:_SHOWN_MAX]}{"…" if len(given) > _SHOWN_MAX else ""}"'
+        case list() | tuple():
+            shown = "a list"
+        case dict():
+            shown = "an object"
+        case _:
+            shown = type(given).__name__
+    return ValueMistake(f"{shown} is no {type_text(wanted)}", _hint(wanted))
+
+
+def _hint(wanted: PropertyType) -> str:
+    hints: dict[PropertyType, str] = {
+        ScalarType(Scalar.STRING): 'give a string: "…"',
+        ScalarType(Scalar.DATE): 'give a date: "2024-05-31"',
+        ScalarType(Scalar.DATETIME): 'give a datetime: "2024-05-31T12:00:00Z"',
+        ScalarType(Scalar.BOOL): "give true or false",
+        ScalarType(Scalar.BLOB): 'give "base64:…"',
+    }
+    if isinstance(wanted, ListType | VectorType):
+        return "give a list"
+    return hints.get(wanted, "give a number" if isinstance(wanted, ScalarType) else 'give a string: "…"')

@@ -1,0 +1,40 @@
+"""What the steps of a plan check about themselves when they are made; a breach is a defect of a rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.query.access import ScanFilter
+from omnigraph.query.expression_walk import columns_of, walk
+from omnigraph.query.expressions import Expr, OutputRef, require
+from omnigraph.query.fields import Fields, names
+from omnigraph.query.tables import Entity
+
+if TYPE_CHECKING:
+    from omnigraph.query.plan import Relation
+
+
+def require_columns(expressions: tuple[Expr, ...], fields: Fields) -> None:
+    """Every column that the expressions read is there."""
+    known = set(names(fields))
+    for expression in expressions:
+        missing = [found.name for found in columns_of(expression) if found.name not in known]
+        missing += [
+            found.name
+            for found in walk(expression)
+            if isinstance(found, OutputRef) and found.name not in known
+        ]
+        require(not missing, f"an expression reads {missing}, of {sorted(known)}")
+
+
+def require_own(scan_filter: ScanFilter, entity: Entity) -> None:
+    """A filter reads the columns of its own entity only."""
+    for conjunct in scan_filter.conjuncts:
+        others = {found.entity for found in columns_of(conjunct)} - {entity.name}
+        require(not others, f"the filter of {entity.name} reads {sorted(others)}")
+
+
+def require_keys(outer: Relation, inner: Relation, keys: tuple[str, ...]) -> None:
+    """Both sides of a join have the columns it is by."""
+    outside, inside = names(outer.outputs), names(inner.outputs)
+    require(all(key in outside and key in inside for key in keys), f"a side lacks one of {keys}")
