@@ -1,0 +1,100 @@
+"""A writer that sleeps past its lease before any durable call, and wakes up after its successor has written.
+
+Everything in one process: at the k-th durable call of the sleeper another writer waits for the lease to run out. An
+answer of the sleeper must be true, and whatever it does after waking up must neither be lost nor undo anything.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.effects import observed
+from omnigraph.base.errors import Applied, OmnigraphError
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.lease import LeaseLostError, acquire_lease
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import ExactEffect, Staged
+from omnigraph.storage.commit import commit_staged
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.failures import CommitRaceError
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.crash.observe import read_tree, unsteady
+from tests.graph.writers import create, read_contents, run, stage_changes, triple
+
+CALLS = 14
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    create(local_location)
+    run(local_location, triple(["a"]))
+    return local_location
+
+
+@pytest.mark.parametrize("k", range(1, CALLS + 1))
+def test_a_sleeper_is_told_the_truth(graph: Location, k: int) -> None:
+    slept: list[int] = []
+
+    def sleep_at(effect: str, target: str) -> None:
+        slept.append(0)
+        if len(slept) == k:
+            run(graph, triple(["c"]), world=impatient_world(PatientClock()))
+
+    answer: Applied | None
+    with observed(sleep_at):
+        try:
+            run(graph, triple(["b"]), world=impatient_world(PatientClock()))
+            answer = Applied.YES
+        except OmnigraphError as error:
+            answer = error.applied
+    assert len(slept) >= k
+    run(graph, triple(["d"]), world=impatient_world(PatientClock()))
+    contents = read_contents(graph)
+    assert len({frozenset(rows) for rows in contents.values()}) == 1
+    (names,) = {frozenset(rows) for rows in contents.values()}
+    assert names >= {"a", "c", "d"}
+    assert {Applied.YES: {True}, Applied.NO: {False}}.get(answer or Applied.UNKNOWN, {True, False}) >= {
+        "b" in names
+    }
+    assert [text for text in unsteady(graph, impatient_world(PatientClock())) if "locked" not in text] == []
+
+
+@pytest.mark.parametrize("death", range(8, 11))
+def test_recovery_makes_what_the_dead_staged_worthless(graph: Location, death: int) -> None:
+    """Every transaction that it had not committed is refused, whenever it comes."""
+    kept: list[Staged] = []
+    stage = stage_changes(triple(["b"]))
+
+    def stage_and_keep(at: Stage) -> Staged:
+        kept.append(stage(at))
+        return kept[0]
+
+    request = Write(WriterKind.LOAD, "tester", stage_and_keep)
+    victim = Victim(death)
+    assert not victim.run(lambda: write(graph, MAIN, request, impatient_world(PatientClock())))
+    run(graph, triple(["c"]), world=impatient_world(PatientClock()))
+    before = read_contents(graph)
+    for effect in kept[0].effects[victim.tables_committed :]:
+        assert isinstance(effect, ExactEffect)
+        base = open_dataset(graph.child(effect.table.path), version=effect.base.version)
+        with pytest.raises(CommitRaceError):
+            commit_staged(base, effect.transaction)
+    assert read_contents(graph) == before
+
+
+def test_whoever_lost_the_lease_touches_nothing_more(graph: Location) -> None:
+    branch = read_snapshot(graph).branch.id
+    store = ObjectStore(graph)
+    lost = acquire_lease(store, branch, "sleeper", impatient_world(PatientClock()).terms)
+    taken = acquire_lease(store, branch, "successor", impatient_world(PatientClock()).terms)
+    tree = read_tree(graph)
+    with pytest.raises(LeaseLostError):
+        lost.hold()
+    lost.release()
+    assert read_tree(graph) == tree
+    taken.hold()
+    taken.release()
