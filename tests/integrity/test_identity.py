@@ -82,6 +82,11 @@ def test_composite_texts_are_compact_json(rows: list[tuple[str | None, str | Non
     assert key_text(columns).to_pylist() == wanted
 
 
+@pytest.mark.parametrize("character", ['"', "\\", "\n", "\x00", "\x1f", "\x7f", "/", "é", "\u2028"])
+def test_each_character_is_escaped_as_json_does(character: str) -> None:
+    assert array_text([texts([character]), texts(["b"])]).to_pylist() == [array_of([character, "b"])]
+
+
 def test_a_composite_key_of_every_kind() -> None:
     record = {
         "at": "2024-01-01T00:00:00.5+01:00",
