@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import Applied, ErrorKind, FormatError, OmnigraphError
+from omnigraph.base.errors import Applied, ConflictError, ErrorKind, FormatError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
@@ -22,7 +22,7 @@ from omnigraph.graph.check import Healer, find_stale, open_base, refuse_old_stag
 from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_intents, write_intent
 from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
 from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.publish import Change, CommitDraft, Publication, Publisher, Target, publish
+from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Target, publish
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.graph.recovery.run import Recovered, Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
@@ -221,9 +221,7 @@ class _Session:
             merged_parent=None if beside.commit is None else beside.commit.merged_parent,
             pins=None if beside.commit is None else beside.commit.pins,
         )
-        change = Change(
-            draft, (*committed.tables, *beside.tables), beside.tombstones, beside.schema, rows=beside.rows
-        )
+        change = replace(beside, commit=draft, tables=(*committed.tables, *beside.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
         requirements += [PinIs(effect.table.id, effect.table.pin) for effect in staged.effects]
         publication = publish(self.target, change, tuple(requirements), self.world.publisher(self.lease))
@@ -274,7 +272,7 @@ def recover_on_open(root: Location, branch: str, world: World | None = None) -> 
     """Finish or undo what crashed writers of the branch left; nothing is touched while a live writer is at work.
 
     An intent or a lock that cannot be understood does not stop the open: reads go on, writes will be refused with its
-    path.
+    path. Nor does a writer that is at work for longer than the wait: its own check recovers.
     """
     how = world or World()
     store = ObjectStore(root)
@@ -284,8 +282,8 @@ def recover_on_open(root: Location, branch: str, world: World | None = None) -> 
     snapshot = read_snapshot(root, branch, rules=how.rules)
     try:
         return _recover_pending(store, snapshot, intents, how)
-    except FormatError as unreadable:
-        logger.warning("recovery is not possible: %s", unreadable.message)
+    except (FormatError, ConflictError) as later:
+        logger.warning("recovery is left to the next writer: %s", later.message)
         return ()
 
 

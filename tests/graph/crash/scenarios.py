@@ -18,6 +18,7 @@ from omnigraph.graph.commit import World, recover_on_open
 from omnigraph.graph.compaction import needs_compaction
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
@@ -112,6 +113,11 @@ def _load(location: Location) -> None:
     run(location, LOADED)
 
 
+def _renew(location: Location) -> None:
+    """A lease whose third is always over."""
+    run(location, LOADED, world=World(terms=LeaseTerms(lease_seconds=0.0)))
+
+
 def _mutate(location: Location) -> None:
     run(location, MUTATED, kind=WriterKind.MUTATE)
 
@@ -190,6 +196,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "heal": Scenario(_late_fence, _load, _loaded, _WRITTEN, heads_ahead=True),
     "compact": Scenario(_many_commits, _load, _loaded, _WRITTEN),
     "migrate": Scenario(_old_stamp, _migrate, _loaded, _WRITTEN, world=OLD_FORMAT),
+    "renew": Scenario(_seeded, _renew, _loaded, _WRITTEN),
     "recover_forward": Scenario(_killed("load", Failpoint.PUBLISH_BEFORE), _recover, _loaded, None),
     "recover_back": Scenario(_killed("load", Failpoint.COMMIT_BEFORE, 3), _recover, _unchanged, None),
     "recover_nothing": Scenario(_killed("load", Failpoint.ARM_AFTER), _recover, _unchanged, None),

@@ -7,11 +7,13 @@ import pytest
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.intent import Intent, read_intents
+from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.recovery.decision import RecoveryAction
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.death import PatientClock, impatient_world
 from tests.graph.crash.killer import Killer
 
 
@@ -74,6 +76,17 @@ def test_going_back_is_not_the_write(scenario: str, killer: Killer) -> None:
     commit = snapshot.manifest.find_commit(snapshot.head)
     assert commit is not None
     assert (commit.actor, commit.operation, commit.parent) == (RECOVERY_ACTOR, "recovery", intent.head)
+
+
+def test_an_open_does_not_fail_because_a_writer_is_at_work(killer: Killer) -> None:
+    """It recovers nothing then: the check of that writer, or of the next one, does."""
+    location = killer.prepared("recover_back")
+    world = impatient_world(PatientClock(), lease_seconds=10.0)
+    lease = acquire_lease(ObjectStore(location), read_snapshot(location).branch.id, "busy", world.terms)
+    assert recover_on_open(location, MAIN, world) == ()
+    pending(location)
+    lease.release()
+    assert len(recover_on_open(location, MAIN, world)) == 1
 
 
 def test_a_finished_write_is_not_audited(killer: Killer) -> None:
