@@ -45,13 +45,13 @@ READINGS = st.fixed_dictionaries(
 
 
 @given(st.lists(PERSONS, max_size=6))
-@settings(max_examples=500)
+@settings(max_examples=300)
 def test_persons(records: list[Record]) -> None:
     assert_agrees(node("Person"), records)
 
 
 @given(st.lists(READINGS, max_size=6))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_readings(records: list[Record]) -> None:
     assert_agrees(node("Reading"), records)
 

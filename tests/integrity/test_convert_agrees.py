@@ -67,7 +67,7 @@ def assert_agrees(values: Sequence[object], target: PropertyType, converted: Con
 
 
 @given(st.lists(st.none() | json_scalars | st.just({"a": 1}), max_size=8), types)
-@settings(max_examples=800)
+@settings(max_examples=600)
 def test_mixed_cells(values: list[object], target: PropertyType) -> None:
     assert_agrees(values, target, convert(Cells(values), target))
 
@@ -76,7 +76,7 @@ _kinds = st.sampled_from([st.booleans(), integers, floats, texts, integer_texts,
 
 
 @given(_kinds.flatmap(lambda kind: st.lists(st.lists(st.none() | kind, max_size=3), max_size=5)), types)
-@settings(max_examples=400)
+@settings(max_examples=300)
 def test_lists_of_one_kind(values: list[list[object]], target: PropertyType) -> None:
     one_mistake = [_with_one_rule(value, target) for value in values]
     assert_agrees(one_mistake, target, convert(Cells(one_mistake), target))
@@ -110,7 +110,7 @@ _arrow_kinds = st.sampled_from(
 
 
 @given(st.data(), types, st.integers(0, 2))
-@settings(max_examples=600)
+@settings(max_examples=500)
 def test_columns_of_one_kind(data: st.DataObject, target: PropertyType, skipped: int) -> None:
     kind, arrow = data.draw(_arrow_kinds)
     values: list[object] = data.draw(st.lists(st.none() | kind, min_size=skipped, max_size=12))
@@ -119,7 +119,7 @@ def test_columns_of_one_kind(data: st.DataObject, target: PropertyType, skipped:
 
 
 @given(st.lists(moments | dates, min_size=1, max_size=30))
-@settings(max_examples=150)
+@settings(max_examples=100)
 @example(["2024-02-29T23:59:59.999-23:59"])
 def test_moments(texts: list[str]) -> None:
     for target in (ScalarType(Scalar.DATETIME), ScalarType(Scalar.DATE)):
@@ -143,7 +143,7 @@ _native_kinds = st.sampled_from(
 
 
 @given(_native_kinds.flatmap(lambda kind: st.lists(st.none() | kind, min_size=1, max_size=5)), types)
-@settings(max_examples=250)
+@settings(max_examples=200)
 def test_the_native_parser_and_the_careful_one_agree(values: list[object], target: PropertyType) -> None:
     """What Arrow's JSON reader delivers for the raw schema means what the careful reading means."""
     lines = b"".join(msgspec.json.encode({"p": value}) + b"\n" for value in values)

@@ -46,7 +46,7 @@ def test_a_later_row_with_an_id_is_the_duplicate() -> None:
 
 
 @given(st.lists(_keys, max_size=30), st.integers(0, 3))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_repeated_rows_agree_with_the_reference(keys: list[str | None], skipped: int) -> None:
     assert repeated_rows(texts(keys)[skipped:]).tolist() == repeated(keys[skipped:])
 
@@ -133,7 +133,7 @@ _sources = st.sampled_from("abcd")
     st.integers(0, 3),
     st.none() | st.integers(0, 5),
 )
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_cardinality_agrees_with_the_reference(
     added: list[str | None], removed: list[str], before: dict[str, int], low: int, high: int | None
 ) -> None:
