@@ -49,42 +49,46 @@ class CheckedQuery:
 
 
 def check_queries(
-    file: QueryFile,
-    catalog: Catalog,
-    options: CheckOptions = CheckOptions(),  # noqa: B008 - immutable
+    file: QueryFile, catalog: Catalog, options: CheckOptions | None = None
 ) -> tuple[CheckedQuery, ...]:
     """Every query of the file, or `QueryTextError` with everything that is wrong."""
     problems = QueryProblems(file.source, file.text)
-    checked = [check_query(query, file, catalog, options, problems) for query in file.queries]
-    _check_names(file, problems)
+    checked = check_file(file, catalog, options or CheckOptions(), problems)
     problems.raise_if_any()
-    return tuple(found for found in checked if found is not None)
+    return checked
 
 
-def check_query(
-    query: Query, file: QueryFile, catalog: Catalog, options: CheckOptions, problems: QueryProblems
-) -> CheckedQuery | None:
-    """One query; its problems go to the list, and it is None if it has any."""
-    own = QueryProblems(file.source, file.text)
-    context = Context(
-        catalog,
-        own,
-        f"query {query.name.text}",
-        hops_ceiling=options.hops_ceiling,
-        reserved=frozenset(variables_of(query)),
-    )
+def check_file(
+    file: QueryFile, catalog: Catalog, options: CheckOptions, problems: QueryProblems
+) -> tuple[CheckedQuery, ...]:
+    """The queries that have no problem; the problems of the others go to the list."""
+    found: list[CheckedQuery] = []
+    for query in file.queries:
+        own = QueryProblems(file.source, file.text)
+        context = Context(
+            catalog,
+            own,
+            f"query {query.name.text}",
+            hops_ceiling=options.hops_ceiling,
+            reserved=frozenset(variables_of(query)),
+        )
+        checked = _check_query(query, context)
+        problems.include(own)
+        if checked and not own.sorted():
+            found.append(checked)
+    _check_names(file, problems)
+    return tuple(found)
+
+
+def _check_query(query: Query, context: Context) -> CheckedQuery | None:
     _declare(query, context)
     description = _description(query, context)
-    plan: QueryPlan | None = None
-    if isinstance(query.body, ReadBody):
-        root = check_read(query, query.body, context)
-        if root is not None:
-            plan = ReadPlan(query.name.text, tuple(context.params.values()), root)
-    else:
+    params = tuple(context.params.values())
+    if not isinstance(query.body, ReadBody):
         statements = check_mutation(query.body, context)
-        plan = MutationPlan(query.name.text, tuple(context.params.values()), statements)
-    problems.include(own)
-    return CheckedQuery(query, plan, description) if plan and not own.sorted() else None
+        return CheckedQuery(query, MutationPlan(query.name.text, params, statements), description)
+    root = check_read(query, query.body, context)
+    return None if root is None else CheckedQuery(query, ReadPlan(query.name.text, params, root), description)
 
 
 def _check_names(file: QueryFile, problems: QueryProblems) -> None:

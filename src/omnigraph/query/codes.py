@@ -19,6 +19,7 @@ class QueryCode(Enum):
     STRING_ESCAPE = ("Q003", "a string has an escape that does not exist")
     TOO_DEEP = ("Q004", "blocks or expressions stand too deep inside each other")
     LITERAL_TOO_LARGE = ("Q005", "a literal, list or name is longer than it may be")
+    TOO_MANY_CLAUSES = ("Q006", "a query has more clauses or statements than it may")
 
     UNKNOWN_TYPE = ("T101", "a type does not exist, or is of the other kind")
     UNKNOWN_PROPERTY = ("T102", "a type does not have the property")

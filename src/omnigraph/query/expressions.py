@@ -167,7 +167,7 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class Compare(_Condition):
-    """`= != < <= > >=` between values of one family; integers and dates are compared exactly."""
+    """`= != < <= > >=` within one family. Integers compare exactly, a date as the midnight it begins with."""
 
     operator: Operator
     left: Expr

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.base.limits import QUERY_DEPTH_MAX, QUERY_TEXT_BYTES_MAX
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.problems import QueryProblems
+from omnigraph.query.size import check_size
 from omnigraph.query.syntax import QueryFile
 from omnigraph.schema.syntax import NOWHERE, Span
 
@@ -38,6 +39,8 @@ def parse_queries(text: str, source: str = "<query>") -> QueryFile:
     from omnigraph.query.transform import build_tree
 
     queries = build_tree(tree, problems)
+    for query in queries:
+        check_size(query, problems)
     problems.raise_if_any()
     return QueryFile(queries, source, text)
 

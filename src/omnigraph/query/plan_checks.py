@@ -1,7 +1,8 @@
-"""What the steps of a plan check about themselves when they are made; a breach is a defect of a rule."""
+"""What all steps of a plan have in common: columns, and checks when a step is made; a breach is a defect of a rule."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.query.access import ScanFilter
@@ -12,6 +13,23 @@ from omnigraph.query.tables import Entity
 
 if TYPE_CHECKING:
     from omnigraph.query.plan import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a plan. Its columns are worked out once, so that the cost of a plan does not grow with its square."""
+
+    outputs: Fields = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", self._outputs())
+        self._check()
+
+    def _outputs(self) -> Fields:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        """Raises if the inputs do not have what the step needs."""
 
 
 def require_columns(expressions: tuple[Expr, ...], fields: Fields) -> None:

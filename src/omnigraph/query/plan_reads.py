@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from omnigraph.query.access import NO_FILTER, IndexUse, ScanFilter
 from omnigraph.query.expressions import ColumnRef, Expr, require
 from omnigraph.query.fields import Field, Fields, entity_fields, joined, names, nullable
-from omnigraph.query.plan_checks import require_columns, require_own
+from omnigraph.query.plan_checks import Step, require_columns, require_own
 from omnigraph.query.tables import Entity, Table
 
 if TYPE_CHECKING:
@@ -29,22 +29,20 @@ class Direction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Step):
     """One row without columns."""
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Step):
     """The distinct outer rows that an inner plan depends on; the columns are those of the outer plan."""
 
     columns: tuple[ColumnRef, ...]
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return tuple(Field(found.name, found.type, found.nullable) for found in self.columns)
 
 
@@ -70,7 +68,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Step):
     """All ways to extend the input's rows by these entities along these links. Filters are conjuncts over both."""
 
     input: Relation | None
@@ -78,7 +76,7 @@ class Pattern:
     links: tuple[Link, ...] = ()
     filters: tuple[Expr, ...] = ()
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         known = set(names(self.outputs))
         ends = [end for link in self.links for end in (link.source, link.target)]
         require(all(end.id in known for end in ends), "a link ends at an entity that is not bound")
@@ -88,15 +86,14 @@ class Pattern:
     def edges(self) -> tuple[Entity, ...]:
         return tuple(link.edge for link in self.links if link.edge)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         before = self.input.outputs if self.input else ()
         new = (*self.entities, *self.edges)
         return joined(before, *(entity_fields(found, found.table.column_names) for found in new))
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Step):
     """The rows of one table that pass the filter."""
 
     entity: Entity
@@ -104,17 +101,16 @@ class Scan:
     filter: ScanFilter = NO_FILTER
     index: IndexUse | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require("id" in self.columns, "a scan always gives the id")
         require_own(self.filter, self.entity)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return entity_fields(self.entity, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeScan:
+class EdgeScan(Step):
     """The edges of one table that pass the filter, each with the ids of its ends. Undirected: once per orientation."""
 
     edge: Entity
@@ -125,18 +121,17 @@ class EdgeScan:
     filter: ScanFilter = NO_FILTER
     index: IndexUse | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require("id" in self.columns, "a scan always gives the id")
         require_own(self.filter, self.edge)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         ends = tuple(entity_fields(end, ("id",)) for end in (self.source, self.target))
         return joined(entity_fields(self.edge, self.columns), *ends)
 
 
 @dataclass(frozen=True, slots=True)
-class Expand:
+class Expand(Step):
     """For each row, every node that is reachable from `source` within the bounds, once, as `target.id`.
 
     Each destination counts at its shortest distance; the source itself only through a self-loop, at distance 1. From a
@@ -152,17 +147,16 @@ class Expand:
     high: int = 1
     index: IndexUse | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require(self.source.id in names(self.input.outputs), f"{self.source.name} is not bound")
         require(1 <= self.low <= self.high, "the bounds of a traversal are in order")
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return joined(self.input.outputs, entity_fields(self.target, ("id",)))
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandInto:
+class ExpandInto(Step):
     """The rows whose `target` is reachable from `source` within the bounds; both are bound already."""
 
     input: Relation
@@ -174,18 +168,17 @@ class ExpandInto:
     high: int = 1
     index: IndexUse | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         known = names(self.input.outputs)
         require(self.source.id in known and self.target.id in known, "both ends are bound")
         require(1 <= self.low <= self.high, "the bounds of a traversal are in order")
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeExpand:
+class EdgeExpand(Step):
     """For each row one row per edge at `source` that passes the filter; with `into`, only those to `target`."""
 
     input: Relation
@@ -198,20 +191,19 @@ class EdgeExpand:
     into: bool = False
     index: IndexUse | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         known = names(self.input.outputs)
         require(self.source.id in known, f"{self.source.name} is not bound")
         require(self.into == (self.target.id in known), "`into` says whether the far end is bound")
         require_own(self.filter, self.edge)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         far = () if self.into else entity_fields(self.target, ("id",))
         return joined(self.input.outputs, entity_fields(self.edge, self.columns), far)
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Step):
     """Adds columns of an entity whose id is known, and drops the rows that do not pass the filter.
 
     With `keep_missing` a null id keeps its row, with nulls; it never has a filter then.
@@ -224,13 +216,12 @@ class Lookup:
     keep_missing: bool = False
     index: IndexUse | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require(self.entity.id in names(self.input.outputs), f"{self.entity.name} is not bound")
         require("id" not in self.columns, "a lookup does not give the id again")
         require(not (self.keep_missing and self.filter.conjuncts), "a filter keeps nothing that is missing")
         require_own(self.filter, self.entity)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         new = entity_fields(self.entity, self.columns)
         return joined(self.input.outputs, nullable(new) if self.keep_missing else new)

@@ -8,47 +8,45 @@ from typing import TYPE_CHECKING
 from omnigraph.query.access import IndexUse
 from omnigraph.query.expressions import AggregateCall, Expr, Score, require
 from omnigraph.query.fields import Field, Fields, Named, joined, names, nullable
-from omnigraph.query.plan_checks import require_columns, require_keys
+from omnigraph.query.plan_checks import Step, require_columns, require_keys
 
 if TYPE_CHECKING:
     from omnigraph.query.plan import Relation
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Step):
     """The rows for which every condition is true."""
 
     input: Relation
     conditions: tuple[Expr, ...]
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require(bool(self.conditions), "a filter has conditions")
         require_columns(self.conditions, self.input.outputs)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
-class CrossJoin:
+class CrossJoin(Step):
     """Every pair of rows; with `on`, only pairs in which these columns are equal and not null."""
 
     left: Relation
     right: Relation
     on: tuple[tuple[str, str], ...] = ()
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         left, right = names(self.left.outputs), names(self.right.outputs)
         require(all(one in left and other in right for one, other in self.on), "a side lacks a join column")
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return joined(self.left.outputs, self.right.outputs)
 
 
 @dataclass(frozen=True, slots=True)
-class ExistsJoin:
+class ExistsJoin(Step):
     """The rows for which the inner plan has a match (semi join), or with `negated` none (anti join)."""
 
     input: Relation
@@ -56,27 +54,25 @@ class ExistsJoin:
     keys: tuple[str, ...]
     negated: bool
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require_keys(self.input, self.inner, self.keys)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
-class LeftJoin:
+class LeftJoin(Step):
     """Each row with each match of the inner plan, or once with nulls where there is none."""
 
     input: Relation
     inner: Relation
     keys: tuple[str, ...]
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require_keys(self.input, self.inner, self.keys)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         known = set(names(self.input.outputs))
         new = tuple(field for field in self.inner.outputs if field.name not in known)
         return joined(self.input.outputs, nullable(new))
@@ -95,7 +91,7 @@ class ScoreColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class Search(Step):
     """Adds scores to the rows of the input. With `top`, only the rows that can be among the first `top` are needed.
 
     `top` is set when the rows are then ordered by the only score first and cut: ties at the cut must all be kept.
@@ -106,11 +102,10 @@ class Search:
     top: Expr | None = None
     index: tuple[IndexUse, ...] = ()
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require_columns(tuple(found.score for found in self.scores), self.input.outputs)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return joined(self.input.outputs, tuple(found.field for found in self.scores))
 
 
@@ -127,19 +122,18 @@ class AggregateColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Step):
     """One row per distinct keys, nulls equal; without keys exactly one, for no rows too: counts 0, the rest null."""
 
     input: Relation
     keys: tuple[Named, ...]
     aggregates: tuple[AggregateColumn, ...]
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
         require_columns(tuple(found.call for found in self.aggregates), self.input.outputs)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return joined(tuple(key.field for key in self.keys), tuple(found.field for found in self.aggregates))
 
 
@@ -152,45 +146,42 @@ class OrderKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Order(Step):
     """The rows sorted by the keys, then by the columns of `ties`, ascending, which make the order total."""
 
     input: Relation
     keys: tuple[OrderKey, ...]
     ties: tuple[str, ...]
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
         require(set(self.ties) <= set(names(self.input.outputs)), "a tie is broken by a column that exists")
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Step):
     """At most `count` rows after the first `offset`; both are integers that are not negative."""
 
     input: Relation
     count: Expr
     offset: Expr | None = None
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class Project(Step):
     """The columns of the result, in order, and no others."""
 
     input: Relation
     columns: tuple[Named, ...]
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require_columns(tuple(found.expression for found in self.columns), self.input.outputs)
 
-    @property
-    def outputs(self) -> Fields:
+    def _outputs(self) -> Fields:
         return joined(tuple(found.field for found in self.columns))

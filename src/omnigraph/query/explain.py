@@ -1,0 +1,260 @@
+"""A plan as text: one line per step, the last step of the run first, each with a number.
+
+Comes in: a plan, and figures for some of its steps, by number: whoever runs or estimates the plan fills them in. Goes
+out: text. Steps are numbered from 1 from the top down, outer before inner, as `numbered_steps` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.query.access import IndexUse, ScanFilter
+from omnigraph.query.expression_text import conjunction_text, expression_text
+from omnigraph.query.expressions import Param
+from omnigraph.query.plan import (
+    Aggregate,
+    Argument,
+    Assigned,
+    CrossJoin,
+    DeleteRows,
+    Direction,
+    EdgeExpand,
+    EdgeScan,
+    ExistsJoin,
+    Expand,
+    ExpandInto,
+    Filter,
+    InsertRow,
+    LeftJoin,
+    Limit,
+    Link,
+    Lookup,
+    MutationPlan,
+    Order,
+    Pattern,
+    Project,
+    QueryPlan,
+    ReadPlan,
+    Relation,
+    Scan,
+    Search,
+    StatementPlan,
+    Unit,
+    UpdateRows,
+)
+from omnigraph.query.plan_walk import inputs_of, steps_of
+from omnigraph.query.value_types import value_type_text
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """What is known about a step. `mode` and `reason` say how a traversal is or was done, and why."""
+
+    rows_estimated: int | None = None
+    rows: int | None = None
+    seconds: float | None = None
+    mode: str | None = None
+    reason: str | None = None
+
+
+def explain_plan(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> str:
+    """The plan as text, with the figures of the steps that have some."""
+    lines = [_head(plan)]
+    number = 0
+    for relation, title in _roots(plan):
+        if title:
+            lines.append(f"  {title}")
+        depth = 2 if title else 1
+        if relation is not None:
+            shown = list(_tree(relation, depth))
+            for text, step_depth in shown:
+                number += 1
+                found = (figures or {}).get(number)
+                lines.append(f"{'  ' * step_depth}{number}. {text}{_figures_text(found)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def numbered_steps(plan: QueryPlan) -> tuple[Relation, ...]:
+    """The steps in the order of their numbers; the first has number 1."""
+    return tuple(step for relation, _ in _roots(plan) if relation is not None for step in steps_of(relation))
+
+
+def relation_text(relation: Relation) -> str:
+    """One tree of steps, without numbers."""
+    return "".join(f"{'  ' * depth}{text}\n" for text, depth in _tree(relation, 0))
+
+
+def _roots(plan: QueryPlan) -> Iterator[tuple[Relation | None, str]]:
+    if isinstance(plan, ReadPlan):
+        yield plan.root, ""
+        return
+    for statement in plan.statements:
+        rows = None if isinstance(statement, InsertRow) else statement.rows
+        yield rows, _statement(statement)
+
+
+def _tree(relation: Relation, depth: int) -> Iterator[tuple[str, int]]:
+    yield _step(relation), depth
+    for below in inputs_of(relation):
+        yield from _tree(below, depth + 1)
+
+
+def _head(plan: QueryPlan) -> str:
+    kind = "mutation" if isinstance(plan, MutationPlan) else "query"
+    return f"{kind} {plan.name}({', '.join(_param(param) for param in plan.parameters)})"
+
+
+def _param(param: Param) -> str:
+    return f"${param.name}: {value_type_text(param.type)}{'?' if param.nullable else ''}"
+
+
+def _statement(statement: StatementPlan) -> str:
+    match statement:
+        case InsertRow(table, values):
+            word = "upsert" if table.key else "insert"
+            return f"{word} {table.alias} {_values(values)}"
+        case UpdateRows(entity, values):
+            return f"update {entity.table.alias} {_values(values)}"
+        case DeleteRows(entity):
+            return f"delete {entity.table.alias}"
+        case _:
+            assert_never(statement)
+
+
+def _values(values: tuple[Assigned, ...]) -> str:
+    return f"{{ {', '.join(f'{found.column}: {expression_text(found.value)}' for found in values)} }}"
+
+
+def _figures_text(figures: StepFigures | None) -> str:
+    if figures is None:
+        return ""
+    parts = []
+    if figures.mode is not None:
+        parts.append(figures.mode + (f" ({figures.reason})" if figures.reason else ""))
+    if figures.rows_estimated is not None:
+        parts.append(f"about {figures.rows_estimated} rows")
+    if figures.rows is not None:
+        parts.append(f"{figures.rows} rows")
+    if figures.seconds is not None:
+        parts.append(f"{figures.seconds * 1000:.1f} ms")
+    return f"  — {', '.join(parts)}" if parts else ""
+
+
+def _step(relation: Relation) -> str:
+    match relation:
+        case Unit():
+            return "unit"
+        case Argument(columns):
+            return f"outer rows [{', '.join(column.name for column in columns)}]"
+        case Pattern() | Scan() | EdgeScan() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
+            return _read_step(relation)
+        case Filter(_, conditions):
+            return f"filter {conjunction_text(conditions)}"
+        case CrossJoin(_, _, on):
+            pairs = ", ".join(f"{left} = {right}" for left, right in on)
+            return f"join on {pairs}" if on else "cross join"
+        case ExistsJoin(_, _, keys, negated):
+            return f"{'anti' if negated else 'semi'} join{_by(keys)}"
+        case LeftJoin(_, _, keys):
+            return f"left join{_by(keys)}"
+        case Search(_, scores, top, index):
+            shown = ", ".join(f"{expression_text(found.score)} as {found.name}" for found in scores)
+            best = f", best {expression_text(top)}" if top is not None else ""
+            return f"search {shown}{best}{''.join(_index(found) for found in index)}"
+        case Aggregate() | Order() | Limit() | Project():
+            return _result_step(relation)
+        case _:
+            assert_never(relation)
+
+
+def _result_step(relation: Aggregate | Order | Limit | Project) -> str:
+    match relation:
+        case Aggregate(_, keys, aggregates):
+            by = ", ".join(
+                key.name if key.name == (text := expression_text(key.expression)) else f"{text} as {key.name}"
+                for key in keys
+            )
+            calls = ", ".join(f"{expression_text(found.call)} as {found.name}" for found in aggregates)
+            return f"aggregate {calls}" + (f" by {by}" if keys else "")
+        case Order(_, keys, ties):
+            shown = ", ".join(
+                f"{expression_text(key.expression)}{' desc' if key.descending else ''}" for key in keys
+            )
+            return f"order by {shown}; ties by {', '.join(ties) or 'nothing'}"
+        case Limit(_, count, offset):
+            skipped = f" offset {expression_text(offset)}" if offset is not None else ""
+            return f"limit {expression_text(count)}{skipped}"
+        case Project(_, columns):
+            shown = ", ".join(
+                found.name
+                if found.name == (text := expression_text(found.expression))
+                else f"{text} as {found.name}"
+                for found in columns
+            )
+            return f"project {shown}"
+        case _:
+            assert_never(relation)
+
+
+def _read_step(
+    relation: Pattern | Scan | EdgeScan | Expand | ExpandInto | EdgeExpand | Lookup,
+) -> str:
+    match relation:
+        case Pattern(_, entities, links, filters):
+            shown = [f"{found.name}: {found.table.name}" for found in entities]
+            shown += [_link(link) for link in links]
+            where = f" where {conjunction_text(filters)}" if filters else ""
+            return f"pattern {', '.join(shown)}{where}"
+        case Scan(entity, columns, scan_filter, index):
+            return f"scan {entity.table.alias} as {entity.name}{_access(columns, scan_filter, index)}"
+        case EdgeScan(edge, source, target, columns, undirected, scan_filter, index):
+            arrow = "--" if undirected else "->"
+            ends = f"{source.name} {arrow} {target.name}"
+            return f"edge scan {edge.table.alias} as {edge.name} {ends}{_access(columns, scan_filter, index)}"
+        case Expand(_, table, source, target, direction, low, high, index):
+            return f"expand {_arrow(source.name, table.name, target.name, direction, (low, high))}{_index(index)}"
+        case ExpandInto(_, table, source, target, direction, low, high, index):
+            path = _arrow(source.name, table.name, target.name, direction, (low, high))
+            return f"check {path}{_index(index)}"
+        case EdgeExpand(_, edge, source, target, direction, columns, scan_filter, into, index):
+            path = _arrow(source.name, f"{edge.name}:{edge.table.name}", target.name, direction, (1, 1))
+            return f"{'check' if into else 'expand'} {path}{_access(columns, scan_filter, index)}"
+        case Lookup(_, entity, columns, scan_filter, keep_missing, index):
+            how = "lookup, keeping nulls," if keep_missing else "lookup"
+            return f"{how} {entity.table.alias} as {entity.name}{_access(columns, scan_filter, index)}"
+        case _:
+            assert_never(relation)
+
+
+def _link(link: Link) -> str:
+    name = f"{link.edge.name}:{link.table.name}" if link.edge else link.table.name
+    return _arrow(link.source.name, name, link.target.name, link.direction, (link.low, link.high))
+
+
+def _arrow(source: str, edge: str, target: str, direction: Direction, bounds: tuple[int, int]) -> str:
+    hops = "" if bounds == (1, 1) else f"{{{bounds[0]},{bounds[1]}}}"
+    left = "<-" if direction is Direction.IN else "-"
+    right = "->" if direction is Direction.OUT else "-"
+    return f"{source} {left}[{edge}{hops}]{right} {target}"
+
+
+def _access(columns: tuple[str, ...], scan_filter: ScanFilter, index: IndexUse | None) -> str:
+    text = f" [{', '.join(columns)}]"
+    if scan_filter.pushed:
+        text += f" where {conjunction_text(scan_filter.pushed)}"
+    if scan_filter.residual:
+        text += f" then {conjunction_text(scan_filter.residual)}"
+    return text + _index(index)
+
+
+def _index(index: IndexUse | None) -> str:
+    if index is None:
+        return ""
+    missing = f", {index.uncovered_rows} rows uncovered" if index.uncovered_fragments else ""
+    return f" using {index.kind.value} on {index.column}{missing}"
+
+
+def _by(keys: tuple[str, ...]) -> str:
+    return f" by {', '.join(keys)}" if keys else ""

@@ -1,0 +1,124 @@
+"""Walking plans: the inputs of a step, a copy with other inputs or other expressions, and every step in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import cast
+
+from omnigraph.query.access import ScanFilter, split_filter
+from omnigraph.query.expressions import AggregateCall, Expr, Score
+from omnigraph.query.fields import Named
+from omnigraph.query.plan import (
+    Aggregate,
+    AggregateColumn,
+    Argument,
+    CrossJoin,
+    EdgeExpand,
+    EdgeScan,
+    ExistsJoin,
+    Expand,
+    ExpandInto,
+    Filter,
+    LeftJoin,
+    Limit,
+    Lookup,
+    Order,
+    OrderKey,
+    Pattern,
+    Project,
+    Relation,
+    Scan,
+    ScoreColumn,
+    Search,
+    Unit,
+)
+
+Change = Callable[[Expr], Expr]
+
+
+def inputs_of(relation: Relation) -> tuple[Relation, ...]:
+    """The relations directly below, outer before inner, left before right."""
+    match relation:
+        case Unit() | Argument() | Scan() | EdgeScan():
+            return ()
+        case Pattern(below):
+            return () if below is None else (below,)
+        case CrossJoin(left, right):
+            return (left, right)
+        case ExistsJoin(outer, inner) | LeftJoin(outer, inner):
+            return (outer, inner)
+        case _:
+            return (relation.input,)
+
+
+def with_inputs(relation: Relation, inputs: tuple[Relation, ...]) -> Relation:
+    """A copy over other inputs."""
+    match relation:
+        case Unit() | Argument() | Scan() | EdgeScan():
+            return relation
+        case Pattern():
+            return replace(relation, input=inputs[0]) if inputs else relation
+        case CrossJoin():
+            return replace(relation, left=inputs[0], right=inputs[1])
+        case ExistsJoin() | LeftJoin():
+            return replace(relation, input=inputs[0], inner=inputs[1])
+        case _:
+            return replace(relation, input=inputs[0])
+
+
+def rewritten_plan(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
+    """A copy in which every step, lowest first, is replaced by what `change` gives for it."""
+    before = inputs_of(relation)
+    after = tuple(rewritten_plan(below, change) for below in before)
+    same = all(new is old for new, old in zip(after, before, strict=True))
+    return change(relation if same else with_inputs(relation, after))
+
+
+def steps_of(relation: Relation) -> Iterator[Relation]:
+    """The step and all below it, from the top down, outer before inner."""
+    yield relation
+    for below in inputs_of(relation):
+        yield from steps_of(below)
+
+
+def with_expressions(relation: Relation, change: Change) -> Relation:
+    """A copy whose own expressions are changed; filters of scans are split anew."""
+    match relation:
+        case Unit() | Argument() | Expand() | ExpandInto() | CrossJoin() | ExistsJoin() | LeftJoin():
+            return relation
+        case Pattern(filters=filters):
+            return replace(relation, filters=tuple(change(found) for found in filters))
+        case Scan() | EdgeScan() | EdgeExpand() | Lookup():
+            return replace(relation, filter=_filter(relation.filter, change))
+        case Filter(conditions=conditions):
+            return replace(relation, conditions=tuple(change(found) for found in conditions))
+        case Search(scores=scores, top=top):
+            changed = tuple(ScoreColumn(found.name, cast(Score, change(found.score))) for found in scores)
+            return replace(relation, scores=changed, top=None if top is None else change(top))
+        case Aggregate(keys=keys, aggregates=aggregates):
+            return replace(
+                relation,
+                keys=_named(keys, change),
+                aggregates=tuple(
+                    AggregateColumn(found.name, cast(AggregateCall, change(found.call)))
+                    for found in aggregates
+                ),
+            )
+        case Order(keys=order):
+            changed_order = tuple(OrderKey(change(key.expression), key.descending) for key in order)
+            return replace(relation, keys=changed_order)
+        case Limit(count=count, offset=offset):
+            return replace(relation, count=change(count), offset=None if offset is None else change(offset))
+        case Project(columns=columns):
+            return replace(relation, columns=_named(columns, change))
+
+
+def _named(columns: tuple[Named, ...], change: Change) -> tuple[Named, ...]:
+    return tuple(Named(found.name, change(found.expression)) for found in columns)
+
+
+def _filter(scan_filter: ScanFilter, change: Change) -> ScanFilter:
+    if not scan_filter.conjuncts:
+        return scan_filter
+    return split_filter(tuple(change(found) for found in scan_filter.conjuncts))

@@ -1,0 +1,132 @@
+"""Reads only the columns that something above needs, and drops lookups that nothing needs.
+
+What a filter of a scan reads is not needed above it: a scan reads those columns itself. Ids always stay, because they
+break ties and say which row is which. A lookup without columns and without a filter only says that the node exists,
+which every edge guarantees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from omnigraph.query.expression_walk import columns_of, walk
+from omnigraph.query.expressions import Expr, OutputRef
+from omnigraph.query.facts import PlanFacts
+from omnigraph.query.fields import names
+from omnigraph.query.plan import (
+    Aggregate,
+    Argument,
+    CrossJoin,
+    EdgeExpand,
+    EdgeScan,
+    ExistsJoin,
+    Expand,
+    ExpandInto,
+    Filter,
+    LeftJoin,
+    Limit,
+    Lookup,
+    Order,
+    Pattern,
+    Project,
+    Relation,
+    Scan,
+    Search,
+    Unit,
+)
+from omnigraph.query.plan_walk import inputs_of
+
+Needed = frozenset[str]
+
+
+def column_pruning(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
+    """The rule. The root keeps all of its columns if it is a result, and the id if it gives the rows of a mutation."""
+    needed = frozenset(names(root.outputs)) if isinstance(root, Project) else frozenset[str]()
+    return _pruned(root, needed)
+
+
+def _pruned(relation: Relation, needed: Needed) -> Relation:
+    match relation:
+        case Unit():
+            return relation
+        case Argument(columns):
+            kept = tuple(found for found in columns if found.column == "id" or found.name in needed)
+            return Argument(kept)
+        case Scan() | EdgeScan() | EdgeExpand() | Lookup() | Expand() | ExpandInto() | Pattern():
+            return _pruned_read(relation, needed)
+        case CrossJoin(left, right, on):
+            below = needed | {name for pair in on for name in pair}
+            return CrossJoin(_pruned(left, below), _pruned(right, below), on)
+        case ExistsJoin(outer, inner, keys, negated):
+            pruned = _pruned(inner, frozenset(keys))
+            return ExistsJoin(_pruned(outer, needed | _arguments(pruned) | {*keys}), pruned, keys, negated)
+        case LeftJoin(outer, inner, keys):
+            pruned = _pruned(inner, needed | {*keys})
+            return LeftJoin(_pruned(outer, needed | _arguments(pruned) | {*keys}), pruned, keys)
+        case _:
+            return _pruned_rows(relation, needed)
+
+
+def _pruned_rows(relation: Filter | Search | Aggregate | Order | Limit | Project, needed: Needed) -> Relation:
+    below = relation.input
+    match relation:
+        case Filter(_, conditions):
+            return replace(relation, input=_pruned(below, needed | _reads(conditions)))
+        case Search(_, scores):
+            return replace(relation, input=_pruned(below, needed | _reads(found.score for found in scores)))
+        case Aggregate(_, keys, aggregates):
+            read = _reads(key.expression for key in keys) | _reads(found.call for found in aggregates)
+            return replace(relation, input=_pruned(below, read))
+        case Order(_, keys, ties):
+            read = needed | _reads(key.expression for key in keys) | {*ties}
+            return replace(relation, input=_pruned(below, read))
+        case Limit():
+            return replace(relation, input=_pruned(below, needed))
+        case Project(_, columns):
+            return replace(relation, input=_pruned(below, _reads(found.expression for found in columns)))
+
+
+def _pruned_read(
+    relation: Scan | EdgeScan | EdgeExpand | Lookup | Expand | ExpandInto | Pattern, needed: Needed
+) -> Relation:
+    match relation:
+        case Scan(entity, columns):
+            return replace(relation, columns=_kept(entity.name, columns, needed))
+        case EdgeScan(edge, columns=columns):
+            return replace(relation, columns=_kept(edge.name, columns, needed))
+        case EdgeExpand(below, edge, columns=columns):
+            pruned = _pruned(below, needed)
+            return replace(relation, input=pruned, columns=_kept(edge.name, columns, needed))
+        case Lookup(below, entity, columns, scan_filter):
+            pruned = _pruned(below, needed)
+            kept = tuple(name for name in columns if f"{entity.name}.{name}" in needed)
+            if not kept and not scan_filter.conjuncts:
+                return pruned
+            return replace(relation, input=pruned, columns=kept)
+        case Expand() | ExpandInto():
+            return replace(relation, input=_pruned(relation.input, needed))
+        case Pattern():
+            return relation
+
+
+def _kept(entity: str, columns: tuple[str, ...], needed: Needed) -> tuple[str, ...]:
+    return tuple(name for name in columns if name == "id" or f"{entity}.{name}" in needed)
+
+
+def _reads(expressions: Iterable[Expr]) -> Needed:
+    found: set[str] = set()
+    for expression in expressions:
+        found.update(column.name for column in columns_of(expression))
+        found.update(part.name for part in walk(expression) if isinstance(part, OutputRef))
+    return frozenset(found)
+
+
+def _arguments(inner: Relation) -> Needed:
+    """The columns that an inner plan takes from the rows of its join, not those of joins inside it."""
+    if isinstance(inner, Argument):
+        return frozenset(names(inner.outputs))
+    below = inputs_of(inner)
+    if isinstance(inner, ExistsJoin | LeftJoin):
+        below = below[:1]
+    return frozenset[str]().union(*(_arguments(found) for found in below))

@@ -1,0 +1,71 @@
+"""Moves conditions down to where their variables are bound, one conjunct at a time.
+
+A condition over the outer rows of a join goes below it, and one above a pattern goes into it, where the order of the
+traversals and the filters of the scans are decided. What an `optional` binds is filtered above its join, because below
+it the condition would keep the row with nulls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from omnigraph.query.expression_walk import columns_of, walk
+from omnigraph.query.expressions import And, Expr, OutputRef
+from omnigraph.query.facts import PlanFacts
+from omnigraph.query.fields import names
+from omnigraph.query.plan import CrossJoin, ExistsJoin, Filter, LeftJoin, Pattern, Relation
+from omnigraph.query.plan_walk import rewritten_plan
+
+
+def filter_pushdown(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
+    """The rule."""
+    return rewritten_plan(root, _rewrite)
+
+
+def _rewrite(relation: Relation) -> Relation:
+    if not isinstance(relation, Filter):
+        return relation
+    return _pushed(relation.input, split_conjuncts(relation.conditions))
+
+
+def split_conjuncts(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The conditions one by one: `and` is what a list of them means anyway."""
+    found: list[Expr] = []
+    for condition in conditions:
+        found.extend(split_conjuncts(condition.operands) if isinstance(condition, And) else (condition,))
+    return tuple(found)
+
+
+def _pushed(below: Relation, conditions: tuple[Expr, ...]) -> Relation:
+    if not conditions:
+        return below
+    match below:
+        case Filter(deeper, others):
+            return _pushed(deeper, (*others, *conditions))
+        case Pattern(filters=filters):
+            return replace(below, filters=(*filters, *conditions))
+        case ExistsJoin(outer) | LeftJoin(outer):
+            down, stay = _split(conditions, outer)
+            return _filter(replace(below, input=_pushed(outer, down)), stay)
+        case CrossJoin(left, right):
+            to_left, rest = _split(conditions, left)
+            to_right, stay = _split(rest, right)
+            return _filter(replace(below, left=_pushed(left, to_left), right=_pushed(right, to_right)), stay)
+        case _:
+            return _filter(below, conditions)
+
+
+def _split(conditions: tuple[Expr, ...], side: Relation) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """What reads only this side, and the rest."""
+    known = set(names(side.outputs))
+    down = tuple(found for found in conditions if _reads(found) <= known)
+    return down, tuple(found for found in conditions if not _reads(found) <= known)
+
+
+def _reads(condition: Expr) -> set[str]:
+    outputs = {found.name for found in walk(condition) if isinstance(found, OutputRef)}
+    return outputs | {found.name for found in columns_of(condition)}
+
+
+def _filter(relation: Relation, conditions: tuple[Expr, ...]) -> Relation:
+    return Filter(relation, conditions) if conditions else relation

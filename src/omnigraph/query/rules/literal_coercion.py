@@ -1,0 +1,208 @@
+"""Gives every literal of a comparison the exact type of the other side, or decides the comparison.
+
+After this rule a column is compared only with values of its own type, reversed operands are turned round, and a
+comparison that cannot depend on the value is a `Known`. Conditions of filters are brought into a form without `not`
+above `and`, `or` and comparisons; there `Known` becomes a null test or an answer, because a filter does not tell false
+from null. A filter is never dropped unless it is always true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from omnigraph.query.coercion import REVERSED, fit
+from omnigraph.query.expression_walk import rewritten
+from omnigraph.query.expressions import (
+    FALSE,
+    TRUE,
+    And,
+    Compare,
+    Expr,
+    InList,
+    IsNull,
+    Known,
+    Literal,
+    LiteralValue,
+    Member,
+    Not,
+    Or,
+    Prefix,
+    Substring,
+)
+from omnigraph.query.facts import PlanFacts
+from omnigraph.query.plan import EdgeExpand, EdgeScan, Filter, Lookup, Pattern, Relation, Scan
+from omnigraph.query.plan_walk import rewritten_plan, with_expressions
+from omnigraph.query.syntax import Operator
+from omnigraph.query.value_types import BOOL, EntityType, NullType
+from omnigraph.schema.property_types import ListType, PropertyType, ScalarType
+
+_OPPOSITE: Final = {
+    Operator.EQ: Operator.NE,
+    Operator.NE: Operator.EQ,
+    Operator.LT: Operator.GE,
+    Operator.GE: Operator.LT,
+    Operator.GT: Operator.LE,
+    Operator.LE: Operator.GT,
+}
+
+
+def literal_coercion(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
+    """The rule."""
+    return rewritten_plan(root, _rewrite)
+
+
+def coerced(expr: Expr) -> Expr:
+    """An expression whose comparisons have literals of the right types."""
+    return rewritten(expr, _coerced)
+
+
+def as_filter(expr: Expr) -> Expr:
+    """A coerced condition in the form that filters have; `FALSE` also where it could only be null."""
+    return _filtered(expr, negated=False)
+
+
+def _rewrite(relation: Relation) -> Relation:
+    match relation:
+        case Filter(below, conditions):
+            kept = _conjuncts(conditions)
+            return Filter(below, kept) if kept else below
+        case Pattern(filters=filters):
+            return replace(relation, filters=_conjuncts(filters))
+        case Scan() | EdgeScan() | EdgeExpand() | Lookup():
+            return with_expressions(relation, lambda expr: as_filter(coerced(expr)))
+        case _:
+            return with_expressions(relation, coerced)
+
+
+def _conjuncts(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    kept = dict.fromkeys(as_filter(coerced(found)) for found in conditions)
+    return (FALSE,) if FALSE in kept else tuple(found for found in kept if found != TRUE)
+
+
+def _coerced(expr: Expr) -> Expr:
+    match expr:
+        case Compare(operator, Literal() as left, right) if not isinstance(right, Literal):
+            return _comparison(REVERSED.get(operator, operator), right, left)
+        case Compare(operator, left, Literal() as right):
+            return _comparison(operator, left, right)
+        case InList(operand, items):
+            return _in_list(operand, items)
+        case Member(item, Literal() as collection):
+            return _in_literal(item, collection)
+        case Member(Literal() as item, collection):
+            return _member(item, collection)
+        case Substring(text, part) | Prefix(text, part):
+            is_null = any(isinstance(side, Literal) and side.value is None for side in (text, part))
+            return Literal(None, BOOL) if is_null else expr
+        case _:
+            return expr
+
+
+def _comparison(operator: Operator, left: Expr, literal: Literal) -> Expr:
+    if literal.value is None or (isinstance(left, Literal) and left.value is None):
+        return Literal(None, BOOL)
+    if isinstance(left, Literal):
+        return Literal(_answer(operator, left.value, literal.value), BOOL)
+    wanted = left.type
+    if isinstance(wanted, EntityType | NullType):
+        return Compare(operator, left, literal)
+    fitted = fit(operator, literal.value, wanted)
+    if isinstance(fitted, bool):
+        return Known(fitted, left)
+    return Compare(fitted.operator, left, Literal(fitted.value, wanted))
+
+
+def _answer(operator: Operator, left: LiteralValue, right: LiteralValue) -> bool:
+    """Two literals, of types that can be compared."""
+    is_equal = left == right
+    if operator in {Operator.EQ, Operator.NE}:
+        return is_equal is (operator is Operator.EQ)
+    is_less = bool(left < right)  # type: ignore[operator]
+    match operator:
+        case Operator.LT:
+            return is_less
+        case Operator.LE:
+            return is_less or is_equal
+        case Operator.GT:
+            return not is_less and not is_equal
+        case _:
+            return not is_less
+
+
+def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Expr:
+    wanted = operand.type
+    if isinstance(wanted, EntityType | NullType):
+        return Literal(None, BOOL) if isinstance(wanted, NullType) else InList(operand, items)
+    kept: dict[Expr, None] = {}
+    for item in items:
+        fitted = _fitted_item(item, wanted)
+        if fitted is not None:
+            kept[fitted] = None
+    return InList(operand, tuple(kept)) if kept else Known(False, operand)
+
+
+def _fitted_item(item: Expr, wanted: PropertyType) -> Expr | None:
+    if not isinstance(item, Literal):
+        return item
+    fitted = fit(Operator.EQ, item.value, wanted)
+    return None if isinstance(fitted, bool) else Literal(fitted.value, wanted)
+
+
+def _in_literal(item: Expr, collection: Literal) -> Expr:
+    """A list that a parameter gave is a list as good as any."""
+    if not isinstance(collection.value, tuple) or not isinstance(collection.type, ListType):
+        return Literal(None, BOOL)
+    item_type = ScalarType(collection.type.item)
+    return _in_list(item, tuple(Literal(value, item_type) for value in collection.value))
+
+
+def _member(item: Literal, collection: Expr) -> Expr:
+    if item.value is None:
+        return Literal(None, BOOL)
+    assert isinstance(collection.type, ListType)
+    fitted = _fitted_item(item, ScalarType(collection.type.item))
+    return Known(False, collection) if fitted is None else Member(fitted, collection)
+
+
+def _filtered(expr: Expr, *, negated: bool) -> Expr:
+    match expr:
+        case Not(operand):
+            return _filtered(operand, negated=not negated)
+        case And(operands) | Or(operands):
+            return _joined(operands, is_and=isinstance(expr, And) is not negated, negated=negated)
+        case Compare(operator, left, right):
+            return Compare(_OPPOSITE[operator], left, right) if negated else expr
+        case IsNull(operand, is_not):
+            return _null_test(operand, is_not is not negated)
+        case Known(value, operand):
+            return _null_test(operand, negated=True) if value is not negated else FALSE
+        case Literal(None):
+            return FALSE
+        case Literal(bool() as value):
+            return TRUE if value is not negated else FALSE
+        case _:
+            return Not(expr) if negated else expr
+
+
+def _null_test(operand: Expr, negated: bool) -> Expr:
+    if operand.nullable:
+        return IsNull(operand, negated)
+    return TRUE if negated else FALSE
+
+
+def _joined(operands: tuple[Expr, ...], *, is_and: bool, negated: bool) -> Expr:
+    """The operands flat and once each; an operand that decides the whole does so."""
+    kind = And if is_and else Or
+    neutral, deciding = (TRUE, FALSE) if is_and else (FALSE, TRUE)
+    kept: dict[Expr, None] = {}
+    for operand in operands:
+        found = _filtered(operand, negated=negated)
+        parts = found.operands if isinstance(found, kind) else (found,)
+        kept.update(dict.fromkeys(parts))
+    if deciding in kept:
+        return deciding
+    rest = tuple(found for found in kept if found != neutral)
+    if not rest:
+        return neutral
+    return rest[0] if len(rest) == 1 else kind(rest)

@@ -1,0 +1,121 @@
+"""What a caller sees of a query without running it: its parameters, its columns, and the types it reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.base.errors import Fact
+from omnigraph.query.check import CheckedQuery
+from omnigraph.query.plan import (
+    EdgeExpand,
+    EdgeScan,
+    Expand,
+    ExpandInto,
+    InsertRow,
+    Lookup,
+    Pattern,
+    QueryPlan,
+    ReadPlan,
+    Relation,
+    Scan,
+    UpdateRows,
+)
+from omnigraph.query.plan_walk import steps_of
+from omnigraph.query.tables import Table
+from omnigraph.query.value_types import value_type_text
+from omnigraph.schema.catalog import Catalog, TypeKind
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnShape:
+    """A parameter or an output column."""
+
+    name: str
+    type: str
+    nullable: bool
+
+    def to_json(self) -> dict[str, Fact]:
+        return {"name": self.name, "type": self.type, "nullable": self.nullable}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShape:
+    """The outside of a query. Types are named as tables are: `node:Person`, `edge:Knows`."""
+
+    name: str
+    is_mutation: bool
+    description: str | None
+    parameters: tuple[ColumnShape, ...]
+    columns: tuple[ColumnShape, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Fact]:
+        return {
+            "name": self.name,
+            "kind": "mutation" if self.is_mutation else "read",
+            "description": self.description,
+            "parameters": [found.to_json() for found in self.parameters],
+            "columns": [found.to_json() for found in self.columns],
+            "reads": list(self.reads),
+            "writes": list(self.writes),
+        }
+
+
+def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
+    """The shape of a checked query. Deleting nodes writes the edges that can end at them."""
+    plan = checked.plan
+    fields = plan.outputs if isinstance(plan, ReadPlan) else ()
+    return QueryShape(
+        name=checked.name,
+        is_mutation=checked.is_mutation,
+        description=checked.description,
+        parameters=tuple(
+            ColumnShape(found.name, value_type_text(found.type), found.nullable) for found in plan.parameters
+        ),
+        columns=tuple(
+            ColumnShape(found.name, value_type_text(found.type), found.nullable) for found in fields
+        ),
+        reads=_sorted({table.alias for root in _roots(plan) for table in _tables(root)}),
+        writes=_sorted(_writes(plan, catalog)),
+    )
+
+
+def _roots(plan: QueryPlan) -> tuple[Relation, ...]:
+    if isinstance(plan, ReadPlan):
+        return (plan.root,)
+    return tuple(found.rows for found in plan.statements if not isinstance(found, InsertRow))
+
+
+def _tables(root: Relation) -> set[Table]:
+    found: set[Table] = set()
+    for step in steps_of(root):
+        match step:
+            case Pattern(entities=entities, links=links):
+                found.update(entity.table for entity in entities)
+                found.update(link.table for link in links)
+            case Scan(entity) | Lookup(entity=entity):
+                found.add(entity.table)
+            case EdgeScan(edge) | EdgeExpand(edge=edge):
+                found.add(edge.table)
+            case Expand(table=table) | ExpandInto(table=table):
+                found.add(table)
+    return found
+
+
+def _writes(plan: QueryPlan, catalog: Catalog) -> set[str]:
+    if isinstance(plan, ReadPlan):
+        return set()
+    found: set[str] = set()
+    for statement in plan.statements:
+        table = statement.table if isinstance(statement, InsertRow) else statement.entity.table
+        found.add(table.alias)
+        if not isinstance(statement, InsertRow | UpdateRows) and table.kind is TypeKind.NODE:
+            ends = (edge for edge in catalog.edges if table.type_id in {edge.source, edge.target})
+            found.update(edge.alias for edge in ends)
+    return found
+
+
+def _sorted(aliases: set[str]) -> tuple[str, ...]:
+    """Nodes before edges, then by name."""
+    return tuple(sorted(aliases, key=lambda alias: (alias.startswith("edge:"), alias)))
