@@ -77,10 +77,14 @@ class Victim:
         return any(_is_publish(entry) for entry in self.done[: self._armed_at()])
 
     @property
+    def moved_before_arming(self) -> bool:
+        """Whether a table's head moved before the intent was there: only a recovery may do that."""
+        return any(_is_table_commit(entry) for entry in self.done[: self._armed_at()])
+
+    @property
     def tables_committed(self) -> int:
         """How many heads of its own it moved."""
-        own = self.done[self._armed_at() :]
-        return sum(effect == "dataset.commit" and MANIFEST not in target for effect, target in own)
+        return sum(_is_table_commit(entry) for entry in self.done[self._armed_at() :])
 
     @property
     def published(self) -> bool:
@@ -94,6 +98,10 @@ class Victim:
             if effect == "object.create" and target.startswith(RECOVERY)
         ]
         return arms[-1] if arms else len(self.done)
+
+
+def _is_table_commit(entry: tuple[str, str]) -> bool:
+    return entry[0] == "dataset.commit" and MANIFEST not in entry[1]
 
 
 def _is_publish(entry: tuple[str, str]) -> bool:

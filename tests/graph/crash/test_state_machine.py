@@ -26,6 +26,7 @@ from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.crash.observe import unsteady
 from tests.graph.writers import (
     COMPANY,
     KNOWS,
@@ -166,13 +167,15 @@ class WritePath(RuleBasedStateMachine):
             newest = read_snapshot(self.location, name)
             lineage = make_lineage(newest.head, newest.manifest.read_commits())
             assert set(model.commits) <= {commit.id for commit in lineage.history()}
-        assert ObjectStore(self.location).list(RECOVERY) == ()
+        assert unsteady(self.location, self.world) == []
 
     def write(self, branch: str, changes: list[Change], death: int) -> None:
         name = branch if branch in self.branches else MAIN
         model = self.branches[name]
+        nothing_to_recover = not ObjectStore(self.location).list(RECOVERY)
         victim = Victim(death)
         lived = victim.run(lambda: run(self.location, changes, branch=name, world=self.world))
+        assert not (nothing_to_recover and victim.moved_before_arming), "a head moved before it was announced"
         if lived or victim.published_before_arming:
             model.settle()
         if victim.tables_committed:
@@ -210,9 +213,9 @@ def _settings(examples: int, steps: int) -> settings:
 
 
 TestWritePath: Any = WritePath.TestCase
-TestWritePath.settings = _settings(150, 6)
+TestWritePath.settings = _settings(150, 5)
 TestBranchingWritePath: Any = BranchingWritePath.TestCase
-TestBranchingWritePath.settings = _settings(60, 7)
+TestBranchingWritePath.settings = _settings(60, 6)
 
 
 TestLongWritePath: Any = pytest.mark.soak(type("TestLongWritePath", (BranchingWritePath.TestCase,), {}))
