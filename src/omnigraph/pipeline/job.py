@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from omnigraph.base.limits import SPARK_CANCEL_SECONDS_MAX, SPARK_POLL_SECONDS
+from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.jvm import spark_log
-from omnigraph.pipeline.session import is_connect
 from omnigraph.pipeline.task_errors import unpack_error
 from omnigraph.pipeline.watch import ConnectCounter, JobGroupCounter, Watch
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.progress import Report, report_nothing
+from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.job import run_job
-from omnigraph.pipeline.session import is_connect
 from omnigraph.pipeline.task_errors import pack_error
 from omnigraph.pipeline.watch import SizeSum, TaskSize, Watch, make_size_sum
 

@@ -1,0 +1,132 @@
+"""Starts, stops and describes the warm local server: a Spark that later commands of this user need not wait for.
+
+Starting is safe to repeat and to race: whoever comes second finds the server of the first. A server that is gone, or
+that an older installation started, is replaced. Stopping returns when nothing of it runs any more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import MachineError
+from omnigraph.base.java import find_java
+from omnigraph.base.limits import (
+    WARM_SERVER_IDLE_MINUTES,
+    WARM_SERVER_POLL_SECONDS,
+    WARM_SERVER_START_SECONDS_MAX,
+    WARM_SERVER_STOP_SECONDS_MAX,
+)
+from omnigraph.base.process import is_known_gone
+from omnigraph.pipeline.jvm import spark_log
+from omnigraph.pipeline.warm_state import (
+    Health,
+    WarmServer,
+    check_health,
+    forget_server,
+    read_server,
+    starting_or_stopping,
+    unused_server,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The server, if there is one, and what can be said of it."""
+
+    health: Health
+    server: WarmServer | None
+    in_use: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartedServer:
+    """A server that runs. `is_new`: it was started just now."""
+
+    server: WarmServer
+    is_new: bool
+
+
+def start_server(idle_minutes: float = WARM_SERVER_IDLE_MINUTES) -> StartedServer:
+    """A server that runs, started if need be. One that runs already keeps its own idle time."""
+    with starting_or_stopping():
+        found = read_server()
+        health = check_health(found)
+        if found is not None and health is Health.RUNNING:
+            return StartedServer(found, is_new=False)
+        if found is not None:
+            _end(found)
+        return StartedServer(_start(idle_minutes * 60), is_new=True)
+
+
+def stop_server() -> bool:
+    """End the server and wait for it; False when there was none."""
+    with starting_or_stopping():
+        found = read_server()
+        if found is None:
+            return False
+        was_running = not is_known_gone(found.process)
+        _end(found)
+        return was_running
+
+
+def server_status() -> ServerStatus:
+    """What there is now. One that has died is told as stopped."""
+    found = read_server()
+    health = check_health(found)
+    if health is Health.STOPPED:
+        return ServerStatus(health, None, in_use=False)
+    with unused_server() as is_unused:
+        return ServerStatus(health, found, in_use=not is_unused)
+
+
+def _start(idle_seconds: float) -> WarmServer:
+    find_java()  # says what is missing here, where somebody reads it
+    log = spark_log()
+    with log.open("ab") as words:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "omnigraph.pipeline.warm_process", str(idle_seconds)],
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=words,
+            cwd=log.parent,
+            start_new_session=True,
+        )
+    try:
+        _wait(lambda: read_server() is not None or process.poll() is not None, WARM_SERVER_START_SECONDS_MAX)
+        server = read_server()
+    except BaseException:
+        process.terminate()
+        raise
+    if server is None or process.poll() is not None:
+        process.terminate()
+        raise MachineError(
+            "the warm Spark server did not start",
+            code="spark_not_started",
+            hint=f"{log} says why",
+            facts={"log": str(log)},
+        )
+    return server
+
+
+def _end(server: WarmServer) -> None:
+    """Ask the server's process to end, and make it if it does not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if is_known_gone(server.process):
+            break
+        with suppress(ProcessLookupError):
+            os.kill(server.process.pid, number)
+        _wait(lambda: is_known_gone(server.process), WARM_SERVER_STOP_SECONDS_MAX)
+    forget_server()
+
+
+def _wait(is_done: Callable[[], bool], seconds_max: float) -> None:
+    deadline = SYSTEM_CLOCK.monotonic() + seconds_max
+    while not is_done() and SYSTEM_CLOCK.monotonic() < deadline:
+        SYSTEM_CLOCK.sleep(WARM_SERVER_POLL_SECONDS / 10)
