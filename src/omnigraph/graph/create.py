@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import RefusedError
+from omnigraph.base.errors import RefusedError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import INIT_CONCURRENCY
@@ -205,11 +205,20 @@ def _markers(store: ObjectStore) -> Iterator[_Marker]:
 def _remove_made(store: ObjectStore, marker: _Marker) -> None:
     for path in marker.paths:
         failpoint(Failpoint.INIT_REMOVE_BEFORE)
-        store.delete_below(path)
+        _delete_table(store, path)
     failpoint(Failpoint.INIT_UNMARK_BEFORE)
     store.delete(init_marker_path(OperationId(marker.op_id)))
     for folder in (NODES, EDGES, INIT_MARKERS):
         store.remove_empty_folder(folder)
+
+
+def _delete_table(store: ObjectStore, path: str) -> None:
+    """Delete a table that may have been made; where a foreign file is in the way, none was."""
+    try:
+        store.delete_below(path)
+    except StorageError as blocked:
+        if blocked.code != "path_is_file":
+            raise
 
 
 def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: bool) -> None:

@@ -7,15 +7,17 @@ stable row ids, storage version 2.2 and no automatic cleanup. Nothing here chang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import lance
 import pyarrow as pa
+from lance.fragment import write_fragments
 
 from omnigraph.base.effects import announce
-from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.failures import DatasetExistsError, substrate_errors
 from omnigraph.storage.location import Location
 
 DATA_STORAGE_VERSION: Final = "2.2"
@@ -92,19 +94,55 @@ class Dataset:
 def create_dataset(
     location: Location, rows: pa.Table, properties: Mapping[str, str] | None = None
 ) -> Dataset:
-    """Create a dataset whose version 1 holds `rows`; raise `DatasetExistsError` if there is one."""
+    """Create a dataset whose version 1 holds `rows`; raise `DatasetExistsError` if there is one.
+
+    Of two creators at the same moment one wins. `lance.write_dataset` does not promise that: its retries put the
+    loser's rows on top as version 2.
+    """
     announce("dataset.create", location.uri)
     with substrate_errors("create the dataset", location.uri):
-        native = lance.write_dataset(
+        staged: Any = write_fragments(
             rows,
             location.lance_uri,
+            return_transaction=True,
             mode="create",
             enable_stable_row_ids=True,
             data_storage_version=DATA_STORAGE_VERSION,
             storage_options=location.storage_options,
-            transaction_properties=dict(properties or {}),
         )
+        first = lance.Transaction(
+            staged.read_version, staged.operation, staged.uuid, transaction_properties=dict(properties or {})
+        )
+        try:
+            native = lance.LanceDataset.commit(
+                location.lance_uri,
+                first,
+                max_retries=0,
+                storage_options=location.storage_options,
+                enable_v2_manifest_paths=True,
+                enable_stable_row_ids=True,
+            )
+        except OSError as refused:
+            native = _own_first_version(location, first.uuid, refused)
     return Dataset(location, None, native)
+
+
+def _own_first_version(location: Location, uuid: str, refused: OSError) -> lance.LanceDataset:
+    """Version 1 if it is ours after all, as after a lost answer; otherwise somebody else was first."""
+    try:
+        newest = lance.dataset(location.lance_uri, storage_options=location.storage_options)
+    except (OSError, ValueError):
+        raise refused from None
+    with suppress(OSError, ValueError):
+        found = newest.read_transaction(1)
+        if found is not None and found.uuid == uuid:
+            return newest.checkout_version(1)
+    raise DatasetExistsError(
+        f"{location.uri} already exists",
+        code="dataset_exists",
+        hint="choose another place",
+        facts={"uri": location.uri},
+    )
 
 
 def open_dataset(location: Location, *, branch: str | None = None, version: int | None = None) -> Dataset:

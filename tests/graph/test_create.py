@@ -1,0 +1,208 @@
+"""Creating a graph: all of it or nothing, whatever fails, dies or runs beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
+from omnigraph.graph.create import NewGraph, create_graph
+from omnigraph.graph.layout import INIT_MARKERS
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.schema import build_catalog, parse_schema
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.publishing import make_graph, tree
+from tests.graph.writers import PERSON, SCHEMA, TABLES, Change, read_contents, run
+from tests.style.source import ROOT
+
+SECONDS_MAX = 60
+BEFORE_THE_MANIFEST = (
+    Failpoint.INIT_MARK_BEFORE,
+    Failpoint.INIT_TABLE_BEFORE,
+    Failpoint.INIT_MANIFEST_BEFORE,
+)
+AFTER_THE_MANIFEST = (Failpoint.INIT_UNMARK_BEFORE, Failpoint.INIT_DONE)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Location:
+    """An empty place of the store that a test names; every failpoint is met on disk, the decisive ones on S3 too."""
+    location = request.getfixturevalue(f"{request.param}_location")
+    assert isinstance(location, Location)
+    return location
+
+
+def _at(on_disk: Sequence[str], on_s3: Sequence[str]) -> pytest.MarkDecorator:
+    cases = [("local", point) for point in on_disk] + [("s3", point) for point in on_s3]
+    return pytest.mark.parametrize(("place", "point"), cases, indirect=["place"])
+
+
+def test_every_init_failpoint_is_tested() -> None:
+    named = {point for point in Failpoint if point.startswith("init.")}
+    assert named == {*BEFORE_THE_MANIFEST, *AFTER_THE_MANIFEST, Failpoint.INIT_REMOVE_BEFORE}
+
+
+def test_a_new_graph_is_whole(store_location: Location) -> None:
+    snapshot = make_graph(store_location)
+    assert set(snapshot.tables) == set(TABLES)
+    assert read_contents(store_location) == {alias: {} for alias in TABLES}
+    assert [path for path in tree(store_location) if path.startswith(INIT_MARKERS)] == []
+    run(store_location, [Change(PERSON, insert=("a",))])
+    assert set(read_contents(store_location)[PERSON]) == {"a"}
+
+
+@_at([*BEFORE_THE_MANIFEST, "init.table.before@3"], [Failpoint.INIT_MANIFEST_BEFORE])
+def test_init_works_after_a_killed_one(place: Location, point: str) -> None:
+    store = ObjectStore(place)
+    killed = _init(place, f"{point}=kill")
+    assert killed.returncode == -signal.SIGKILL
+    if point != Failpoint.INIT_MARK_BEFORE:
+        assert len(store.list(INIT_MARKERS)) == 1
+        with pytest.raises(OmnigraphError) as caught:
+            read_snapshot(place)
+        assert caught.value.code == "init_unfinished"
+    make_graph(place)
+    _is_whole_and_alone(place)
+
+
+@pytest.mark.parametrize("point", ["init.remove.before@2", "init.unmark.before"])
+def test_init_works_after_one_that_was_killed_while_it_removed(place: Location, point: str) -> None:
+    _init(place, "init.manifest.before=kill")
+    assert _init(place, f"{point}=kill").returncode == -signal.SIGKILL
+    make_graph(place)
+    _is_whole_and_alone(place)
+
+
+@_at(AFTER_THE_MANIFEST, [Failpoint.INIT_UNMARK_BEFORE])
+def test_a_graph_whose_init_was_killed_late_is_there(place: Location, point: str) -> None:
+    assert _init(place, f"{point}=kill").returncode == -signal.SIGKILL
+    assert set(read_snapshot(place).tables) == set(TABLES)
+    assert _init(place).stdout == "graph_exists"
+    run(place, [Change(PERSON, insert=("a",))])
+    _is_whole_and_alone(place)
+
+
+@_at(["init.mark.before", "init.table.before@2", "init.manifest.before"], ["init.manifest.before"])
+def test_a_failing_init_leaves_nothing(place: Location, tmp_path: Path, point: str) -> None:
+    deep = parse_location(f"{place.uri}/deep/er", dict(place.options))
+    assert _init(deep, f"{point}=raise").stdout == "failpoint"
+    assert tree(deep) == {}
+    assert not [path for path in tmp_path.rglob("*") if "graph.omni" in path.parts]
+    make_graph(deep)
+    _is_whole_and_alone(deep)
+
+
+def test_a_failing_init_leaves_what_was_there(tmp_path: Path) -> None:
+    """A file where a folder belongs: with force the refusal comes late."""
+    (tmp_path / "nodes").write_text("mine")
+    (tmp_path / "notes.txt").write_text("mine too")
+    location = parse_location(str(tmp_path))
+    catalog = build_catalog(parse_schema(SCHEMA, "s"))
+    with pytest.raises(OmnigraphError):
+        create_graph(location, NewGraph(SCHEMA, catalog, "me", beside_other_files=True))
+    assert tree(location) == {"nodes": 4, "notes.txt": 8}
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["nodes", "notes.txt"]
+
+
+def test_foreign_files_are_refused_and_with_force_left_alone(durable_location: Location) -> None:
+    store = ObjectStore(durable_location)
+    store.create("nodes/notes.txt", b"mine")
+    with pytest.raises(OmnigraphError) as caught:
+        make_graph(durable_location)
+    assert caught.value.code == "directory_not_empty"
+    assert list(tree(durable_location)) == ["nodes/notes.txt"]
+    catalog = build_catalog(parse_schema(SCHEMA, "s"))
+    create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", beside_other_files=True))
+    assert store.read("nodes/notes.txt") == b"mine"
+    assert set(read_snapshot(durable_location).tables) == set(TABLES)
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [b"garbage", b'{"v":9}', b'{"v":1,"op_id":"X","host":"h","boot_id":"b","pid_namespace":"n","pid":1,'
+     b'"started":"1","paths":["../../precious"]}'],
+)  # fmt: skip
+def test_a_strange_marker_deletes_nothing(durable_location: Location, marker: bytes) -> None:
+    store = ObjectStore(durable_location)
+    store.create(f"{INIT_MARKERS}/X.json", marker)
+    store.create("precious/file", b"mine")
+    with pytest.raises(OmnigraphError) as caught:
+        make_graph(durable_location)
+    assert caught.value.code == "directory_not_empty"
+    assert len(tree(durable_location)) == 2
+
+
+def test_an_existing_graph_is_never_replaced(durable_location: Location) -> None:
+    make_graph(durable_location)
+    run(durable_location, [Change(PERSON, insert=("a",))])
+    before = tree(durable_location)
+    catalog = build_catalog(parse_schema(SCHEMA, "s"))
+    for force in (False, True):
+        with pytest.raises(OmnigraphError) as caught:
+            create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", beside_other_files=force))
+        assert caught.value.code == "graph_exists"
+    assert tree(durable_location) == before
+
+
+def test_of_two_inits_at_once_exactly_one_wins(durable_location: Location, tmp_path: Path) -> None:
+    gates = [tmp_path / f"gate-{number}" for number in range(2)]
+    answers: dict[int, str] = {}
+
+    def start(number: int) -> None:
+        answers[number] = _init(durable_location, f"init.manifest.before=hold:{gates[number]}").stdout
+
+    threads = [threading.Thread(target=start, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    _wait_for([gate.with_name(f"{gate.name}.reached") for gate in gates])
+    for gate in gates:
+        gate.touch()
+    for thread in threads:
+        thread.join(SECONDS_MAX)
+    assert sorted(answers.values()) == ["graph_exists", "made"]
+    run(durable_location, [Change(PERSON, insert=("a",))])
+    _is_whole_and_alone(durable_location)
+
+
+def _is_whole_and_alone(location: Location) -> None:
+    """The graph can be read, and no other table or marker is there."""
+    snapshot = read_snapshot(location)
+    assert read_contents(location).keys() == set(TABLES)
+    paths = {
+        "/".join(path.split("/")[:2]) for path in tree(location) if path.startswith(("nodes/", "edges/"))
+    }
+    assert paths == {table.path for table in snapshot.tables.values()}
+    assert [path for path in tree(location) if path.startswith(INIT_MARKERS)] == []
+
+
+def _init(location: Location, failpoints: str = "") -> subprocess.CompletedProcess[str]:
+    words = [
+        sys.executable,
+        "-m",
+        "tests.graph.init_process",
+        location.uri,
+        json.dumps(dict(location.options)),
+    ]
+    environment = {**os.environ, ENVIRONMENT_VARIABLE: failpoints}
+    return subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+
+
+def _wait_for(files: list[Path]) -> None:
+    pause = threading.Event()
+    for _ in range(SECONDS_MAX * 50):
+        if all(file.exists() for file in files):
+            return
+        pause.wait(0.02)
+    raise TimeoutError(f"nobody reached {files}")

@@ -1,0 +1,35 @@
+"""Of two creators of one dataset at the same moment one wins, and its rows stay."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.storage.dataset import create_dataset, open_dataset
+from omnigraph.storage.failures import DatasetExistsError
+from omnigraph.storage.location import Location
+
+ROUNDS: Final = 20
+
+
+def test_one_of_two_creators_wins(store_location: Location) -> None:
+    rounds = ROUNDS if store_location.is_local else 4
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(rounds):
+            place, start = store_location.child(str(number)), threading.Barrier(2)
+
+            def create(name: str, place: Location = place, start: threading.Barrier = start) -> str | None:
+                start.wait()
+                try:
+                    create_dataset(place, pa.table({"id": [name]}))
+                except DatasetExistsError:
+                    return None
+                return name
+
+            winners = [name for name in pool.map(create, ["a", "b"]) if name is not None]
+            dataset = open_dataset(place)
+            assert dataset.version == 1
+            assert dataset.read().column("id").to_pylist() == winners
