@@ -75,7 +75,7 @@ def test_init_works_after_a_killed_one(place: Location, point: str) -> None:
     _is_whole_and_alone(place)
 
 
-@pytest.mark.parametrize("point", ["init.remove.before@2", "init.unmark.before"])
+@_at(["init.remove.before@2", "init.unmark.before"], [])
 def test_init_works_after_one_that_was_killed_while_it_removed(place: Location, point: str) -> None:
     _init(place, "init.manifest.before=kill")
     assert _init(place, f"{point}=kill").returncode == -signal.SIGKILL
