@@ -23,6 +23,7 @@ class Family:
 
 COMMANDS: Final[Mapping[str, str | Family]] = {
     "init": "omnigraph.cli.init",
+    "load": "omnigraph.cli.load",
     "snapshot": "omnigraph.cli.snapshot",
     "schema": Family("Look at the accepted schema.", {"show": "omnigraph.cli.schema_show"}),
     "commit": Family(
@@ -30,6 +31,14 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
         {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},
     ),
     "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
+    "spark": Family(
+        "Keep a Spark warm for later commands.",
+        {
+            "start": "omnigraph.cli.spark_start",
+            "stop": "omnigraph.cli.spark_stop",
+            "status": "omnigraph.cli.spark_status",
+        },
+    ),
     "demo": "omnigraph.cli.demo",
     "version": "omnigraph.cli.version",
 }

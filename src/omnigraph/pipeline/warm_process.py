@@ -62,10 +62,10 @@ def main() -> None:
         jvm, port = _start(token)
         write_server(
             WarmServer(
+                process=current_process(),
                 port=port,
                 token=token,
                 session_id=str(uuid4()),
-                process=current_process(),
                 jvm_pid=jvm.pid,
                 installation=installation(),
                 idle_seconds=idle_seconds,
@@ -76,7 +76,7 @@ def main() -> None:
     except _Ended:
         pass
     finally:
-        forget_server()
+        forget_server(current_process())
         if jvm is not None:
             _stop(jvm)
 
@@ -93,7 +93,7 @@ def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
             now_us = SYSTEM_CLOCK.now_us()
             busy_us = max(busy_us, last_use_us()) if is_unused else now_us
             if now_us - busy_us > idle_seconds * 1e6:
-                forget_server()
+                forget_server(current_process())
                 return
         SYSTEM_CLOCK.sleep(WARM_SERVER_POLL_SECONDS)
 

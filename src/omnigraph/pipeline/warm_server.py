@@ -123,7 +123,7 @@ def _end(server: WarmServer) -> None:
         with suppress(ProcessLookupError):
             os.kill(server.process.pid, number)
         _wait(lambda: is_known_gone(server.process), WARM_SERVER_STOP_SECONDS_MAX)
-    forget_server()
+    forget_server(server.process)
 
 
 def _wait(is_done: Callable[[], bool], seconds_max: float) -> None:

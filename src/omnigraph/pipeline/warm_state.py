@@ -33,14 +33,14 @@ class WarmServer:
     Commands share the session `session_id`, because Spark keeps separate Python workers for every session.
     """
 
-    port: int
-    token: str
-    session_id: str
     process: ProcessIdentity
-    jvm_pid: int
-    installation: str
-    idle_seconds: float
-    started_us: int
+    port: int = 0
+    token: str = ""
+    session_id: str = ""
+    jvm_pid: int = 0
+    installation: str = ""
+    idle_seconds: float = 0.0
+    started_us: int = 0
 
     @property
     def address(self) -> str:
@@ -60,10 +60,11 @@ class Health(Enum):
 
 
 def read_server() -> WarmServer | None:
-    """The server that the file tells of, whether it still runs or not."""
+    """The server that the file tells of, whether it still runs or not, also one that another release started."""
     try:
         document = json.loads(_folder().joinpath("server.json").read_text(encoding="utf-8"))
-        return WarmServer(**{**document, "process": ProcessIdentity(**document["process"])})
+        known = {name: document[name] for name in WarmServer.__slots__ if name in document}
+        return WarmServer(**{**known, "process": ProcessIdentity(**document["process"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -79,9 +80,11 @@ def write_server(server: WarmServer) -> None:
     draft.replace(path)
 
 
-def forget_server() -> None:
-    """The server is no more."""
-    _folder().joinpath("server.json").unlink(missing_ok=True)
+def forget_server(process: ProcessIdentity) -> None:
+    """The server of this process is no more; another one that has taken its place stays known."""
+    found = read_server()
+    if found is None or found.process == process:
+        _folder().joinpath("server.json").unlink(missing_ok=True)
 
 
 def check_health(server: WarmServer | None) -> Health:

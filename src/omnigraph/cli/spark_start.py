@@ -1,0 +1,44 @@
+"""`omnigraph spark start`: a warm local Spark server for later commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.base.limits import WARM_SERVER_IDLE_MINUTES, WARM_SERVER_IDLE_MINUTES_MAX
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Json
+from omnigraph.cli.output import write_json, write_text
+
+IdleMinutes = Annotated[
+    float,
+    typer.Option(
+        "--idle-minutes",
+        metavar="N",
+        min=0.01,
+        max=WARM_SERVER_IDLE_MINUTES_MAX,
+        help="End it when no command has used it for this long.",
+    ),
+]
+
+
+def start(idle_minutes: IdleMinutes = WARM_SERVER_IDLE_MINUTES, as_json: Json = False) -> None:
+    """Start a warm local Spark server.
+
+    Later commands on this machine find it by themselves and need not wait for Spark to start. It listens on loopback,
+    only its user can reach it, and it ends by itself when it is not used. One that runs already is left as it is.
+    """
+    from omnigraph.cli.spark_status import status_to_json
+    from omnigraph.pipeline.warm_server import server_status, start_server
+
+    started = start_server(idle_minutes)
+    if as_json:
+        write_json({"started": started.is_new, **status_to_json(server_status())})
+        return
+    minutes = started.server.idle_seconds / 60
+    how = "started a warm Spark server" if started.is_new else "the warm Spark server runs already"
+    write_text(f"{how}; it ends after {minutes:g} minutes without work")
+
+
+COMMAND = CommandSource("start", start, ("omnigraph spark start", "omnigraph spark start --idle-minutes 120"))

@@ -1,0 +1,24 @@
+"""`omnigraph spark stop`: end the warm local Spark server."""
+
+from __future__ import annotations
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Json
+from omnigraph.cli.output import write_json, write_text
+
+
+def stop(as_json: Json = False) -> None:
+    """Stop the warm local Spark server.
+
+    Returns when it has ended. A command that uses it at the moment fails.
+    """
+    from omnigraph.pipeline.warm_server import stop_server
+
+    was_running = stop_server()
+    if as_json:
+        write_json({"stopped": was_running})
+    else:
+        write_text("stopped the warm Spark server" if was_running else "no warm Spark server was running")
+
+
+COMMAND = CommandSource("stop", stop, ("omnigraph spark stop",))
