@@ -3,7 +3,7 @@
 The way through this room: `parse_queries` reads a text, `check_queries` finds everything wrong with it for a catalog
 and gives each query a plan as the text says it, `rewrite_plan` turns that into one that can be run, `coerce_params` and
 `bind_plan` put values into it. `explain_plan` shows a plan, `lint_queries` looks at whole files, `query_shape` tells
-what a query takes and gives, `print_queries` writes a tree back. No module does I/O, and lark is imported with the first
+what a query takes and gives, `print_queries` writes a tree back. No module does I/O, and lark comes with the first
 text.
 """
 

@@ -118,6 +118,7 @@ def _check_binding(binding: Binding, block: Block) -> tuple[Binding, Entity] | N
     if node is None:
         _report_no_node(name.text, name.span, context)
     if not _is_free(variable, block) or node is None:
+        context.broken.add(variable.name)
         return None
     entity = context.new_entity(variable, context.table(node))
     block.stages[0].entities.append(entity)
@@ -159,11 +160,12 @@ def _is_free(variable: Variable, block: Block) -> bool:
 def _check_traversal(traversal: Traversal, block: Block) -> None:
     checked = check_traversal(traversal, block.env())
     if checked is None:
+        ends = (traversal.source, traversal.target, *((traversal.binding,) if traversal.binding else ()))
+        block.context.broken.update(end.name for end in ends if end.name not in block.visible)
         return
     link = checked.link
     introduced = {entity.name for _, entity in checked.introduced}
-    ends = frozenset({link.source.name, link.target.name} - introduced)
-    stage = block.stage_of(ends)
+    stage = block.stage_of(frozenset({link.source.name, link.target.name} - introduced))
     stage.links.append(link)
     for name, entity in checked.introduced:
         if entity is not link.edge:

@@ -40,7 +40,8 @@ class Bound:
 class Context:
     """The state of checking one query.
 
-    `reserved` are the names of all variables of its text, which no made-up name may have.
+    `reserved` are the names of all variables of its text, which no made-up name may have; `broken` those whose binding
+    has a problem, so that their uses are not reported as well.
     """
 
     catalog: Catalog
@@ -49,6 +50,7 @@ class Context:
     params: dict[str, Param] = field(default_factory=dict)
     hops_ceiling: int | None = None
     inside_not: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
     reserved: frozenset[str] = frozenset()
     _taken: set[str] = field(default_factory=set)
     _tables: dict[TypeId, Table] = field(default_factory=dict)

@@ -6,7 +6,7 @@ reported. A part with a problem does not hide the problems of its neighbours.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from omnigraph.query.checks.comparisons import check_comparison
 from omnigraph.query.checks.context import Env, Place
@@ -45,6 +45,11 @@ from omnigraph.query.syntax import (
 from omnigraph.query.value_types import BOOL, EntityType, ValueType, is_number, value_type_text
 from omnigraph.schema.problems import quoted
 from omnigraph.schema.syntax import NumberLiteral, Span, StringLiteral
+
+_WORD_HINTS: Final = {
+    "in": "write `not ($x.p in [ … ])`",
+    "where": "conditions of a `match` stand beside the other clauses, without `where`",
+}
 
 
 def check_expression(expression: Expression, env: Env, compared_with: ValueType | None = None) -> Expr | None:
@@ -116,6 +121,8 @@ def report_unknown(variable: Variable, env: Env) -> None:
     if env.place is Place.WHERE:
         hint = "`where` sees the type's own properties, without `$`, and the parameters of the query"
         env.report(QueryCode.WHERE_VARIABLE, variable.span, f"{shown} is not a parameter", hint)
+    elif variable.name in env.context.broken:
+        return
     elif variable.name in env.context.inside_not:
         hint = "a variable that `not { }` binds exists only inside it"
         env.report(QueryCode.VARIABLE_INSIDE_NOT, variable.span, f"{shown} is bound inside a `not`", hint)
@@ -130,6 +137,8 @@ def _access(access: Access, env: Env) -> Expr | None:
     variable, name = access.variable, access.name
     bound = env.variables.get(variable.name)
     if bound is None or variable.is_anonymous:
+        if variable.name in env.context.broken:
+            return None
         if variable.name in env.context.params:
             message = f"{quoted(f'${variable.name}')} is a parameter and has no properties"
             env.report(QueryCode.NOT_AN_ENTITY, variable.span, message)
@@ -169,6 +178,7 @@ def _word(word: Word, env: Env) -> Expr | None:
         case _:
             bound = word.text in env.variables or word.text in env.context.params
             hint = f"did you mean `${word.text}`?" if bound else 'a text or enum value stands in quotes: "…"'
+            hint = _WORD_HINTS.get(word.text, hint)
             env.report(QueryCode.UNKNOWN_WORD, word.span, f"the word {shown} means nothing here", hint)
     return None
 

@@ -12,7 +12,7 @@ from typing import Final
 from omnigraph.base.limits import FUZZY_EDITS_MAX, RRF_K_MAX
 from omnigraph.query.checks.comparisons import Check
 from omnigraph.query.checks.context import Env, Place
-from omnigraph.query.checks.vectors import check_nearest
+from omnigraph.query.checks.vectors import check_constant, check_nearest
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.expression_walk import walk
 from omnigraph.query.expressions import (
@@ -118,14 +118,15 @@ def _text_and_query(call: Call, env: Env, check: Check) -> tuple[ColumnRef | Non
     found, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
     column = found if isinstance(found, ColumnRef) and is_text_property(found) else None
     if found is not None and column is None:
-        message = f"`{name}` searches a String property, not {_shown(found)}"
+        shown = "an id" if isinstance(found, ColumnRef) and found.column == "id" else _shown(found)
+        message = f"`{name}` searches a String property, not {shown}"
         hint = f"write `{name}($x.property, …)`"
         env.report(QueryCode.SEARCH_PROPERTY, call.arguments[0].span, message, hint)
-    if query is not None and (query.nullable or not _is_text_value(query)):
-        shown = f"{_shown(query)}{'?' if query.nullable else ''}"
-        message = f"`{name}` looks for a text, not {shown}"
-        hint = "declare the parameter without `?`" if _is_text_value(query) else ""
-        env.report(QueryCode.ARGUMENT_TYPE, call.arguments[1].span, message, hint)
+    if query is not None and not check_constant(query, call.arguments[1], name, env):
+        return column, None
+    if query is not None and not _is_text_value(query):
+        message = f"`{name}` looks for a text, not {_shown(query)}"
+        env.report(QueryCode.ARGUMENT_TYPE, call.arguments[1].span, message)
         return column, None
     return column, query
 

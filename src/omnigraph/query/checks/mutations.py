@@ -112,14 +112,18 @@ def _check_complete(
         if assignment.name.text == "id":
             _report_system(assignment.name, "ids are made from the key, or made up", context)
     if isinstance(entity_type, EdgeType):
-        for end, other in (("from", "src"), ("to", "dst")):
-            if not given & {end, other}:
-                message = f"an edge needs `{end}`, the id of a node"
-                context.report(QueryCode.MISSING_END, name.span, message, f'add `{end}: "…"`')
-    for found in entity_type.properties:
-        if found.name not in given and _is_required(found):
-            message = f"{entity_type.name} needs {quoted(found.name)}, which has no default"
-            context.report(QueryCode.MISSING_PROPERTY, name.span, message)
+        ends = [end for end, other in (("from", "src"), ("to", "dst")) if not given & {end, other}]
+        if ends:
+            shown = " and ".join(f"`{end}`" for end in ends)
+            hint = f"add `{', '.join(f'{end}: …' for end in ends)}`, the ids of nodes"
+            context.report(QueryCode.MISSING_END, name.span, f"an edge needs {shown}", hint)
+    missing = [
+        found.name for found in entity_type.properties if found.name not in given and _is_required(found)
+    ]
+    if missing:
+        shown = ", ".join(quoted(found) for found in missing)
+        message = f"{entity_type.name} needs {shown}: required, and without a default"
+        context.report(QueryCode.MISSING_PROPERTY, name.span, message)
 
 
 def _is_required(found: Property) -> bool:

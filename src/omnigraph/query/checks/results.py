@@ -126,7 +126,8 @@ def _count(given: NumberLiteral | Variable, context: Context) -> Expr | None:
     if checked is None:
         return None
     if not (isinstance(checked, Param) and is_integer(checked.type) and not checked.nullable):
-        message = f"a limit needs an integer, and this is {value_type_text(checked.type)}"
+        shown = f"{value_type_text(checked.type)}{'?' if checked.nullable else ''}"
+        message = f"a limit needs an integer, and this is {shown}"
         context.report(QueryCode.LIMIT_VALUE, given.span, message, "declare the parameter as `I64`")
         return None
     return checked

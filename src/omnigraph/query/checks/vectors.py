@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph.query.checks.comparisons import Check
 from omnigraph.query.checks.context import Env
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.expressions import ColumnRef, Expr, Literal, Nearest
+from omnigraph.query.expressions import ColumnRef, Expr, Literal, Nearest, Param
 from omnigraph.query.json_values import value_from_expression
 from omnigraph.query.syntax import Access, Call, Expression, ListLiteral
 from omnigraph.query.value_types import Family, family_of, value_type_text
@@ -23,9 +23,22 @@ def check_nearest(call: Call, env: Env, check: Check) -> Nearest | None:
         message = f"`nearest` works on a Vector property, not {shown}"
         env.report(QueryCode.NEAREST_PROPERTY, place.span, message, "write `nearest($x.embedding, …)`")
     query = _vector(given, column, env) if isinstance(given, ListLiteral) else check(given, env, None)
-    if column is None or query is None:
+    if column is None or query is None or not check_constant(query, given, "nearest", env):
         return None
     return _nearest(column, query, place, given, env)
+
+
+def check_constant(query: Expr, given: Expression, name: str, env: Env) -> bool:
+    """What is searched for is one value for the whole query, and never null."""
+    if not isinstance(query, Literal | Param):
+        message = f"`{name}` looks for a literal or a parameter, the same for every row"
+        env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
+        return False
+    if query.nullable:
+        message = f"`{name}` cannot look for null"
+        env.report(QueryCode.ARGUMENT_TYPE, given.span, message, "declare the parameter without `?`")
+        return False
+    return True
 
 
 def _vector(given: ListLiteral, column: ColumnRef | None, env: Env) -> Literal | None:
@@ -46,10 +59,6 @@ def _nearest(
     assert isinstance(column.type, VectorType)
     match query.type:
         case VectorType(size):
-            if query.nullable:
-                message = "`nearest` cannot look for null, and this may be null"
-                env.report(QueryCode.ARGUMENT_TYPE, given.span, message, "declare the parameter without `?`")
-                return None
             if size == column.type.size:
                 return Nearest(column, query)
             message = f"the vector has {size} numbers, the property {column.type.size}"
@@ -62,10 +71,6 @@ def _nearest(
     if family_of(query.type) is not Family.TEXT:
         message = f"`nearest` needs a vector or a text, not {value_type_text(query.type)}"
         env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
-        return None
-    if query.nullable:
-        message = "`nearest` cannot look for null, and this may be null"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message, "declare the parameter without `?`")
         return None
     if not _is_embedded(column, place, env):
         hint = 'give a vector, or declare the property with `@embed("source")`'

@@ -1,0 +1,33 @@
+"""Golden files of queries: where they are, the schema they are checked against, and how one is read."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from omnigraph.query import CheckedQuery, check_queries, parse_queries
+from omnigraph.schema import Catalog
+from tests.schema.golden_files import compare, read_text
+from tests.schema.incarnations import catalog_of
+
+GOLDEN: Final = Path(__file__).parent / "golden"
+GOOD: Final = GOLDEN / "good"
+BAD: Final = GOLDEN / "bad"
+RULES: Final = GOLDEN / "rules"
+LINT: Final = GOLDEN / "lint"
+
+__all__ = ["BAD", "GOOD", "LINT", "RULES", "catalog", "checked", "compare", "query_files", "read_text"]
+
+
+@cache
+def catalog() -> Catalog:
+    return catalog_of(read_text(GOLDEN / "schema.pg"))
+
+
+def query_files(folder: Path) -> list[Path]:
+    return sorted(found for found in folder.glob("*.gq") if not found.name.endswith(".canonical.gq"))
+
+
+def checked(text: str, source: str = "<query>") -> tuple[CheckedQuery, ...]:
+    return check_queries(parse_queries(text, source), catalog())

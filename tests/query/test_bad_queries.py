@@ -1,0 +1,129 @@
+"""Bad queries: the rendered problems, and that every code of the table is shown by a golden file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from omnigraph.base.errors import QueryTextError
+from omnigraph.base.limits import (
+    QUERY_CLAUSES_MAX,
+    QUERY_DEPTH_MAX,
+    QUERY_LIST_ITEMS_MAX,
+    QUERY_NAME_LENGTH_MAX,
+    QUERY_PROBLEMS_MAX,
+    QUERY_STATEMENTS_MAX,
+    QUERY_STRING_LENGTH_MAX,
+    QUERY_TEXT_BYTES_MAX,
+)
+from omnigraph.query import CheckOptions, QueryCode, check_queries, parse_queries
+from tests.query.golden_files import BAD, catalog, checked, compare, query_files, read_text
+
+FILES = query_files(BAD)
+
+
+def match(clauses: str, result: str = "$p.slug") -> str:
+    return f"query a() {{ match {{ $p: Person {clauses} }} return {{ {result} }} }}\n"
+
+
+# Texts that no file should hold: too large, or not writable as UTF-8.
+MADE: Final[dict[str, Callable[[], str]]] = {
+    "Q001-too-large": lambda: " " * (QUERY_TEXT_BYTES_MAX + 1),
+    "Q002-lone-surrogate": lambda: 'query a() {}\nquery b() @x("\ud800") {}\n',
+    "Q004-deep-blocks": lambda: match("not { " * 100 + "$p: Person" + " }" * 100),
+    "Q004-deep-expression": lambda: match("", "+".join(["1"] * 200)),
+    "Q004-deep-inversion": lambda: match("not " * 200 + "true"),
+    "Q005-long-string": lambda: match(f'$p.name = "{"x" * QUERY_STRING_LENGTH_MAX}"'),
+    "Q005-long-number": lambda: match(f"$p.age = {'9' * 1000}"),
+    "Q005-large-exponent": lambda: match("$p.age < 1e999999999999"),
+    "Q005-long-list": lambda: match(f"$p.age in [{', '.join(['1'] * (QUERY_LIST_ITEMS_MAX + 1))}]"),
+    "Q005-long-name": lambda: match(f"$p knows ${'x' * (QUERY_NAME_LENGTH_MAX + 1)}"),
+    "Q006-many-clauses": lambda: match("$p.age > 3\n" * QUERY_CLAUSES_MAX),
+    "Q006-many-statements": lambda: (
+        "query a() {" + 'delete City where name = "a"\n' * (QUERY_STATEMENTS_MAX + 1) + "}"
+    ),
+}
+
+
+def problems_of(text: str, source: str) -> QueryTextError:
+    with pytest.raises(QueryTextError) as caught:
+        checked(text, source)
+    return caught.value
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_golden(path: Path, update_golden: bool) -> None:
+    error = problems_of(read_text(path), path.name)
+    assert_sound(error, path.stem)
+    compare(path.with_suffix(".problems.txt"), error.render() + "\n", update=update_golden)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made(name: str, update_golden: bool) -> None:
+    error = problems_of(MADE[name](), f"{name}.gq")
+    assert_sound(error, name)
+    shown = error.render().encode("utf-8", "backslashreplace").decode()
+    compare(BAD / f"{name}.problems.txt", shown + "\n", update=update_golden)
+
+
+def assert_sound(error: QueryTextError, name: str) -> None:
+    """The promised code is there, the order is that of the text, every caret is under its line."""
+    places = [(problem.line, problem.column) for problem in error.problems]
+    assert places == sorted(places)
+    assert len(places) <= QUERY_PROBLEMS_MAX
+    promised = name.split("-", maxsplit=1)[0]
+    assert promised == "mixed" or promised in {problem.code for problem in error.problems}
+
+
+def test_every_query_of_a_bad_file_is_refused() -> None:
+    """Each query of these files is a case of its own, so none of them may be good."""
+    for path in FILES:
+        text = read_text(path)
+        lines = {problem.line for problem in problems_of(text, path.name).problems}
+        if path.stem not in {"Q000-open-comment", "mixed-many", "T107-query-twice"}:
+            starts = [number for number, line in enumerate(text.splitlines(), 1) if line.startswith("query")]
+            assert set(starts) <= lines, path.name
+
+
+def test_every_code_has_a_golden_file() -> None:
+    shown = "".join(read_text(path) for path in sorted(BAD.glob("*.problems.txt")))
+    missing = [code.code for code in QueryCode if f" {code.code} " not in shown]
+    assert not missing
+
+
+def test_codes_are_distinct_and_told() -> None:
+    codes = [code.code for code in QueryCode]
+    assert codes == sorted(set(codes))
+    assert all(code.meaning for code in QueryCode)
+
+
+def test_every_problem_of_meaning_names_its_query() -> None:
+    nameless = {
+        f"{path.stem} {problem.code}"
+        for path in FILES
+        for problem in problems_of(read_text(path), path.name).problems
+        if not problem.message.startswith("query ")
+    }
+    assert nameless == {"Q000-no-query Q000"}
+
+
+def test_a_ceiling_allows_open_bounds() -> None:
+    file = parse_queries("query a() { match { $p: Person $p knows{2,} $q } return { $q.slug } }")
+    (query,) = check_queries(file, catalog(), CheckOptions(hops_ceiling=4))
+    assert "Knows{2,4}" in repr_of(query.plan)
+
+
+def repr_of(plan: object) -> str:
+    from omnigraph.query import MutationPlan, ReadPlan, explain_plan
+
+    assert isinstance(plan, ReadPlan | MutationPlan)
+    return explain_plan(plan)
+
+
+def test_the_deepest_allowed_query_is_planned() -> None:
+    depth = QUERY_DEPTH_MAX - 6
+    text = match("not { " * depth + "$p knows $q" + " }" * depth)
+    assert repr_of(checked(text)[0].plan)
