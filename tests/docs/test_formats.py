@@ -1,0 +1,234 @@
+"""docs/dev/formats.md against the files of a real graph, both ways: every key it lists is there, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from omnigraph.base.effects import observed
+from omnigraph.base.ids import OperationId, SchemaHash, new_ulid
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.commit import World
+from omnigraph.graph.encoding import METADATA_KEYS
+from omnigraph.graph.layout import ROOT_NAMES
+from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.manifest import open_manifest
+from omnigraph.graph.publish import Change, publish
+from omnigraph.graph.records import RecoveryRecord, SchemaRecord, TombstoneRecord
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.operations import TransactionRecord, read_operations
+from tests.docs.markdown import ROOT
+from tests.graph.publishing import make_graph, new_draft, target_of
+from tests.graph.writers import COMPANY, PERSON, run
+from tests.graph.writers import Change as TableChange
+
+GOLDEN: Final = ROOT / "tests" / "schema" / "golden" / "good"
+_ROW: Final = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+_ROW_WITH_TYPE: Final = re.compile(r"^\| `([^`]+)` \| (\w+) \|", re.MULTILINE)
+
+Keys = dict[str, set[str]]
+
+
+@cache
+def sections() -> dict[str, str]:
+    """The document's sections by heading."""
+    parts = re.split(r"^#+ (.*)$", (ROOT / "docs/dev/formats.md").read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def documented(heading: str) -> set[str]:
+    return set(_ROW.findall(sections()[heading]))
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
+    """A graph whose manifest has every kind of row and every optional key."""
+    location = parse_location(str(tmp_path_factory.mktemp("formats") / "graph.omni"))
+    first = make_graph(location)
+    run(location, [TableChange(PERSON, insert=("a",))])
+    create_branch(location, "review/1", "me", source_snapshot(location))
+    run(location, [TableChange(PERSON, insert=("b",))], branch="review/1")
+    gone = first.tables[COMPANY]
+    draft = new_draft("merge")
+    change = Change(
+        commit=type(draft)(
+            draft.id, "merge", draft.operation_id, "me", 1, {"rows": 1}, first.head, {gone.id: gone.pin}
+        ),
+        tombstones=(TombstoneRecord(gone.id, COMPANY, gone.pin.version),),
+        schema=SchemaRecord(first.schema.source, first.schema.catalog_json, SchemaHash(first.schema.hash)),
+        recovery=RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {gone.id: "fenced"}),
+    )
+    publish(target_of(first), change)
+    return location
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    """The keys of every control object that a creation and a write on a branch make, by the object's kind."""
+    location = parse_location(str(tmp_path_factory.mktemp("objects") / "graph.omni"))
+    found: Keys = defaultdict(set)
+
+    def look(effect: str, target: str) -> None:
+        if Path(location.uri).is_dir():
+            store = ObjectStore(location)
+            for entry in store.list(""):
+                if entry.path.startswith(("__init/", "__recovery/", "__locks/")):
+                    _collect_object(found, entry.path, json.loads(store.read(entry.path) or b"{}"))
+
+    with observed(look):
+        make_graph(location)
+        create_branch(location, "b", "me", source_snapshot(location))
+        terms = LeaseTerms(lease_seconds=0.0)
+        run(location, [TableChange(PERSON, insert=("a",))], branch="b", world=World(terms=terms))
+        look("", "")
+    return found
+
+
+def _collect_object(found: Keys, path: str, facts: dict[str, Any]) -> None:
+    folder, name = path.split("/", maxsplit=1)[0], path.rsplit("/", maxsplit=1)[-1]
+    if folder == "__init":
+        found["Init marker members"] |= facts.keys()
+    elif folder == "__locks":
+        found["Mark members" if name.count(".") > 1 else "Lock members"] |= facts.keys()
+        found["Locks"].add(re.sub(r"\d+", "N", name))
+    else:
+        found["Intent members"] |= facts.keys()
+        for table in facts["tables"]:
+            found["Intent table"] |= table.keys()
+            found["fork"] |= (table["forked_from"] or {}).keys()
+
+
+def _rows(location: Location) -> Iterable[tuple[str, str, dict[str, Any]]]:
+    for row in open_manifest(location).dataset.read().to_pylist():
+        yield row["object_type"], row["object_id"], json.loads(row["metadata"])
+
+
+def test_the_layout(graph: Location) -> None:
+    assert documented("Layout") == ROOT_NAMES
+    assert {path.name for path in Path(graph.uri).iterdir()} <= ROOT_NAMES
+
+
+def test_the_columns_and_their_types(graph: Location) -> None:
+    schema = open_manifest(graph).dataset.schema
+    found = {field.name: {"string": "utf8"}.get(str(field.type), str(field.type)) for field in schema}
+    assert dict(_ROW_WITH_TYPE.findall(sections()["Manifest columns"])) == found
+
+
+def test_the_schema_metadata_of_main_and_of_a_branch(graph: Location) -> None:
+    branch = read_snapshot(graph, "review/1").manifest
+    for manifest in (open_manifest(graph), branch):
+        assert documented("Manifest schema metadata") == manifest.dataset.metadata.keys()
+        assert manifest.dataset.metadata["omnigraph:internal_schema_version"] == "1"
+
+
+def test_the_kinds_of_rows_and_their_keys(graph: Location) -> None:
+    rows = list(_rows(graph))
+    assert documented("Manifest rows") == {kind for kind, _, _ in rows} == METADATA_KEYS.keys()
+    keys = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", sections()["Manifest rows"], re.MULTILINE))
+    for kind, object_id, _ in rows:
+        assert re.fullmatch(re.sub(r"<[^>]+>", r"[^:]+", keys[kind]), object_id)
+
+
+@pytest.mark.parametrize("kind", sorted(METADATA_KEYS))
+def test_the_metadata_of_every_kind(graph: Location, kind: str) -> None:
+    found = {key for found, _, facts in _rows(graph) if found == kind for key in facts}
+    assert found - {"v"} == documented(f"Metadata of {kind}") == METADATA_KEYS[kind]
+
+
+def test_what_is_inside_the_metadata(graph: Location) -> None:
+    found: Keys = defaultdict(set)
+    for kind, _, facts in _rows(graph):
+        if kind == "branch":
+            found["Parent of a branch"] |= (facts["parent"] or {}).keys()
+        if kind == "graph_commit":
+            found["Pin"] |= facts["manifest_hint"].keys()
+            for move in facts["tables"]:
+                found["Table of a commit"] |= move.keys()
+                found["Pin"] |= (move["from"] or {}).keys() | (move["to"] or {}).keys()
+            for pin in facts.get("pins", {}).values():
+                found["Pin"] |= pin.keys()
+    assert found == {heading: documented(heading) for heading in found}
+    assert found.keys() == {"Parent of a branch", "Pin", "Table of a commit"}
+
+
+@pytest.mark.parametrize(
+    "heading", ["Intent members", "Intent table", "Lock members", "Mark members", "Init marker members"]
+)
+def test_the_control_objects(objects: Keys, heading: str) -> None:
+    assert objects[heading] == documented(heading)
+
+
+def test_what_a_fork_names(objects: Keys) -> None:
+    assert objects["fork"] == {"branch", "version"}
+
+
+def test_the_names_of_locks(objects: Keys) -> None:
+    names = {re.sub(r"<[^>]+>", "N", name) for name in documented("Locks")}
+    assert objects["Locks"] == names
+
+
+def test_the_transaction_properties_of_tables(graph: Location) -> None:
+    main, branch = read_snapshot(graph), read_snapshot(graph, "review/1")
+    found = {key for snapshot in (main, branch) for key in _properties(snapshot)}
+    assert found == documented("Transaction properties of tables")
+
+
+def _properties(snapshot: Snapshot) -> Iterable[str]:
+    table = snapshot.tables[PERSON]
+    dataset = open_dataset(
+        snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version
+    )
+    for record in read_operations(dataset, dataset.version - 1, dataset.version):
+        assert isinstance(record, TransactionRecord)
+        yield from record.properties
+
+
+def test_the_field_metadata_of_tables(graph: Location) -> None:
+    table = read_snapshot(graph).tables[PERSON]
+    schema = open_dataset(graph.child(table.path)).schema
+    found = {key.decode() for field in schema for key in (field.metadata or {})}
+    assert found == documented("Field metadata of tables")
+
+
+def test_the_catalog() -> None:
+    found: Keys = defaultdict(set)
+    for path in GOLDEN.glob("*.catalog.json"):
+        catalog = json.loads(path.read_text())
+        found["Catalog members"] |= catalog.keys()
+        for heading, types in (("Catalog node", catalog["nodes"]), ("Catalog edge", catalog["edges"])):
+            for entity in types:
+                found[heading] |= entity.keys()
+                _collect_rules(found, entity)
+        for interface in catalog.get("interfaces", []):
+            _collect_rules(found, interface)
+    assert found == {heading: documented(heading) for heading in found}
+
+
+def _collect_rules(found: Keys, entity: dict[str, Any]) -> None:
+    for own in entity.get("properties", []):
+        found["Catalog property"] |= own.keys()
+        found["Catalog type"] |= own["type"].keys()
+    for heading, key in (("Catalog range", "ranges"), ("Catalog check", "checks")):
+        for rule in entity.get(key, []):
+            found[heading] |= rule.keys()
+
+
+def test_every_table_of_keys_is_compared() -> None:
+    compared = {
+        "Layout", "Manifest schema metadata", "Manifest columns", "Manifest rows", "Parent of a branch", "Pin",
+        "Table of a commit", "Intent members", "Intent table", "Locks", "Lock members", "Mark members",
+        "Init marker members", "Transaction properties of tables", "Field metadata of tables", "Catalog members",
+        "Catalog node", "Catalog edge", "Catalog property", "Catalog type", "Catalog range", "Catalog check",
+        *(f"Metadata of {kind}" for kind in METADATA_KEYS if METADATA_KEYS[kind]),
+    }  # fmt: skip
+    assert {heading for heading, text in sections().items() if _ROW.search(text)} - {"Tables"} == compared
