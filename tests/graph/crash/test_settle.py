@@ -1,0 +1,58 @@
+"""A durable call that fails once, at every place: the answer is true, and nothing is left for others to clean up."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.effects import observed
+from omnigraph.base.errors import Applied, StorageError
+from omnigraph.graph.layout import RECOVERY
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.death import PatientClock, impatient_world
+from tests.graph.crash.observe import unsteady
+from tests.graph.writers import create, read_contents, run, triple
+
+# Stage 1 to 3, lease 4, collect 5 and 6, arm 7, tables 8 to 10, publish 11 and 12, disarm 13, release 14.
+TABLES_AT = range(8, 11)
+LATER = range(11, 15)
+EARLIER = (1, 2, 3, 4, 7)
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    create(local_location)
+    run(local_location, triple(["a"]))
+    return local_location
+
+
+def write_failing_at(graph: Location, k: int) -> None:
+    calls: list[str] = []
+
+    def fail(effect: str, target: str) -> None:
+        calls.append(effect)
+        if len(calls) == k:
+            raise StorageError(f"{effect} failed", code="planted")
+
+    with observed(fail):
+        run(graph, triple(["b"]), world=impatient_world(PatientClock()))
+
+
+@pytest.mark.parametrize("k", [*EARLIER, *TABLES_AT])
+def test_a_write_that_failed_was_not_applied(graph: Location, k: int) -> None:
+    with pytest.raises(StorageError) as caught:
+        write_failing_at(graph, k)
+    assert (caught.value.code, caught.value.applied) == ("planted", Applied.NO)
+    assert {frozenset(rows) for rows in read_contents(graph).values()} == {frozenset("a")}
+    assert unsteady(graph, impatient_world(PatientClock())) == []
+    run(graph, triple(["b"]))
+
+
+@pytest.mark.parametrize("k", LATER)
+def test_a_write_that_moved_every_table_is_applied(graph: Location, k: int) -> None:
+    """A failed publish is finished by the writer itself; a failed disarm or release is only a warning."""
+    write_failing_at(graph, k)
+    assert {frozenset(rows) for rows in read_contents(graph).values()} == {frozenset("ab")}
+    run(graph, triple(["c"]), world=impatient_world(PatientClock()))
+    assert ObjectStore(graph).list(RECOVERY) == ()
+    assert {frozenset(rows) for rows in read_contents(graph).values()} == {frozenset("abc")}
