@@ -68,6 +68,10 @@ def _integer(operator: Operator, value: int | float | Decimal, bounds: tuple[int
     low, high = bounds
     if value > high or value < low:
         return _outside(operator, is_above=value > high)
+    if value == low and operator in {Operator.LT, Operator.GE}:
+        return operator is Operator.GE
+    if value == high and operator in {Operator.GT, Operator.LE}:
+        return operator is Operator.LE
     floor = int(Decimal(value).to_integral_value(ROUND_FLOOR))
     if floor == value:
         return Fitted(operator, floor)

@@ -71,12 +71,11 @@ class _Ordering:
         nodes = list(self.entities.values())
         node = min(nodes, key=lambda found: filtered_rows(found, self._own(found), self.facts))
         rows = filtered_rows(node, self._own(node), self.facts)
-        bound = [link for link in self.links if link.edge and self._is_unbound(link)]
-        for link in bound:
-            assert link.edge is not None
-            own = self._own(link.edge)
-            if own and filtered_rows(link.edge, own, self.facts) < rows:
-                return self._edge_scan(link, link.edge)
+        for link in self.links:
+            if link.edge and self._is_unbound(link):
+                followed = rows * fan_out(link, link.source, self.facts)
+                if filtered_rows(link.edge, self._own(link.edge), self.facts) <= followed:
+                    return self._edge_scan(link, link.edge)
         del self.entities[node.name]
         return Scan(node, node.table.column_names, split_filter(self._take(node)))
 

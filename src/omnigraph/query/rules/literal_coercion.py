@@ -1,7 +1,7 @@
 """Gives every literal of a comparison the exact type of the other side, or decides the comparison.
 
 After this rule a column is compared only with values of its own type, reversed operands are turned round, and a
-comparison that cannot depend on the value is a `Known`. Conditions of filters are brought into a form without `not`
+comparison that cannot depend on the value is a `Known`. A Bool column as a condition is compared with `true`. Conditions of filters are brought into a form without `not`
 above `and`, `or` and comparisons; there `Known` becomes a null test or an answer, because a filter does not tell false
 from null. A filter is never dropped unless it is always true.
 """
@@ -17,6 +17,7 @@ from omnigraph.query.expressions import (
     FALSE,
     TRUE,
     And,
+    ColumnRef,
     Compare,
     Expr,
     InList,
@@ -26,7 +27,9 @@ from omnigraph.query.expressions import (
     LiteralValue,
     Member,
     Not,
+    Now,
     Or,
+    Param,
     Prefix,
     Substring,
 )
@@ -84,6 +87,10 @@ def _coerced(expr: Expr) -> Expr:
     match expr:
         case Compare(operator, Literal() as left, right) if not isinstance(right, Literal):
             return _comparison(REVERSED.get(operator, operator), right, left)
+        case Compare(operator, Param() | Now() as left, right) if not isinstance(
+            right, Literal | Param | Now
+        ):
+            return Compare(REVERSED.get(operator, operator), right, left)
         case Compare(operator, left, Literal() as right):
             return _comparison(operator, left, right)
         case InList(operand, items):
@@ -177,6 +184,8 @@ def _filtered(expr: Expr, *, negated: bool) -> Expr:
             return _null_test(operand, is_not is not negated)
         case Known(value, operand):
             return _null_test(operand, negated=True) if value is not negated else FALSE
+        case ColumnRef():
+            return Compare(Operator.EQ, expr, FALSE if negated else TRUE)
         case Literal(None):
             return FALSE
         case Literal(bool() as value):

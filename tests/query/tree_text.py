@@ -1,0 +1,43 @@
+"""A syntax tree as text: one node per line with its fields, and the place where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
+
+from omnigraph.query.syntax import QueryFile
+from omnigraph.schema.syntax import Span
+
+
+def tree_text(file: QueryFile) -> str:
+    return "".join(f"{line}\n" for query in file.queries for line in _lines(query, 0, ""))
+
+
+def _lines(value: object, depth: int, label: str) -> Iterator[str]:
+    indent = "  " * depth
+    if isinstance(value, tuple):
+        if not value:
+            yield f"{indent}{label}()"
+        for item in value:
+            yield from _lines(item, depth, label)
+        return
+    if not is_dataclass(value):
+        yield f"{indent}{label}{_plain(value)}"
+        return
+    simple, deep = [], []
+    for field in fields(value):
+        found = getattr(value, field.name)
+        if isinstance(found, Span):
+            continue
+        (deep if isinstance(found, tuple) or is_dataclass(found) else simple).append((field.name, found))
+    span = getattr(value, "span", None)
+    place = f" @{span.line}:{span.column}" if isinstance(span, Span) else ""
+    shown = "".join(f" {name}={_plain(found)}" for name, found in simple)
+    yield f"{indent}{label}{type(value).__name__}{shown}{place}"
+    for name, found in deep:
+        yield from _lines(found, depth + 1, f"{name}: ")
+
+
+def _plain(value: object) -> str:
+    return str(value.value) if isinstance(value, Enum) else repr(value)
