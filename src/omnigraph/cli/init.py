@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Json, Store, Uri
+from omnigraph.cli.options import Actor, Json, Store, Uri
 from omnigraph.cli.schema_file import read_schema_file
 from omnigraph.cli.target import announce_target, resolve_target
 
@@ -17,9 +17,6 @@ SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The s
 Force = Annotated[
     bool,
     typer.Option("--force", help="Create the graph beside other files. Never replaces a graph or a file."),
-]
-Actor = Annotated[
-    str | None, typer.Option("--as", metavar="ACTOR", help="Who writes; your login name unless given.")
 ]
 
 

@@ -58,6 +58,14 @@ class SnapshotLookup:
             counts += np.bincount(at.to_numpy(zero_copy_only=False), minlength=len(sources))
         return pa.array(counts)
 
+    def edges_beyond(self, type_id: TypeId, end: str, kept: Column) -> Column:
+        """The ids of the edges whose `src` or `dst` is not one of `kept`."""
+        found: list[Column] = []
+        for batch in self._batches(type_id, ["id", end], None):
+            known = pc.is_in(batch.column(end), value_set=kept, skip_nulls=True)
+            found.append(batch.column("id").filter(pc.invert(known)))
+        return _joined(found)
+
     def _rows_with(
         self, type_id: TypeId, columns: list[str], name: str, values: Column
     ) -> Iterator[pa.RecordBatch]:

@@ -167,8 +167,7 @@ class _Loading:
             case LoadMode.OVERWRITE:
                 return stage_overwrite_with(target.dataset, one.fragments), one.count
             case LoadMode.MERGE:
-                ids = one.columns.column("id").combine_chunks()
-                present = SnapshotLookup(snapshot).present_ids(one.entity.id, ids)
+                present = SnapshotLookup(snapshot).present_ids(one.entity.id, one.ids)
                 added = one.count - sum(bool(found) for found in present.to_pylist())
                 if added == one.count:
                     return stage_fragments(target.dataset, write_rows(target.dataset, one.columns)), (

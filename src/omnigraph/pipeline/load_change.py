@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.integrity.breaches import Places
+from omnigraph.graph.lookup import SnapshotLookup
+from omnigraph.integrity.breaches import NO_ROW, Breach, Places
 from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
-from omnigraph.integrity.lookup import GraphLookup
+from omnigraph.integrity.raw import Column
 from omnigraph.integrity.report import ViolationReport, gather_findings, lines_before, merge_reports
+from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load_task import LINE, LoadPart
 from omnigraph.pipeline.ndjson import Entity
 from omnigraph.schema import Catalog
@@ -51,6 +53,11 @@ class LoadedType:
     places: Places
     fragments: tuple[Any, ...]
 
+    @property
+    def ids(self) -> Column:
+        column: Any = self.columns.column("id").combine_chunks()
+        return column  # type: ignore[no-any-return]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedInput:
@@ -77,7 +84,7 @@ def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
 
 
 def check_loaded(
-    catalog: Catalog, loaded: LoadedInput, mode: LoadMode, lookup: GraphLookup
+    catalog: Catalog, loaded: LoadedInput, mode: LoadMode, lookup: SnapshotLookup
 ) -> ViolationReport:
     """The report on the input as a change of the graph: what workers found, and what rows mean together."""
     changes = [TypeChange(one.entity, one.columns, mode.change) for one in loaded.types]
@@ -87,7 +94,27 @@ def check_loaded(
         for one, breaches in zip(loaded.types, found, strict=True)
         if breaches
     ]
+    if mode is LoadMode.OVERWRITE:
+        reports += _stranded_edges(catalog, loaded, lookup)
     return merge_reports([loaded.report, *reports])
+
+
+def _stranded_edges(catalog: Catalog, loaded: LoadedInput, lookup: SnapshotLookup) -> list[ViolationReport]:
+    """Edges of types that stay, whose ends go with the nodes that are overwritten."""
+    overwritten = {one.entity.id: one for one in loaded.types}
+    reports = []
+    for edge in catalog.edges:
+        for column, end, node in (("src", "from", edge.source), ("dst", "to", edge.target)):
+            if edge.id in overwritten or node not in overwritten:
+                continue
+            one = overwritten[node]
+            ids = lookup.edges_beyond(edge.id, column, one.ids)
+            if len(ids):
+                message = f"this {edge.name} of the graph would lose its {end}: overwrite {edge.name} too"
+                rows = np.full(len(ids), NO_ROW, dtype=np.int64)
+                breach = Breach(Rule.DANGLING_END, end, message, rows, ids)
+                reports.append(ViolationReport.of_breaches([breach], one.places))
+    return reports
 
 
 def _gather_type(

@@ -65,6 +65,7 @@ class LoadPart:
 
     findings: TaskFindings
     rows: Mapping[str, LoadedRows]
+    bytes_read: int
 
 
 def load_range(task: LoadTask) -> LoadPart:
@@ -84,7 +85,8 @@ def load_range(task: LoadTask) -> LoadPart:
             reports.append(ViolationReport.of_violations([long]))
     merged = merge_reports(reports)
     findings = TaskFindings(task.piece.file.name, task.piece.part, lines, merged)
-    return LoadPart(findings, {alias: found.finish() for alias, found in gathered.items()})
+    rows = {alias: found.finish() for alias, found in gathered.items()}
+    return LoadPart(findings, rows, task.piece.end - task.piece.start)
 
 
 def key_columns(entity: Entity) -> list[str]:

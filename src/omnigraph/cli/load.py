@@ -1,0 +1,121 @@
+"""`omnigraph load`: files of graph data become one commit, or nothing is written and every mistake is shown."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.confirm import confirm_destruction
+from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri, Yes
+from omnigraph.cli.output import write_json
+from omnigraph.cli.target import announce_target, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.api.loading import LoadOptions, LoadOutcome
+    from omnigraph.storage.location import Location
+
+Data = Annotated[
+    list[str],
+    typer.Option(
+        "--data", metavar="PATH", help="A file, directory or quoted glob of NDJSON; repeat it for more."
+    ),
+]
+Mode = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        help="append inserts only, merge replaces by id, overwrite replaces each type that is named.",
+    ),
+]
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
+Base = Annotated[
+    str | None,
+    typer.Option("--from", metavar="BASE", help="Make the branch from this one first if it is not there."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything and write nothing.")]
+
+
+def load(
+    context: typer.Context,
+    data: Data,
+    uri: Uri = None,
+    store: Store = None,
+    mode: Mode = "append",
+    branch: Branch = "main",
+    base: Base = None,
+    actor: Actor = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    spark_master: SparkMaster = None,
+    as_json: Json = False,
+) -> None:
+    """Load graph data as one commit.
+
+    Runs on Spark: locally unless a master is configured. One load is one commit, whatever its size. When any line is
+    wrong nothing is written, and the first 100 mistakes are shown with file, line and property.
+    """
+    location = resolve_target(context, uri, store)
+    if mode == "overwrite" and not dry_run:
+        confirm_destruction(context, location, f"load --mode {mode}", yes=yes, as_json=as_json)
+    announce_target(context, location)
+
+    from omnigraph.api.graph import default_actor
+    from omnigraph.api.loading import LoadOptions, load_files
+    from omnigraph.cli.progress import show_progress
+    from omnigraph.pipeline.session import SparkSettings
+
+    with show_progress(quiet=context.obj.quiet) as report:
+        options = LoadOptions(
+            mode, actor or default_actor(), base, dry_run, SparkSettings(master=spark_master), report
+        )
+        outcome = load_files(location, branch, data, options)
+    document = _to_json(location, branch, options, outcome)
+    if as_json:
+        write_json(document)
+    elif not context.obj.quiet:
+        verb = "checked" if dry_run else "loaded"
+        commit = outcome.loaded.commit
+        at = f" at commit {commit.id}" if commit else ""
+        sys.stderr.write(f"{verb} {document['total_entities']} entities{at}\n")
+
+
+def _to_json(location: Location, branch: str, options: LoadOptions, outcome: LoadOutcome) -> dict[str, Any]:
+    from omnigraph.cli.shapes import commit_to_json
+
+    loaded = outcome.loaded
+    counts = {kind: _counts(loaded.counts, kind) for kind in ("node", "edge")}
+    return {
+        "uri": location.uri,
+        "branch": branch,
+        "branch_created": outcome.branch_created,
+        "base_branch": options.base,
+        "mode": options.mode,
+        "dry_run": options.dry_run,
+        "nodes": counts["node"],
+        "edges": counts["edge"],
+        "total_entities": loaded.total,
+        "actor_id": options.actor,
+        "commit": None if loaded.commit is None else commit_to_json(loaded.commit, {}),
+    }
+
+
+def _counts(counts: Any, kind: str) -> list[dict[str, Any]]:
+    return [
+        {"type_name": alias.partition(":")[2], "entities_loaded": count}
+        for alias, count in counts.items()
+        if alias.startswith(f"{kind}:")
+    ]
+
+
+COMMAND = CommandSource(
+    "load",
+    load,
+    (
+        "omnigraph load --data people.jsonl graph.omni",
+        "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
+        "omnigraph load --data people.jsonl --dry-run --json graph.omni",
+    ),
+)
