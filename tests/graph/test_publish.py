@@ -90,6 +90,20 @@ def test_every_publish_moves_or_rewrites_the_head(store_location: Location) -> N
     assert read_snapshot(store_location).head == first.head
 
 
+def test_a_publish_without_a_commit_rewrites_the_head_row(store_location: Location) -> None:
+    first = make_graph(store_location)
+    before = _head_address(store_location)
+    publish(target_of(first), Change(branches=(_branch("x"),)))
+    assert _head_address(store_location) != before
+    assert read_snapshot(store_location).head == first.head
+
+
+def _head_address(location: Location) -> int:
+    native = newest(location).dataset.native
+    rows = native.scanner(filter="object_id = 'graph_head'", with_row_address=True).to_table()
+    return int(rows.column("_rowaddr")[0].as_py())
+
+
 def _requirements(snapshot: Snapshot) -> dict[str, tuple[Requirement, Requirement]]:
     """Each requirement as it is met and as it is not."""
     table = snapshot.tables[PERSON]
