@@ -1,9 +1,9 @@
 """Gives every literal of a comparison the exact type of the other side, or decides the comparison.
 
 After this rule a column is compared only with values of its own type, reversed operands are turned round, and a
-comparison that cannot depend on the value is a `Known`. A Bool column as a condition is compared with `true`. Conditions of filters are brought into a form without `not`
-above `and`, `or` and comparisons; there `Known` becomes a null test or an answer, because a filter does not tell false
-from null. A filter is never dropped unless it is always true.
+comparison that cannot depend on the value is a `Known`. Conditions of filters are brought into a form without `not`
+above `and`, `or` and comparisons, where a Bool column is compared with `true` or `false`; there `Known` becomes a null
+test or an answer, because a filter does not tell false from null. A filter is never dropped unless it is always true.
 """
 
 from __future__ import annotations

@@ -1,0 +1,347 @@
+"""Runs a plan, before or after any rule, over small tables of dictionaries, in the most literal way.
+
+The meaning of each step as its description says it, with no regard for speed: the rules are checked against it. Scores
+need an index or a model and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from functools import cmp_to_key
+from typing import Any, Final
+
+from omnigraph.query.coercion import midnight
+from omnigraph.query.expressions import (
+    AggregateCall,
+    And,
+    ColumnRef,
+    Compare,
+    Computed,
+    EntityRef,
+    Expr,
+    Function,
+    InList,
+    IsNull,
+    Known,
+    Literal,
+    Member,
+    Negated,
+    Not,
+    Or,
+    OutputRef,
+    Prefix,
+    Substring,
+)
+from omnigraph.query.plan import (
+    Aggregate,
+    Argument,
+    CrossJoin,
+    Direction,
+    EdgeExpand,
+    EdgeScan,
+    ExistsJoin,
+    Expand,
+    ExpandInto,
+    Filter,
+    LeftJoin,
+    Limit,
+    Link,
+    Lookup,
+    Order,
+    Pattern,
+    Project,
+    Relation,
+    Scan,
+    Unit,
+)
+from omnigraph.query.syntax import Operator, Sign
+
+Row = dict[str, Any]
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+
+_SIDES: Final = {
+    Direction.OUT: (("src", "dst"),),
+    Direction.IN: (("dst", "src"),),
+    Direction.BOTH: (("src", "dst"), ("dst", "src")),
+}
+
+
+def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:
+    """The rows of a relation; `outer` are those of the join that it is the inner side of."""
+    match relation:
+        case Unit():
+            return [{}]
+        case Argument(columns):
+            names = [column.name for column in columns]
+            return _distinct([{name: row[name] for name in names} for row in outer])
+        case Scan(entity, columns, scan_filter):
+            read = (_prefixed(entity.name, row) for row in tables[entity.table.alias])
+            kept = (row for row in read if _holds(scan_filter.conjuncts, row))
+            return [{f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in kept]
+        case EdgeScan() | Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
+            return list(_read(relation, tables, outer))
+        case Filter(below, conditions):
+            return [row for row in run(below, tables, outer) if _holds(conditions, row)]
+        case CrossJoin(left, right, on):
+            pairs = (one | other for one in run(left, tables, outer) for other in run(right, tables, outer))
+            return [
+                row
+                for row in pairs
+                if all(row[first] is not None and row[first] == row[second] for first, second in on)
+            ]
+        case ExistsJoin() | LeftJoin():
+            return list(_join(relation, tables, outer))
+        case Aggregate():
+            return _aggregate(relation, run(relation.input, tables, outer))
+        case Order():
+            return _order(relation, run(relation.input, tables, outer))
+        case Limit(below, count, offset):
+            skip = 0 if offset is None else value(offset, {})
+            return run(below, tables, outer)[skip : skip + value(count, {})]
+        case Project(below, columns):
+            return [
+                {found.name: value(found.expression, row) for found in columns}
+                for row in run(below, tables, outer)
+            ]
+        case _:
+            raise NotImplementedError(type(relation).__name__)
+
+
+def _read(
+    relation: EdgeScan | Pattern | Expand | ExpandInto | EdgeExpand | Lookup, tables: Tables, outer: Sequence[Row]
+) -> Iterator[Row]:
+    match relation:
+        case EdgeScan(edge, source, target, columns, undirected, scan_filter):
+            direction = Direction.BOTH if undirected else Direction.OUT
+            for found in tables[edge.table.alias]:
+                row = _prefixed(edge.name, found)
+                if _holds(scan_filter.conjuncts, row):
+                    kept = {f"{edge.name}.{name}": found[name] for name in columns}
+                    for near, far in _orientations(found, direction):
+                        yield kept | {source.id: near, target.id: far}
+        case Pattern():
+            yield from _pattern(relation, tables, outer)
+        case Expand(below, table, source, target, direction, low, high):
+            for row in run(below, tables, outer):
+                for found in reachable(tables[table.alias], row[source.id], direction, (low, high)):
+                    yield row | {target.id: found}
+        case ExpandInto(below, table, source, target, direction, low, high):
+            for row in run(below, tables, outer):
+                if row[target.id] in reachable(tables[table.alias], row[source.id], direction, (low, high)):
+                    yield row
+        case EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
+            for row in run(below, tables, outer):
+                for found in tables[edge.table.alias]:
+                    own = _prefixed(edge.name, found)
+                    kept = {f"{edge.name}.{name}": found[name] for name in columns}
+                    for near, far in _orientations(found, direction):
+                        fits = near == row[source.id] and (not into or far == row[target.id])
+                        if fits and _holds(scan_filter.conjuncts, own):
+                            yield row | kept | {target.id: far}
+        case Lookup(below, entity, columns, scan_filter, keep_missing):
+            by_id = {found["id"]: found for found in tables[entity.table.alias]}
+            for row in run(below, tables, outer):
+                key = row[entity.id]
+                if key is None and keep_missing:
+                    yield row | {f"{entity.name}.{name}": None for name in columns}
+                elif key is not None and _holds(scan_filter.conjuncts, _prefixed(entity.name, by_id[key])):
+                    yield row | {f"{entity.name}.{name}": by_id[key][name] for name in columns}
+
+
+def _pattern(pattern: Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row]:
+    rows: list[Row] = [{}] if pattern.input is None else run(pattern.input, tables, outer)
+    for entity in pattern.entities:
+        rows = [row | _prefixed(entity.name, found) for row in rows for found in tables[entity.table.alias]]
+    for link in pattern.links:
+        rows = [new for row in rows for new in _followed(link, row, tables)]
+    return [row for row in rows if _holds(pattern.filters, row)]
+
+
+def _followed(link: Link, row: Row, tables: Tables) -> Iterator[Row]:
+    ends = (row[link.source.id], row[link.target.id])
+    edges = tables[link.table.alias]
+    if link.edge is None:
+        if ends[1] in reachable(edges, ends[0], link.direction, (link.low, link.high)):
+            yield row
+        return
+    for found in edges:
+        if ends in _orientations(found, link.direction):
+            yield row | _prefixed(link.edge.name, found)
+
+
+def reachable(
+    edges: Sequence[Mapping[str, Any]], start: Any, direction: Direction, bounds: tuple[int, int]
+) -> set[Any]:
+    """Every node whose shortest distance lies within the bounds; the start only through a self-loop, at 1."""
+    if start is None:
+        return set()
+    steps = [pair for edge in edges for pair in _orientations(edge, direction)]
+    low, high = bounds
+    found = {start} if (start, start) in steps and low == 1 else set()
+    seen, frontier = {start}, {start}
+    for distance in range(1, high + 1):
+        frontier = {far for near, far in steps if near in frontier} - seen
+        seen |= frontier
+        if distance >= low:
+            found |= frontier
+    return found
+
+
+def _orientations(edge: Mapping[str, Any], direction: Direction) -> list[tuple[Any, Any]]:
+    """The ways to walk an edge; a self-loop has one."""
+    return list(dict.fromkeys((edge[near], edge[far]) for near, far in _SIDES[direction]))
+
+
+def _join(join: ExistsJoin | LeftJoin, tables: Tables, outer: Sequence[Row]) -> Iterator[Row]:
+    rows = run(join.input, tables, outer)
+    inner = run(join.inner, tables, rows)
+    new = [field.name for field in join.inner.outputs if field.name not in _names(join.input)]
+    for row in rows:
+        found = [other for other in inner if all(row[key] == other[key] for key in join.keys)]
+        if isinstance(join, ExistsJoin):
+            if bool(found) is not join.negated:
+                yield row
+        else:
+            for other in found or [dict.fromkeys(new)]:
+                yield row | {name: other[name] for name in new}
+
+
+def _aggregate(step: Aggregate, rows: list[Row]) -> list[Row]:
+    groups: dict[tuple[Any, ...], list[Row]] = {} if step.keys else {(): []}
+    for row in rows:
+        groups.setdefault(tuple(value(key.expression, row) for key in step.keys), []).append(row)
+    return [
+        {key.name: found for key, found in zip(step.keys, group, strict=True)}
+        | {found.name: _call(found.call, members) for found in step.aggregates}
+        for group, members in groups.items()
+    ]
+
+
+def _call(call: AggregateCall, rows: list[Row]) -> Any:
+    values = [found for row in rows if (found := value(call.argument, row)) is not None]
+    if call.function is Function.COUNT:
+        return len(set(values)) if call.distinct else len(values)
+    if not values:
+        return None
+    match call.function:
+        case Function.SUM:
+            return sum(values)
+        case Function.AVG:
+            return sum(values) / len(values)
+        case Function.MIN:
+            return min(values)
+        case _:
+            return max(values)
+
+
+def _order(step: Order, rows: list[Row]) -> list[Row]:
+    def compare(one: Row, other: Row) -> int:
+        keys = [(value(key.expression, one), value(key.expression, other), key.descending) for key in step.keys]
+        for left, right, descending in (*keys, *((one[name], other[name], False) for name in step.ties)):
+            if left == right:
+                continue
+            smaller = left is None or (right is not None and left < right)
+            return -1 if smaller is not descending else 1
+        return 0
+
+    return sorted(rows, key=cmp_to_key(compare))
+
+
+def value(expr: Expr, row: Row) -> Any:
+    """The value of an expression; None is null."""
+    match expr:
+        case Literal(found):
+            return found
+        case ColumnRef() | OutputRef():
+            return row[expr.name]
+        case EntityRef(entity):
+            return row[f"{entity}.id"]
+        case Negated(operand):
+            found = value(operand, row)
+            return None if found is None else -found
+        case Computed(sign, left, right):
+            return _computed(sign, value(left, row), value(right, row))
+        case IsNull(operand, negated):
+            return (value(operand, row) is None) is not negated
+        case And(operands) | Or(operands):
+            return _joined([value(operand, row) for operand in operands], deciding=isinstance(expr, Or))
+        case Not(operand):
+            found = value(operand, row)
+            return None if found is None else not found
+        case Known(answer, operand):
+            return None if value(operand, row) is None else answer
+        case Compare(operator, left, right):
+            return compared(operator, value(left, row), value(right, row))
+        case InList(operand, items):
+            return _joined(
+                [compared(Operator.EQ, value(operand, row), value(item, row)) for item in items], deciding=True
+            )
+        case Member(item, collection):
+            one, many = value(item, row), value(collection, row)
+            return None if one is None or many is None else one in many
+        case Substring(text, part):
+            whole, piece = value(text, row), value(part, row)
+            return None if whole is None or piece is None else piece in whole
+        case Prefix(text, part):
+            whole, piece = value(text, row), value(part, row)
+            return None if whole is None or piece is None else whole.startswith(piece)
+        case _:
+            raise NotImplementedError(type(expr).__name__)
+
+
+def compared(operator: Operator, left: Any, right: Any) -> bool | None:
+    """A comparison; null with a null, and a date as its midnight beside a datetime."""
+    if left is None or right is None:
+        return None
+    if isinstance(left, datetime) is not isinstance(right, datetime):
+        left, right = (midnight(one) if type(one) is date else one for one in (left, right))
+    match operator:
+        case Operator.EQ:
+            return bool(left == right)
+        case Operator.NE:
+            return bool(left != right)
+        case Operator.LT:
+            return bool(left < right)
+        case Operator.LE:
+            return bool(left <= right)
+        case Operator.GT:
+            return bool(left > right)
+        case _:
+            return bool(left >= right)
+
+
+def _computed(sign: Sign, left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return None
+    match sign:
+        case Sign.ADD:
+            return left + right
+        case Sign.SUB:
+            return left - right
+        case Sign.MUL:
+            return left * right
+        case Sign.DIV:
+            return None if right == 0 else left / right
+
+
+def _joined(values: list[bool | None], *, deciding: bool) -> bool | None:
+    if deciding in values:
+        return deciding
+    return None if None in values else not deciding
+
+
+def _holds(conditions: tuple[Expr, ...], row: Row) -> bool:
+    return all(value(condition, row) is True for condition in conditions)
+
+
+def _prefixed(name: str, row: Mapping[str, Any]) -> Row:
+    return {f"{name}.{column}": found for column, found in row.items()}
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    return list({tuple(sorted(row.items(), key=lambda item: item[0])): row for row in rows}.values())
+
+
+def _names(relation: Relation) -> set[str]:
+    return {field.name for field in relation.outputs}
