@@ -142,10 +142,18 @@ class Problem:
         }
 
 
-class TextError(OmnigraphError):
-    """A schema or query text has problems; all of them are listed, in the order of the text."""
+class ContentError(OmnigraphError):
+    """A file that was given has mistakes in it, unlike the words of the call."""
 
     kind = ErrorKind.BAD_REQUEST
+
+    def render(self) -> str:
+        """The mistakes, one after another, for people."""
+        return self.message
+
+
+class TextError(ContentError):
+    """A schema or query text has problems; all of them are listed, in the order of the text."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         first = problems[0]

@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError, StorageError, TextError
+from omnigraph.base.errors import (
+    ContentError,
+    ErrorKind,
+    InvariantError,
+    OmnigraphError,
+    StorageError,
+    TextError,
+)
 from omnigraph.cli.flags import Flags
 from omnigraph.cli.output import printable, write_json
 
@@ -17,7 +24,7 @@ def exit_code(error: OmnigraphError) -> int:
     """
     match error.kind:
         case ErrorKind.BAD_REQUEST:
-            return 1 if isinstance(error, TextError) else 2
+            return 1 if isinstance(error, ContentError) else 2
         case ErrorKind.REFUSED:
             return 3
         case ErrorKind.PRECONDITION_FAILED:
@@ -52,6 +59,8 @@ def _sentences(error: OmnigraphError) -> str:
     if isinstance(error, TextError) and error.problems[0].text:
         count = len(error.problems)
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
+    if isinstance(error, ContentError) and not isinstance(error, TextError):
+        return f"error: {error.render()}\nhint: {printable(error.hint)}"
     return f"error: {printable(error.message)}" + (f"\nhint: {printable(error.hint)}" if error.hint else "")
 
 

@@ -40,6 +40,13 @@ class Violation:
         """The same violation after that many lines before it."""
         return self if self.line is None else replace(self, line=self.line + lines)
 
+    def describe(self) -> str:
+        """One line for people: where, what, and the value that was given."""
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        what = f"{self.property}: {self.message}" if self.property else self.message
+        value = f" ({self.value})" if self.value else ""
+        return " ".join(f"{where}: {self.rule.code} {what}{value}".split())
+
     def to_json(self) -> dict[str, Fact]:
         """The members of a line of `--errors FILE`."""
         return {

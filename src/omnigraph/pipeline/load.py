@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.base.errors import ErrorKind, OmnigraphError
+from omnigraph.base.errors import ContentError
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.lookup import SnapshotLookup
@@ -60,10 +60,8 @@ class Loaded:
         return sum(self.counts.values())
 
 
-class LoadRejectedError(OmnigraphError):
+class LoadRejectedError(ContentError):
     """The input breaks rules; nothing was written."""
-
-    kind = ErrorKind.BAD_REQUEST
 
     def __init__(self, report: ViolationReport) -> None:
         first = report.first[0]
@@ -72,10 +70,18 @@ class LoadRejectedError(OmnigraphError):
         super().__init__(
             f"{where}: {first.message}{more}",
             code="load_rejected",
-            hint="nothing was written; `--errors FILE` writes every violation",
+            hint="nothing was written; mend these lines and load again",
             facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
         )
         self.report = report
+
+    def render(self) -> str:
+        """Each kept violation on a line of its own, and how many there are in all."""
+        shown = self.report.first
+        more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
+        lines = [f"the input has {self.report.total} mistakes{more}"]
+        lines += [f"  {found.describe()}" for found in shown]
+        return "\n".join(lines)
 
 
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks, world: World | None = None) -> Loaded:

@@ -1,0 +1,79 @@
+"""`omnigraph load` on a real local Spark: one commit, or every mistake with its line and nothing written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+GOOD = [
+    {"type": "Person", "data": {"slug": "ada", "age": 36}},
+    {"type": "Person", "data": {"slug": "grace"}},
+    {"edge": "Knows", "from": "ada", "to": "grace", "data": {"since": "1843-01-01"}},
+]
+
+
+def write(place: Path, name: str, *records: object) -> None:
+    (place / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
+    place = graph.parent
+    write(place, "good.jsonl", *GOOD)
+    done = omnigraph("load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=place)
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (
+        0,
+        f"omnigraph load → {graph.resolve()} (direct, local)",
+    )
+    document = json.loads(done.stdout)
+    assert document["nodes"] == [{"type_name": "Person", "entities_loaded": 2}]
+    assert document["edges"] == [{"type_name": "Knows", "entities_loaded": 1}]
+    assert (document["total_entities"], document["actor_id"]) == (3, "ada")
+    head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
+    assert document["commit"]["graph_commit_id"] == head
+
+    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"}, {"type": "Person"})
+    before = tree(graph)
+    refused = omnigraph("load", "--data", "bad.jsonl", "--mode", "merge", "graph.omni", cwd=place)
+    assert refused.exit_code == 1
+    assert "bad.jsonl:4" in refused.stderr
+    assert "bad.jsonl:5" in refused.stderr
+    assert "nobody" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert {name for name in tree(graph) if "__locks" not in name} == {
+        name for name in before if "__locks" not in name
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "sentence"),
+    [
+        (("--data", "none.jsonl"), 2, "there is no data at 'none.jsonl'"),
+        (("--data", "schema.pg"), 2, "'schema.pg' is not a data file that load knows"),
+        (("--data", "good.jsonl", "--mode", "replace"), 2, "'replace' is no load mode"),
+        (("--data", "good.jsonl", "--branch", "nowhere"), 1, "there is no branch 'nowhere'"),
+        ((), 2, "--data"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_before_spark_starts(
+    graph: Path, arguments: tuple[str, ...], exit_code: int, sentence: str
+) -> None:
+    write(graph.parent, "good.jsonl", *GOOD)
+    (graph.parent / "schema.pg").write_text("", encoding="utf-8")
+    outcome: Outcome = omnigraph_here("load", *arguments, "graph.omni", cwd=graph.parent)
+    assert (outcome.exit_code, sentence in outcome.stderr) == (exit_code, True), outcome.stderr
+    assert "hint" in outcome.stderr
+
+
+def test_an_overwrite_elsewhere_needs_a_yes() -> None:
+    place = Path.cwd()
+    outcome = omnigraph_here(
+        "load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place
+    )
+    assert outcome.exit_code == 3
+    assert "pass --yes" in outcome.stderr
