@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import snapshot
+from bench import commit, snapshot
 
-BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {"snapshot": snapshot.main}
+BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {"commit": commit.main, "snapshot": snapshot.main}
 
 
 def main(names: list[str]) -> int:

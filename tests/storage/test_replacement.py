@@ -11,7 +11,7 @@ from omnigraph.storage.commit import commit_upsert
 from omnigraph.storage.dataset import Dataset, create_dataset
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.location import Location
-from omnigraph.storage.replacement import commit_replacement
+from omnigraph.storage.replacement import Replacement, commit_replacement
 
 FIELDS: list[pa.Field[Any]] = [
     pa.field("id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}),
@@ -34,14 +34,14 @@ def contents(dataset: Dataset) -> dict[str, int]:
 
 def test_rows_are_replaced_added_and_removed_in_one_version(store_location: Location) -> None:
     before = make(store_location)
-    after = commit_replacement(before, rows(head=1, c=9), "id", ("a", "it's", "never there"))
+    after = commit_replacement(before, Replacement("id", rows(head=1, c=9), ("a", "it's", "never there")))
     assert after.version == before.version + 1
     assert contents(after) == {"head": 1, "b": 2, "c": 9}
 
 
 def test_a_fragment_that_loses_every_row_goes(store_location: Location) -> None:
     dataset = make(store_location)
-    after = commit_replacement(dataset, rows(head=1), "id", ("a", "b", "it's"))
+    after = commit_replacement(dataset, Replacement("id", rows(head=1), ("a", "b", "it's")))
     assert contents(after) == {"head": 1}
     assert after.fragment_row_counts() == (1,)
 
@@ -50,20 +50,20 @@ def test_a_fragment_that_loses_every_row_goes(store_location: Location) -> None:
 def test_two_changes_of_one_key_from_one_version_collide(store_location: Location, first: str) -> None:
     dataset = make(store_location)
     if first == "replacement":
-        commit_replacement(dataset, rows(head=1), "id", ("a",))
+        commit_replacement(dataset, Replacement("id", rows(head=1), ("a",)))
         with pytest.raises(CommitRaceError):
             commit_upsert(dataset, rows(head=2), "id")
     else:
         commit_upsert(dataset, rows(head=1), "id")
         with pytest.raises(CommitRaceError):
-            commit_replacement(dataset, rows(head=2), "id", ("a",))
+            commit_replacement(dataset, Replacement("id", rows(head=2), ("a",)))
     assert contents(dataset)["head"] == 1
 
 
 def test_it_works_on_what_it_left(store_location: Location) -> None:
-    dataset = commit_replacement(make(store_location), rows(head=1), "id", ("a",))
+    dataset = commit_replacement(make(store_location), Replacement("id", rows(head=1), ("a",)))
     commit_upsert(dataset, rows(head=2, b=5), "id")
-    assert contents(commit_replacement(dataset.newest(), rows(head=3), "id", ("b",))) == {
+    assert contents(commit_replacement(dataset.newest(), Replacement("id", rows(head=3), ("b",)))) == {
         "head": 3,
         "it's": 3,
     }

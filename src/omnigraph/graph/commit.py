@@ -22,11 +22,11 @@ from omnigraph.graph.check import Healer, find_stale, open_base, refuse_old_stag
 from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_intents, write_intent
 from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
 from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Target, publish
+from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Seen, Target, publish
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.graph.recovery.run import Recovered, Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
-from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.graph.stage import Stage
 from omnigraph.graph.staged import Armed, Committed, Effect, ExactEffect, Published, Staged
 from omnigraph.graph.stamp import FORMAT, Format
@@ -126,10 +126,10 @@ class _Session:
         self._disarm(armed)
         return published
 
-    def _check(self, request: Write, staged: Staged) -> tuple[Staged, tuple[Dataset, ...]] | None:
+    def _check(self, request: Write, staged: Staged) -> tuple[Staged, tuple[Dataset, ...], Seen] | None:
         """Recover, compare, heal, stage again where the rule allows it; the handles of the exact bases."""
         for _ in range(RESTAGE_ATTEMPTS_MAX):
-            now = self._refresh()
+            now = self._refresh(staged.snapshot)
             if staged.if_commit is not None and now.head != staged.if_commit:
                 raise precondition_failed(staged.if_commit, now.head)
             stale = find_stale(staged, now)
@@ -149,13 +149,13 @@ class _Session:
             refuse_old_staging(staged, self.world.clock)
             handles = tuple(open_base(staged, effect) for effect in staged.effects)
             if not self._heal(staged, handles):
-                return staged, handles
+                return staged, handles, Seen(now.manifest, now.state)
         raise read_set_conflict("head", None, None)
 
-    def _refresh(self) -> Snapshot:
+    def _refresh(self, known: Snapshot) -> Snapshot:
         """Deal with what others left unfinished, then read the branch as it is now."""
         recover_branch(self._recoverer())
-        now = read_snapshot(self.target.root, self.target.branch, rules=self.world.rules)
+        now = refresh_snapshot(known, self.world.rules)
         if now.branch.id != self.target.branch_id:
             raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, now.branch.id)
         return now
@@ -172,13 +172,13 @@ class _Session:
             healer.heal(effect.table, handle)
         return bool(wrong)
 
-    def _arm(self, staged: Staged, handles: tuple[Dataset, ...]) -> Armed:
+    def _arm(self, staged: Staged, handles: tuple[Dataset, ...], seen: Seen) -> Armed:
         intent = make_intent(staged, self.target, self.lease.epoch, self.world.clock.now_us())
         self.lease.hold()
         failpoint(Failpoint.ARM_BEFORE)
         write_intent(self.store, intent)
         failpoint(Failpoint.ARM_AFTER)
-        return Armed(staged, self.lease, intent, handles)
+        return Armed(staged, self.lease, intent, handles, seen)
 
     def _commit(self, armed: Armed) -> Committed:
         tables = []
@@ -224,7 +224,8 @@ class _Session:
         change = replace(beside, commit=draft, tables=(*committed.tables, *beside.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
         requirements += [PinIs(effect.table.id, effect.table.pin) for effect in staged.effects]
-        publication = publish(self.target, change, tuple(requirements), self.world.publisher(self.lease))
+        publisher = self.world.publisher(self.lease)
+        publication = publish(self.target, change, tuple(requirements), publisher, committed.armed.seen)
         return Published(staged, publication)
 
     def _settle(self, armed: Armed, error: OmnigraphError) -> Published:

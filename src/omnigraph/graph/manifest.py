@@ -8,7 +8,7 @@ does not follow history.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -54,13 +54,17 @@ FoundRow = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ManifestState:
-    """What one version of a manifest publishes. `branches` is filled on main's manifest only."""
+    """What one version of a manifest publishes. `branches` is filled on main's manifest only.
+
+    `rows` are the rows it was read from, with their addresses, so that who replaces some need not look for them again.
+    """
 
     head: CommitId
     schema: SchemaRecord
     tables: Mapping[TableId, TableRecord]
     tombstones: tuple[TombstoneRecord, ...]
     branches: Mapping[str, BranchRecord]
+    rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
     def live_tables(self) -> Mapping[TableId, TableRecord]:
         """The tables of the snapshot: those that no tombstone takes out."""
@@ -96,15 +100,16 @@ class Manifest:
         """The state, and in the same scan those rows of `object_ids` that there are, with all their columns."""
         kinds = _STATE_KINDS if self.dataset.branch is None else _BRANCH_STATE_KINDS
         wanted = f" OR {_any_of('object_id', object_ids)}" if object_ids else ""
-        rows = self._read(None, _any_of("object_type", kinds) + wanted)
-        found = _select(rows, object_ids) if object_ids else ()
+        rows = self._read(None, _any_of("object_type", kinds) + wanted, with_addresses=True)
+        found = select_rows(rows, object_ids) if object_ids else ()
         return _decode_state(rows, kinds, self.dataset.uri), found
 
     def find_rows(self, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
         """The `object_id` and `metadata` of those rows of `object_ids` that there are."""
         if not object_ids:
             return ()
-        return _select(self._read(["object_id", "metadata"], _any_of("object_id", object_ids)), object_ids)
+        rows = self._read(["object_id", "metadata"], _any_of("object_id", object_ids))
+        return select_rows(rows, object_ids)
 
     def read_head(self) -> CommitId:
         """The newest commit of this version."""
@@ -134,10 +139,10 @@ class Manifest:
     def _rows_of(self, object_type: str) -> list[dict[str, Any]]:
         return self.dataset.read(["object_id", "metadata"], f"object_type = '{object_type}'").to_pylist()
 
-    def _read(self, columns: list[str] | None, where: str) -> pa.Table:
+    def _read(self, columns: list[str] | None, where: str, *, with_addresses: bool = False) -> pa.Table:
         """At least the rows of `where`. A small manifest is read whole: planning a filter costs more than its rows."""
         is_small = self.dataset.count_rows() <= MANIFEST_WHOLE_READ_ROWS_MAX
-        return self.dataset.read(columns, None if is_small else where)
+        return self.dataset.read(columns, None if is_small else where, with_addresses=with_addresses)
 
 
 def open_manifest(
@@ -158,7 +163,8 @@ def _any_of(column: str, values: tuple[str, ...]) -> str:
     return f"{column} IN ({quoted})"
 
 
-def _select(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
+def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
+    """Those rows of `object_ids` that are among these."""
     ids = enumerate(rows.column("object_id").to_pylist())
     return tuple(rows.slice(index, 1).to_pylist()[0] for index, object_id in ids if object_id in object_ids)
 
@@ -189,6 +195,7 @@ def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestS
         tables=tables,
         tombstones=tuple(map(decode_tombstone, of("table_tombstone"))),
         branches=branches,
+        rows=rows,
     )
 
 

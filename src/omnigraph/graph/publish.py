@@ -46,7 +46,7 @@ from omnigraph.graph.encoding import (
     rows_to_table,
     table_object_id,
 )
-from omnigraph.graph.manifest import FoundRow, Manifest, ManifestState, open_manifest
+from omnigraph.graph.manifest import FoundRow, Manifest, ManifestState, open_manifest, select_rows
 from omnigraph.graph.records import (
     BranchRecord,
     CommitRecord,
@@ -57,13 +57,14 @@ from omnigraph.graph.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
+    tombstone_object_id,
 )
 from omnigraph.graph.requirements import Requirement, check_requirements
 from omnigraph.graph.stamp import FORMAT, Format, migrate_manifest
 from omnigraph.storage.commit import DisplacedCommitError
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.location import Location
-from omnigraph.storage.replacement import commit_replacement
+from omnigraph.storage.replacement import Replacement, commit_replacement
 
 _DECODED_KINDS: Final = ("table", "table_tombstone", "schema")
 _SILENT_FAILURES: Final = frozenset({"commit_unknown", "store_unreachable"})
@@ -130,6 +131,17 @@ class Publisher:
     rules: Format = FORMAT
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A manifest that the caller opened and read under its lease: the first attempt goes through it.
+
+    If anything was published since, that attempt loses, as every publish collides with every other.
+    """
+
+    manifest: Manifest
+    state: ManifestState
+
+
 class PublishUnknownError(StorageError):
     """The store failed while publishing and did not say whether the commit is there."""
 
@@ -153,32 +165,41 @@ def publish(
     change: Change,
     requirements: tuple[Requirement, ...] = (),
     publisher: Publisher | None = None,
+    seen: Seen | None = None,
 ) -> Publication:
     """Publish `change` on `target`, or raise an error that says whether it was applied."""
     how = publisher or Publisher()
     change = _decoded(change)
+    first = seen if seen is not None and _is_seen(change) else None
     for attempt in range(PUBLISHER_RETRY_BUDGET):
-        handle = _open_for_write(target, how)
+        handle = _open_for_write(target, how, first if attempt == 0 else None)
         how.hold()
-        state, replaced = handle.read_state_and(_object_ids(change))
+        state, replaced = _read(handle, change, first)
         if _is_applied(change, replaced, tried=attempt > 0):
             return _publication(handle, change, replaced)
         check_requirements(state, requirements)
         draft = change.commit
         commit = None if draft is None else _commit_record(change, draft, target, handle, state)
         rows = rows_to_table(_rows(change, commit, state, replaced), handle.dataset.schema)
+        replacement = Replacement("object_id", rows, change.removed)
         failpoint(Failpoint.PUBLISH_BEFORE)
         try:
-            commit_replacement(handle.dataset, rows, "object_id", change.removed)
+            landed = commit_replacement(handle.dataset, replacement, state.rows)
         except CommitRaceError:
             _back_off(attempt, how)
             continue
         except DisplacedCommitError:
-            return _acknowledge(target, change, commit, how)
+            return _look_for(target, change, commit, how)
         except StorageError as failure:
             return _settle(target, change, failure, how)
         failpoint(Failpoint.PUBLISH_AFTER)
-        return _acknowledge(target, change, commit, how)
+        # The version that landed was read back and is this very change; it counts while it is the newest.
+        try:
+            if landed.newest_version() == landed.version:
+                return Publication(landed.version, commit)
+            return _look_for(target, change, commit, how)
+        except StorageError as failure:
+            return _settle(target, change, failure, how)
     raise PublishContentionError(
         f"{PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
         code="publish_contention",
@@ -187,9 +208,13 @@ def publish(
     )
 
 
-def _open_for_write(target: Target, how: Publisher) -> Manifest:
+def _open_for_write(target: Target, how: Publisher, first: Seen | None) -> Manifest:
     """The newest manifest, brought up to date and small. The lease is checked before each step that changes it."""
-    handle = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+    handle = (
+        open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+        if first is None
+        else first.manifest
+    )
     if handle.stamp != how.rules.current:
         how.hold()
         handle = Manifest(migrate_manifest(handle.dataset, how.rules), how.rules.current)
@@ -197,6 +222,18 @@ def _open_for_write(target: Target, how: Publisher) -> Manifest:
         how.hold()
         handle = compact_manifest(handle, how.rules)
     return handle
+
+
+def _is_seen(change: Change) -> bool:
+    """Whether every row that the change replaces is part of a manifest's state, or is new."""
+    return not (change.recovery or change.ancestors or change.rows or change.removed)
+
+
+def _read(handle: Manifest, change: Change, first: Seen | None) -> tuple[ManifestState, tuple[FoundRow, ...]]:
+    """The state of the handle's version and the rows that the change replaces; read only if they were not seen."""
+    if first is not None and handle is first.manifest and first.state.rows is not None:
+        return first.state, select_rows(first.state.rows, _object_ids(change))
+    return handle.read_state_and(_object_ids(change))
 
 
 def _decoded(change: Change) -> Change:
@@ -217,7 +254,9 @@ def _object_ids(change: Change) -> tuple[str, ...]:
         HEAD_OBJECT_ID,
         *_own_object_ids(change),
         *(table_object_id(table.id) for table in change.tables),
+        *(tombstone_object_id(stone.table, stone.version) for stone in change.tombstones),
         *(() if change.schema is None else (SCHEMA_OBJECT_ID,)),
+        *(commit_object_id(ancestor.id) for ancestor in change.ancestors),
         *(branch_object_id(branch.name) for branch in change.branches),
         *(str(row["object_id"]) for row in change.rows),
         *change.removed,
@@ -303,7 +342,7 @@ def _rows(
     ]
 
 
-def _acknowledge(target: Target, change: Change, commit: CommitRecord | None, how: Publisher) -> Publication:
+def _look_for(target: Target, change: Change, commit: CommitRecord | None, how: Publisher) -> Publication:
     """Say published only after it was seen at the newest version: a version number alone proves nothing."""
     newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
     if (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId
@@ -30,6 +30,7 @@ class Snapshot:
     head: CommitId
     schema: SchemaRecord
     tables: Mapping[str, TableRecord]
+    state: ManifestState = field(compare=False, repr=False)
 
     @property
     def version(self) -> int:
@@ -57,6 +58,20 @@ def read_snapshot(
     return make_snapshot(root, record, at, at.read_state())
 
 
+def refresh_snapshot(known: Snapshot, rules: Format = FORMAT) -> Snapshot:
+    """The branch as it is now; on main nothing is read again when nothing was published since.
+
+    The newest version of a manifest is never collected. So while its number is the same, it is the same version.
+    """
+    if known.branch.name != MAIN:
+        return read_snapshot(known.root, known.branch.name, rules=rules)
+    newest = open_manifest(known.root, rules=rules)
+    if newest.version == known.version:
+        return replace(known, manifest=newest)
+    state = newest.read_state()
+    return make_snapshot(known.root, find_branch(state, MAIN), newest, state)
+
+
 def read_commit_snapshot(
     root: Location, commit: CommitId, branch: str = MAIN, *, rules: Format = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
@@ -81,7 +96,7 @@ def make_snapshot(root: Location, branch: BranchRecord, manifest: Manifest, stat
     tables = {table.alias: table for table in live}
     if len(tables) != len(live):
         raise damaged_manifest(manifest.dataset.uri, "two tables of one name")
-    return Snapshot(root, branch, manifest, state.head, state.schema, tables)
+    return Snapshot(root, branch, manifest, state.head, state.schema, tables, state)
 
 
 def find_branch(state: ManifestState, name: str) -> BranchRecord:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.intent import Intent, WriterKind
 from omnigraph.graph.lease import Lease
-from omnigraph.graph.publish import Change, Publication
+from omnigraph.graph.publish import Change, Publication, Seen
 from omnigraph.graph.records import Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.storage.dataset import Dataset
@@ -73,12 +73,13 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """The lease is held and the intent is written. `handles` are open on the bases that were checked."""
+    """The lease is held and the intent is written. `handles` are open on the bases that were checked against `seen`."""
 
     staged: Staged
     lease: Lease
     intent: Intent
     handles: tuple[Dataset, ...]
+    seen: Seen
 
 
 @dataclass(frozen=True, slots=True)

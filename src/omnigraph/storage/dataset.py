@@ -21,6 +21,8 @@ from omnigraph.storage.failures import DatasetExistsError, substrate_errors
 from omnigraph.storage.location import Location
 
 DATA_STORAGE_VERSION: Final = "2.2"
+ADDRESS: Final = "_rowaddr"
+"""The column with the address of a row: its fragment in the upper half, its place there in the lower one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,14 @@ class Dataset:
         """Where this handle's Lance branch lives, for messages."""
         return branch_location(self.location, self.branch).uri
 
-    def read(self, columns: list[str] | None = None, where: str | None = None) -> pa.Table:
-        """The rows as one table. `where` is SQL over the columns."""
+    def read(
+        self, columns: list[str] | None = None, where: str | None = None, *, with_addresses: bool = False
+    ) -> pa.Table:
+        """The rows as one table. `where` is SQL over the columns. With addresses: where each row lies, as `ADDRESS`."""
         with substrate_errors("read the dataset", self.uri):
-            return self.native.scanner(columns=columns, filter=where, late_materialization=True).to_table()
+            return self.native.scanner(
+                columns=columns, filter=where, late_materialization=True, with_row_address=with_addresses
+            ).to_table()
 
     def read_batches(
         self, columns: list[str] | None = None, where: str | None = None
@@ -76,6 +82,11 @@ class Dataset:
     def newest(self) -> Dataset:
         """The same dataset and branch as it is now."""
         return open_dataset(self.location, branch=self.branch)
+
+    def newest_version(self) -> int:
+        """The number of the newest version of this dataset and branch, by listing."""
+        with substrate_errors("list the versions", self.uri):
+            return int(self.native.latest_version)
 
     def movable(self) -> lance.LanceDataset:
         """A native handle for calls that move the handle they are called on; this one stays where it is."""

@@ -11,23 +11,47 @@ its newest version is enough to be refused. The anchor is the oldest fragment, w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.commit import commit_staged
-from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.dataset import ADDRESS, DATA_STORAGE_VERSION, Dataset
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
 
 
-def commit_replacement(dataset: Dataset, rows: pa.Table, key: str, removed: tuple[str, ...] = ()) -> Dataset:
-    """Upsert `rows` by `key` and delete the rows whose key is in `removed`, as one new version."""
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Rows to upsert by `key`, and the keys of rows to delete."""
+
+    key: str
+    rows: pa.Table
+    removed: tuple[str, ...] = ()
+
+    def keys(self) -> frozenset[str]:
+        """Every key whose old row goes."""
+        return frozenset((*map(str, self.rows.column(self.key).to_pylist()), *self.removed))
+
+    def fragments(self, before: pa.Table) -> frozenset[int]:
+        """The fragments with a row that goes. `before` has at least those rows, with their addresses."""
+        keys = self.keys()
+        pairs = zip(before.column(self.key).to_pylist(), before.column(ADDRESS).to_numpy(), strict=True)
+        return frozenset(int(address) >> 32 for name, address in pairs if name in keys)
+
+
+def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table | None = None) -> Dataset:
+    """Upsert and delete as one new version. `before` are the old rows with their addresses, if they are known."""
     announce("dataset.stage", dataset.uri)
+    rows = change.rows
+    where = f"{change.key} IN ({', '.join(map(_quoted, sorted(change.keys())))})"
     with substrate_errors("stage a replacement", dataset.uri):
-        keys = [str(value) for value in rows.column(key).to_pylist()]
-        updated, emptied = _delete(dataset, key, [*keys, *removed])
+        if before is None:
+            before = dataset.read([change.key], where, with_addresses=True)
+        updated, emptied = _delete(dataset, where, change.fragments(before))
         added = write_fragments(
             rows, dataset.native, schema=dataset.schema, data_storage_version=DATA_STORAGE_VERSION
         )
@@ -47,11 +71,8 @@ def anchor_of(dataset: Dataset) -> int | None:
     return min((fragment.fragment_id for fragment in dataset.native.get_fragments()), default=None)
 
 
-def _delete(dataset: Dataset, key: str, keys: list[str]) -> tuple[list[FragmentMetadata], list[int]]:
-    """The fragments that have one of the keys, and the anchor, without those rows; and those with nothing left."""
-    where = f"{key} IN ({', '.join(map(_quoted, keys))})"
-    found = dataset.native.scanner(columns=[key], filter=where, with_row_address=True).to_table()
-    having = {int(address) >> 32 for address in found.column("_rowaddr").to_numpy()}
+def _delete(dataset: Dataset, where: str, having: frozenset[int]) -> tuple[list[FragmentMetadata], list[int]]:
+    """The fragments having such rows, and the anchor, without those rows; and the ids of those with nothing left."""
     updated: list[FragmentMetadata] = []
     emptied: list[int] = []
     anchor = anchor_of(dataset)

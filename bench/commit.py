@@ -1,0 +1,116 @@
+"""What a commit of 100 rows to one table costs, counted in plain Lance appends of the same rows.
+
+The measure is a dataset with as many versions as the table, since every commit lists the versions that there are. The
+manifest of the graph has at least as many.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import lance
+import pyarrow as pa
+
+import omnigraph
+from bench.harness import Ratio, compare, median_seconds, report
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.publish import Change, CommitDraft, Target, publish
+from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.staging import stage_append
+
+HISTORIES: Final = (10, 500, 5_000)
+ROUNDS: Final = 48
+ROWS: Final = 100
+APPENDS_MAX: Final = 7.0
+ALIAS: Final = "node:Person"
+SCHEMA: Final = """\
+node Person { slug: String @key  age: I64? }
+node Company { name: String @key }
+edge Knows: Person -> Person { since: I64? }
+"""
+
+
+@dataclass(slots=True)
+class Compared:
+    """A graph, and a plain dataset with the same rows and as many versions as its table."""
+
+    root: Location
+    plain: str
+    schema: pa.Schema
+    number: int = 0
+
+    def commit(self) -> None:
+        rows = self._rows()
+
+        def stage(at: Stage) -> Staged:
+            target = at.writable(ALIAS)
+            staged = stage_append(target.dataset, rows)
+            effect = at.exact(target, staged, target.table.row_count + ROWS)
+            return at.finish((effect,), frozenset(), Outcome({"inserted": ROWS}))
+
+        assert write(self.root, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+
+    def append(self) -> None:
+        lance.write_dataset(self._rows(), self.plain, mode="append")
+
+    def _rows(self) -> pa.Table:
+        self.number += 1
+        names = [f"{self.number}-{index}" for index in range(ROWS)]
+        values = {"id": names, "slug": names, "age": list(range(ROWS))}
+        return pa.table(values, schema=self.schema)
+
+
+def run(folder: Path, histories: tuple[int, ...] = HISTORIES) -> list[Ratio]:
+    """One ratio per length of history."""
+    ratios = []
+    for versions in histories:
+        made = _make(folder / str(versions), versions)
+        times = median_seconds({"commit": made.commit, "append": made.append}, ROUNDS)
+        name = f"commit of {ROWS} rows after {versions} commits"
+        ratios.append(compare(name, times, ("commit", "append"), APPENDS_MAX))
+        shutil.rmtree(folder / str(versions))
+    return ratios
+
+
+def _make(folder: Path, versions: int) -> Compared:
+    folder.mkdir(parents=True)
+    graph = omnigraph.init(str(folder / "graph.omni"), SCHEMA)
+    root = parse_location(graph.uri)
+    table = read_snapshot(root).tables[ALIAS]
+    dataset = lance.dataset(f"{graph.uri}/{table.path}")
+    for number in range(versions):
+        dataset.update_config({"bench": str(number)})
+    _publish_history(root, table, int(dataset.version), versions)
+    shutil.copytree(f"{graph.uri}/{table.path}", folder / "plain")
+    return Compared(root, str(folder / "plain"), dataset.schema)
+
+
+def _publish_history(root: Location, table: TableRecord, newest: int, commits: int) -> None:
+    snapshot = read_snapshot(root)
+    target = Target(root, MAIN, snapshot.branch.id, None)
+    for number in range(commits):
+        pin = Pin(None, newest - commits + 1 + number)
+        moved = TableRecord(table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, 0)
+        draft = CommitDraft(
+            CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1}
+        )
+        publish(target, Change(draft, (moved,)))
+        if number % 500 == 499:
+            print(f"{number + 1} commits", file=sys.stderr)
+
+
+def main() -> bool:
+    """Run it in a folder of its own; whether every ratio is within its bar."""
+    with tempfile.TemporaryDirectory() as folder:
+        return report("commit", run(Path(folder)))
