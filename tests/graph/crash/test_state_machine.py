@@ -44,7 +44,8 @@ from tests.graph.writers import (
 DEV = "dev"
 EFFECTS_MAX = 26
 NAMES = st.sampled_from([f"n{number}" for number in range(8)])
-DEATHS = st.one_of(st.just(0), st.integers(1, EFFECTS_MAX))
+# Most deaths between Arm and Release, where there is most to lose.
+DEATHS = st.one_of(st.just(0), st.integers(7, 14), st.integers(1, EFFECTS_MAX))
 
 
 @dataclass(slots=True)
