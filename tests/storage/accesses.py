@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.storage.dataset import create_dataset, open_dataset
-from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.storage.samples import people
 
@@ -25,13 +25,14 @@ ACCESSES: dict[str, Callable[[Location], object]] = {
 
 
 def main() -> None:
-    place = Location(Scheme.LOCAL, sys.argv[1])
+    place, *names = sys.argv[1:]
+    location = parse_location(place) if "://" in place else Location(Scheme.LOCAL, place)
     if os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-    for name, access in ACCESSES.items():
+    for name in names or ACCESSES:
         try:
-            access(place)
+            ACCESSES[name](location)
         except OmnigraphError as error:
             sys.stdout.write(f"{name}: {error.code}\n")
 

@@ -102,6 +102,23 @@ def test_an_unreachable_endpoint_fails_soon(access: str) -> None:
     _expect(caught.value, "store_unreachable", "s3://bucket/graph.omni")
 
 
+def test_a_bucket_whose_region_nobody_knows() -> None:
+    """Lance looks the region up by itself when none is named, and a machine without a network has no answer."""
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.storage.accesses", "s3://bucket.invalid/graph.omni", "open"],
+        cwd=Path(__file__).parents[2],
+        env={"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "HTTPS_PROXY": "http://127.0.0.1:1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert child.stdout == "open: store_unreachable\n", child.stderr
+    made = translate(OSError("Generic S3 error: Failed to resolve region"), "open", "s3://bucket/graph.omni")
+    assert "AWS_REGION" in made.hint
+    assert "AWS_ENDPOINT_URL" in made.hint
+
+
 def test_no_permission(tmp_path: Path) -> None:
     """In a child process, since a superuser may do everything; it gives that up after its imports."""
     closed = tmp_path / "closed.omni"
@@ -155,6 +172,14 @@ def test_a_filter_that_is_no_filter_is_our_own_mistake(local_location: Location)
         ("No space left on device (os error 28)", StorageError, "disk_full"),
         ("Server returned non-2xx status code: 503 Slow Down", StorageError, "store_unreachable"),
         ("operation timed out", StorageError, "store_unreachable"),
+        ("Generic S3 error: Failed to resolve region for bucket 'b'", StorageError, "store_unreachable"),
+        ("Generic S3 error: something that nobody has seen yet", StorageError, "store_unreachable"),
+        ("Generic S3 error: Server returned non-2xx status code: 416", FormatError, "dataset_unreadable"),
+        (
+            "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token - status code: 403",
+            StorageError,
+            "credentials",
+        ),
         ("does not have sufficient data, len: 512", FormatError, "dataset_unreadable"),
     ],
 )

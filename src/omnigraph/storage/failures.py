@@ -56,6 +56,17 @@ def _rule(
     return _Rule(re.compile(pattern, re.IGNORECASE), error, *words, types)
 
 
+_UNREACHABLE: Final = (
+    "store_unreachable",
+    "the store did not answer: could not {doing} at {uri}",
+    "check the network, AWS_REGION and AWS_ENDPOINT_URL, then run it again",
+)
+_DAMAGE: Final = (
+    "dataset_unreadable",
+    "could not {doing} at {uri}: {cause}",
+    "the file may be truncated or corrupt; `omnigraph doctor` looks at everything",
+)
+
 _RULES: Final = (
     _rule(
         r"commit result .* is unknown|may or may not have been applied",
@@ -92,7 +103,8 @@ _RULES: Final = (
         ),
     ),
     _rule(
-        r"credential|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 401",
+        # Without keys, the libraries ask the metadata service of a cloud machine, which there may be none of.
+        r"credential|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 401|latest/(?:api/token|meta-data)",
         StorageError,
         (
             "credentials",
@@ -156,11 +168,18 @@ _RULES: Final = (
     _rule(
         r"error sending request|timed? ?out|connection|\bdns\b|after \d+ retries|status code: 5\d\d",
         StorageError,
-        (
-            "store_unreachable",
-            "the store did not answer: could not {doing} at {uri}",
-            "check the network and AWS_ENDPOINT_URL, then run it again",
-        ),
+        _UNREACHABLE,
+    ),
+    _rule(
+        r"status code: 416|invalid range|range not satisfiable",
+        FormatError,
+        _DAMAGE,
+    ),
+    _rule(
+        # What is left of a store's own errors says nothing about the bytes in it.
+        r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error",
+        StorageError,
+        _UNREACHABLE,
     ),
     _rule(
         r"schema error|sql parser error|error during planning",
@@ -169,15 +188,7 @@ _RULES: Final = (
     ),
 )
 
-_DAMAGED: Final = _rule(
-    r"",
-    FormatError,
-    (
-        "dataset_unreadable",
-        "could not {doing} at {uri}: {cause}",
-        "the file may be truncated or corrupt; `omnigraph doctor` looks at everything",
-    ),
-)
+_DAMAGED: Final = _rule(r"", FormatError, _DAMAGE)
 
 
 @contextmanager
