@@ -16,6 +16,7 @@ from tests.style.source import Source, python_sources
 WRAPPERS: Final[dict[str, str]] = {
     "write_intent": "encodes the intent; Arm has the points around it",
     "delete_intent": "Disarm and recovery end with it, each with a point of its own",
+    "_delete_table": "lets a foreign file be in the way; what removes an attempt has the point before it",
     "_commit_table": "chooses between an exact and a loose commit; Commit has the points around it",
 }
 # Staging writes files that nothing references; a crash there leaves what cleanup collects.
