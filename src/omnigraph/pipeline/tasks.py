@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.pipeline.connect import is_connect
+from omnigraph.pipeline.executors import prepare_executors
 from omnigraph.pipeline.job import run_job
 from omnigraph.pipeline.task_errors import pack_error
 from omnigraph.pipeline.watch import SizeSum, TaskSize, Watch, make_size_sum
@@ -55,6 +56,8 @@ def run_tasks(
         return ()
     options = options or RunOptions()
     count = len(tasks)
+    silent = Watch(options.step, count, report_nothing, options.clock)
+    prepare_executors(session, lambda action: run_job(session, action, silent))
     size_sum = make_size_sum(session) if options.measure and not is_connect(session) else None
     watch = Watch(options.step, count, options.report, options.clock)
     watch.measure_with(size_sum, options.bytes_total)

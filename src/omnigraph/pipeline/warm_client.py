@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from omnigraph.base.errors import MachineError
 from omnigraph.pipeline.connect import connect_session
+from omnigraph.pipeline.executors import assume_ready
 from omnigraph.pipeline.warm_state import Health, check_health, read_server, use_server
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def warm_session(conf: Mapping[str, str]) -> SparkSession | None:
             with suppress(MachineError):
                 session = connect_session(address, conf)
                 _keep_open(session)
+                assume_ready(session)
                 _held.append(hold)
                 return session
     hold.close()

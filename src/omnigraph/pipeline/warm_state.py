@@ -97,9 +97,7 @@ def check_health(server: WarmServer | None) -> Health:
 @cache
 def installation() -> str:
     """Changes with the Python, the Spark and any file of this package: workers keep what they have loaded."""
-    import omnigraph
-
-    root = Path(omnigraph.__file__).parent
+    root = Path(__file__).parents[1]
     files = sorted(root.rglob("*.py"))
     described = [
         f"{path.relative_to(root)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files

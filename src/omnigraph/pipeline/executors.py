@@ -1,0 +1,94 @@
+"""Makes sure that the executors of a cluster can run our tasks.
+
+Local executors share this Python. Elsewhere one small job asks each what it has: this package is sent along when it is
+missing there or of another version; Lance and pyarrow are native code and must be installed, which is said in one
+sentence before any work begins. Asked once for each session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+from omnigraph.base.java import cache_directory
+from omnigraph.base.limits import EXECUTOR_PROBES
+from omnigraph.pipeline.connect import is_connect
+from omnigraph.pipeline.task_errors import executors_lack
+from omnigraph.pipeline.warm_state import installation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_NEEDED: Final = ("lance", "obstore", "msgspec")
+_ready: Final[WeakSet[Any]] = WeakSet()
+
+
+def prepare_executors(session: SparkSession, run: Callable[[Callable[[], Any]], Any]) -> None:
+    """Send the package where it is missing; raise where it could not work. `run` runs one Spark action."""
+    if session in _ready or _share_this_python(session):
+        return
+    frame = session.range(0, EXECUTOR_PROBES, 1, numPartitions=EXECUTOR_PROBES).mapInArrow(
+        _make_probe(_NEEDED), "found string"
+    )
+    found = [json.loads(row["found"]) for row in run(frame.toArrow).to_pylist()]
+    for package in _NEEDED:
+        if any(package in answer["missing"] for answer in found):
+            raise executors_lack(package)
+    if any(answer["version"] != _version() for answer in found):
+        session.addArtifacts(str(pack_package()), pyfile=True)
+    _ready.add(session)
+
+
+def assume_ready(session: SparkSession) -> None:
+    """The executors of this session are known to run this very installation."""
+    _ready.add(session)
+
+
+def pack_package() -> Path:
+    """The package as a zip file that Python can import, made once for each state of its files."""
+    root = Path(__file__).parents[1]
+    path = cache_directory() / "spark" / f"omnigraph-{installation()}.zip"
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(root.rglob("*")):
+                if file.is_file() and file.suffix != ".pyc":
+                    archive.write(file, Path("omnigraph", file.relative_to(root)))
+        draft.replace(path)
+    return path
+
+
+def _share_this_python(session: SparkSession) -> bool:
+    return not is_connect(session) and str(session.sparkContext.master).startswith("local")
+
+
+def _version() -> str:
+    return str(vars(sys.modules["omnigraph"])["__version__"])
+
+
+def _make_probe(needed: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Sent as it is, because the executors may not have this module: it uses nothing from outside itself."""
+
+    def probe(batches: Iterator[Any]) -> Iterator[Any]:
+        import importlib
+        import importlib.util
+        import json
+
+        import pyarrow
+
+        for _ in batches:
+            missing = [name for name in needed if importlib.util.find_spec(name) is None]
+            has_ours = importlib.util.find_spec("omnigraph") is not None
+            version = importlib.import_module("omnigraph").__version__ if has_ours else None
+            answer = json.dumps({"missing": missing, "version": version})
+            yield pyarrow.RecordBatch.from_arrays([pyarrow.array([answer])], ["found"])
+
+    return probe

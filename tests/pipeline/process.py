@@ -1,0 +1,98 @@
+"""Starts real processes for the tests of Spark and finds those that they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from tests.style.source import ROOT
+
+SECONDS_MAX: Final = 400.0  # a busy machine is no reason to fail
+_SPARK_VARIABLES: Final = ("SPARK_", "PYSPARK_", "OMNIGRAPH_", "MASTER")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The cache directory and the working directory of the processes of a test."""
+
+    home: Path
+    folder: Path
+
+    def environ(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_SPARK_VARIABLES)}
+        return {
+            **kept,
+            "OMNIGRAPH_HOME": str(self.home),
+            "OMNIGRAPH_CLASS_ARCHIVE": "off",
+            "SCENARIO_FOLDER": str(self.folder),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+            **(more or {}),
+        }
+
+    def start(self, *command: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environ(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, name: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Run a scenario to its end: what it printed on stdout, and that it said nothing else."""
+        process = self.start(sys.executable, "-m", "tests.pipeline.scenario", name, env=env)
+        stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+        assert process.returncode == 0, stderr
+        assert stderr == ""
+        document = json.loads(stdout)
+        assert isinstance(document, dict)
+        return document
+
+    def omnigraph(self, *words: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(str(Path(sys.executable).parent / "omnigraph"), *words)
+        stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+
+    def spark_json(self, *words: str) -> dict[str, Any]:
+        done = self.omnigraph("spark", *words, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        document = json.loads(done.stdout)
+        assert isinstance(document, dict)
+        return document
+
+
+def wait_until(is_so: Callable[[], bool], seconds_max: float = 60.0) -> bool:
+    deadline = SYSTEM_CLOCK.monotonic() + seconds_max
+    while not is_so():
+        if SYSTEM_CLOCK.monotonic() > deadline:
+            return False
+        SYSTEM_CLOCK.sleep(0.05)
+    return True
+
+
+def processes_with(text: str) -> list[int]:
+    """The living processes with the text in their environment: whatever a test has started, at any depth."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and text in folder.joinpath("environ").read_text(errors="replace"):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False

@@ -1,0 +1,58 @@
+"""The class-data archive: built once, used by the next session, and never in the way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.process import SECONDS_MAX, World, processes_with, wait_until
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+BUILD = (sys.executable, "-m", "omnigraph.pipeline.class_archive_build")
+
+
+@pytest.fixture(scope="module")
+def archive(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two builds at once make one archive; what a dead build has left goes."""
+    world = World(spark_home, tmp_path_factory.mktemp("build"))
+    left = spark_home / "spark" / "classes-draft-dead"
+    left.mkdir(parents=True)
+    builds = [world.start(*BUILD) for _ in range(2)]
+    assert [build.communicate(timeout=SECONDS_MAX) for build in builds] == [("", "")] * 2
+    assert [build.returncode for build in builds] == [0, 0]
+    assert not list(left.parent.glob("classes-draft-*"))
+    [path] = left.parent.glob("classes-*.jsa")
+    yield path
+    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={world.folder}\0") == [])
+
+
+def test_it_is_built_once(archive: Path, world: World) -> None:
+    before = archive.stat()
+    build = world.start(*BUILD)
+    assert build.communicate(timeout=SECONDS_MAX) == ("", "")
+    assert (archive.stat().st_ino, archive.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_session_uses_it(archive: Path, world: World) -> None:
+    local = world.run("local", {"MASTER": "local[2]"})
+    assert f"-XX:SharedArchiveFile={archive}" in local["flags"]
+
+
+def test_a_damaged_one_is_survived(archive: Path, fresh_world: World) -> None:
+    """Cut short it is not used; with a false seal the JVM gets it, and starts all the same."""
+    folder = fresh_world.home / "spark"
+    folder.mkdir(parents=True)
+    damaged = folder / archive.name
+    seal = archive.with_suffix(".seal")
+    damaged.write_bytes(archive.read_bytes()[: 1024 * 1024])
+    (folder / seal.name).write_bytes(seal.read_bytes())
+    stat = damaged.stat()
+    assert seal.read_text() != f"[{stat.st_size}, {stat.st_mtime_ns}]"
+    (folder / seal.name).write_text(f"[{stat.st_size}, {stat.st_mtime_ns}]")
+    local = fresh_world.run("local", {"MASTER": "local[2]"})
+    assert f"-XX:SharedArchiveFile={damaged}" in local["flags"]
+    assert local["after"] == [0, 1]

@@ -1,0 +1,69 @@
+"""When an archive counts as whole, and when it is worth building: no Spark is started here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnigraph.base.java import Java
+from omnigraph.pipeline.class_archive import ClassArchive, build_when_worthwhile, class_archive, describe_file
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> ClassArchive:
+    made = ClassArchive(tmp_path / "classes.jsa")
+    made.path.write_bytes(b"classes")
+    made.seal.write_text(json.dumps(describe_file(made.path)))
+    return made
+
+
+def test_a_whole_one_is_used(archive: ClassArchive) -> None:
+    assert archive.flags() == (f"-XX:SharedArchiveFile={archive.path}",)
+
+
+def test_one_that_was_changed_is_not(archive: ClassArchive) -> None:
+    archive.path.write_bytes(b"class")
+    assert archive.flags() == ()
+
+
+def test_one_without_a_seal_is_not(archive: ClassArchive) -> None:
+    archive.seal.unlink()
+    assert archive.flags() == ()
+    archive.seal.write_text("{")
+    assert archive.flags() == ()
+
+
+def test_one_that_is_missing_is_not(archive: ClassArchive) -> None:
+    archive.path.unlink()
+    assert archive.flags() == ()
+
+
+def test_a_discarded_one_is_gone(archive: ClassArchive) -> None:
+    archive.discard()
+    assert archive.flags() == ()
+    archive.discard()
+
+
+def test_another_java_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
+    java = Java(tmp_path / "java", 17, "JAVA_HOME")
+    java.home.mkdir()
+    first = class_archive(java)
+    (java.home / "release").write_text('JAVA_VERSION="17.0.16"')
+    assert class_archive(java) != first
+    assert class_archive(Java(java.home, 21, "JAVA_HOME")) not in (first, class_archive(java))
+
+
+def test_it_is_built_from_the_second_start_on(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: list[object] = []
+    monkeypatch.setattr("atexit.register", lambda *words: registered.append(words))
+    monkeypatch.delenv("OMNIGRAPH_CLASS_ARCHIVE", raising=False)
+    build_when_worthwhile(archive)
+    assert registered == []
+    build_when_worthwhile(archive)
+    assert len(registered) == 1
+    monkeypatch.setenv("OMNIGRAPH_CLASS_ARCHIVE", "off")
+    build_when_worthwhile(archive)
+    assert len(registered) == 1

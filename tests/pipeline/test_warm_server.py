@@ -1,0 +1,110 @@
+"""The warm server: found by later processes, private, ended when idle, and nothing stays when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.process import SECONDS_MAX, World, is_alive, processes_with, wait_until
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+CONNECT = "pyspark.sql.connect.session"
+
+
+@pytest.fixture(scope="module")
+def warm(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with a server that two starts at once have made."""
+    world = World(spark_home, tmp_path_factory.mktemp("warm"))
+    command = (str(Path(sys.executable).parent / "omnigraph"), "spark", "start", "--json")
+    starts = [world.start(*command) for _ in range(2)]
+    printed = [json.loads(start.communicate(timeout=SECONDS_MAX)[0]) for start in starts]
+    try:
+        assert sorted(document["started"] for document in printed) == [False, True]
+        assert printed[0]["pid"] == printed[1]["pid"]
+        yield world
+    finally:
+        stopped = world.spark_json("stop")
+    assert stopped == {"stopped": True}
+    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={world.folder}\0") == [], 10)
+    assert world.spark_json("stop") == {"stopped": False}
+
+
+def test_its_file_is_private(warm: World) -> None:
+    path = warm.home / "spark" / "server.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    token = json.loads(path.read_text())["token"]
+    assert len(token) > 30
+    assert token not in warm.omnigraph("spark", "status", "--json").stdout
+    words = [
+        Path(f"/proc/{pid}/cmdline").read_text() for pid in processes_with(f"SCENARIO_FOLDER={warm.folder}\0")
+    ]
+    assert not [word for word in words if token in word]
+
+
+def test_later_processes_use_it_and_share_its_workers(warm: World) -> None:
+    first, second = (_pair(warm) for _ in range(2))
+    assert (first["kind"], second["kind"]) == (CONNECT, CONNECT)
+    assert {result["daemon"] for result in first["results"]} == {
+        result["daemon"] for result in second["results"]
+    }
+    assert first["error"]["class"] == "WriteConflictError"
+    assert first["error"]["table"] == "node:P"
+
+
+def test_progress_over_connect_counts_tasks(warm: World) -> None:
+    outcome = warm.run("events")
+    assert (outcome["kind"], outcome["results"]) == (CONNECT, 5)
+    assert outcome["events"][-1]["tasks_done"] == 5
+    assert outcome["events"][-1]["rows"] is None
+
+
+def test_an_unknown_token_is_refused(warm: World) -> None:
+    port = warm.spark_json("status")["port"]
+    error = warm.run("nothing", {"SPARK_REMOTE": f"sc://localhost:{port}/;token=guess"})["error"]
+    assert error["error_code"] == "spark_unreachable"
+
+
+def test_ctrl_c_cancels_the_job_on_the_server(warm: World) -> None:
+    process = warm.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
+    try:
+        assert wait_until(lambda: len(list(warm.folder.glob("worker-*"))) == 2, SECONDS_MAX)
+        assert warm.spark_json("status")["in_use"] is True
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    workers = [int(path.name.partition("-")[2]) for path in warm.folder.glob("worker-*")]
+    assert wait_until(lambda: not any(map(is_alive, workers)), 30)
+    assert warm.spark_json("status")["status"] == "running"
+    assert _pair(warm)["kind"] == CONNECT
+
+
+def test_a_server_whose_process_was_killed_is_replaced_and_an_idle_one_ends(fresh_world: World) -> None:
+    first = fresh_world.spark_json("start")
+    os.kill(first["pid"], signal.SIGKILL)
+    mark = f"SCENARIO_FOLDER={fresh_world.folder}\0"
+    assert wait_until(lambda: processes_with(mark) == []), "its JVM ends with it"
+    assert (fresh_world.home / "spark" / "server.json").exists()
+    assert fresh_world.spark_json("status")["status"] == "stopped"
+    second = fresh_world.spark_json("start", "--idle-minutes", "0.02")
+    assert second["started"] is True
+    assert second["pid"] != first["pid"]
+    assert wait_until(lambda: processes_with(mark) == [])
+    assert not (fresh_world.home / "spark" / "server.json").exists()
+    assert fresh_world.spark_json("status")["status"] == "stopped"
+
+
+def _pair(world: World) -> dict[str, Any]:
+    for path in world.folder.glob("task-*"):
+        path.unlink()
+    return world.run("pair")

@@ -1,0 +1,32 @@
+"""Places for the tests of Spark: a cache directory with a class-data archive, made once, and fresh ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.process import World, processes_with, wait_until
+
+
+@pytest.fixture(scope="session")
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache directory that the tests share, so that all but the first start of Spark are quick."""
+    return tmp_path_factory.mktemp("spark-home")
+
+
+@pytest.fixture
+def world(spark_home: Path, tmp_path: Path) -> Iterator[World]:
+    """A fresh working directory. Whatever a test starts there must have ended by itself when the test has."""
+    yield World(spark_home, tmp_path)
+    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={tmp_path}\0") == []), "processes are left"
+
+
+@pytest.fixture
+def fresh_world(tmp_path: Path) -> Iterator[World]:
+    """A cache directory of its own as well."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    yield World(tmp_path / "home", folder)
+    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={folder}\0") == []), "processes are left"
