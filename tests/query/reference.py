@@ -78,7 +78,9 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
         case Scan(entity, columns, scan_filter):
             read = (_prefixed(entity.name, row) for row in tables[entity.table.alias])
             kept = (row for row in read if _holds(scan_filter.conjuncts, row))
-            return [{f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in kept]
+            return [
+                {f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in kept
+            ]
         case EdgeScan() | Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
             return list(_read(relation, tables, outer))
         case Filter(below, conditions):
@@ -108,8 +110,10 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
             raise NotImplementedError(type(relation).__name__)
 
 
-def _read(
-    relation: EdgeScan | Pattern | Expand | ExpandInto | EdgeExpand | Lookup, tables: Tables, outer: Sequence[Row]
+def _read(  # noqa: PLR0912 - one case per step
+    relation: EdgeScan | Pattern | Expand | ExpandInto | EdgeExpand | Lookup,
+    tables: Tables,
+    outer: Sequence[Row],
 ) -> Iterator[Row]:
     match relation:
         case EdgeScan(edge, source, target, columns, undirected, scan_filter):
@@ -237,7 +241,9 @@ def _call(call: AggregateCall, rows: list[Row]) -> Any:
 
 def _order(step: Order, rows: list[Row]) -> list[Row]:
     def compare(one: Row, other: Row) -> int:
-        keys = [(value(key.expression, one), value(key.expression, other), key.descending) for key in step.keys]
+        keys = [
+            (value(key.expression, one), value(key.expression, other), key.descending) for key in step.keys
+        ]
         for left, right, descending in (*keys, *((one[name], other[name], False) for name in step.ties)):
             if left == right:
                 continue
@@ -248,7 +254,7 @@ def _order(step: Order, rows: list[Row]) -> list[Row]:
     return sorted(rows, key=cmp_to_key(compare))
 
 
-def value(expr: Expr, row: Row) -> Any:
+def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expression
     """The value of an expression; None is null."""
     match expr:
         case Literal(found):
@@ -274,9 +280,9 @@ def value(expr: Expr, row: Row) -> Any:
         case Compare(operator, left, right):
             return compared(operator, value(left, row), value(right, row))
         case InList(operand, items):
-            return _joined(
-                [compared(Operator.EQ, value(operand, row), value(item, row)) for item in items], deciding=True
-            )
+            one = value(operand, row)
+            equal = [compared(Operator.EQ, one, value(item, row)) for item in items]
+            return None if one is None else _joined(equal, deciding=True)
         case Member(item, collection):
             one, many = value(item, row), value(collection, row)
             return None if one is None or many is None else one in many

@@ -45,7 +45,10 @@ def test_only_errors_make_a_file_bad() -> None:
 
 def test_an_update_in_another_file_counts() -> None:
     first = "query a($s: String, $n: String) { update Company set { name: $n } where code = $s }"
-    second = "query b($s: String, $d: Date, $v: Vector(3)) { update Company set { founded: $d, logo: $v } where code = $s }"
+    second = (
+        "query b($s: String, $d: Date, $v: Vector(3)) "
+        "{ update Company set { founded: $d, logo: $v } where code = $s }"
+    )
     alone = lint_queries([("a.gq", first)], catalog())
     both = lint_queries([("a.gq", first), ("b.gq", second)], catalog())
     assert [problem.code for problem in alone.warnings] == ["L201"]

@@ -125,10 +125,11 @@ def queries(draw: st.DrawFn) -> str:
     clauses, bound = draw(blocks(frozenset(), 2))
     names = sorted(bound)
     columns = ", ".join(f"${name}.id" for name in names) or "1"
-    if names and draw(st.booleans()):
+    grouped, ordered = draw(st.tuples(st.booleans(), st.booleans()))
+    if names and grouped:
         columns = f"${names[0]}, count(${names[-1]}) as n, count(distinct ${names[-1]}) as m"
         return f"query a() {{ match {{ {clauses} }} return {{ {columns} }} }}"
-    order = f" order {{ ${names[0]}.id desc }} limit 4 offset 1" if names and draw(st.booleans()) else ""
+    order = f" order {{ ${names[0]}.id desc }} limit 4 offset 1" if names and ordered else ""
     return f"query a() {{ match {{ {clauses} }} return {{ {columns} }}{order} }}"
 
 

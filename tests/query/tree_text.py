@@ -25,7 +25,8 @@ def _lines(value: object, depth: int, label: str) -> Iterator[str]:
     if not is_dataclass(value):
         yield f"{indent}{label}{_plain(value)}"
         return
-    simple, deep = [], []
+    simple: list[tuple[str, object]] = []
+    deep: list[tuple[str, object]] = []
     for field in fields(value):
         found = getattr(value, field.name)
         if isinstance(found, Span):

@@ -184,7 +184,7 @@ class Compare(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class InList(_Condition):
-    """Whether a value is among these; no item is null."""
+    """Whether a value is among these; no item is null. Null for a null value, also when there are no items."""
 
     operand: Expr
     items: tuple[Expr, ...]

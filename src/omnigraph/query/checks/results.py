@@ -85,13 +85,8 @@ def _default_name(expression: Expression) -> str:
 def _order(
     body: ReadBody, columns: list[tuple[Named, Span]], block: Block, span: Span
 ) -> list[tuple[OrderKey, Span]]:
-    aliases = {
-        found.alias.text: column.expression
-        for found in body.projections
-        if found.alias
-        for column, _ in columns
-        if column.name == found.alias.text
-    }
+    written = {found.alias.text for found in body.projections if found.alias}
+    aliases = {column.name: column.expression for column, _ in columns if column.name in written}
     env = replace(block.env(Place.ORDER), words=aliases)
     if body.order is not None and not body.order:
         env.report(QueryCode.EMPTY_RETURN, span, "`order` has no expressions")

@@ -1,0 +1,208 @@
+"""Generated syntax trees: any file of queries that the grammar can say."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from omnigraph.query.syntax import (
+    Access,
+    Arithmetic,
+    Assignment,
+    Binding,
+    BoolLiteral,
+    Bounds,
+    Call,
+    Clause,
+    Comparison,
+    Delete,
+    Expression,
+    Filter,
+    Insert,
+    Inversion,
+    Joined,
+    Junction,
+    Limit,
+    ListLiteral,
+    MutationBody,
+    NamedArgument,
+    Negative,
+    NotBlock,
+    NullLiteral,
+    NullTest,
+    Operator,
+    OptionalBlock,
+    Ordering,
+    Parameter,
+    Projection,
+    Query,
+    QueryFile,
+    ReadBody,
+    Sign,
+    Traversal,
+    Update,
+    Variable,
+    Word,
+)
+from omnigraph.schema.syntax import (
+    Annotation,
+    Name,
+    NumberLiteral,
+    StringLiteral,
+    TypeExpression,
+    WordLiteral,
+)
+
+_WORDS = (
+    "a",
+    "Person",
+    "knows",
+    "order",
+    "match",
+    "limit",
+    "query",
+    "set",
+    "where",
+    "as",
+    "not",
+    "in",
+    "contains",
+)
+names = st.sampled_from((*_WORDS, "optional", "return", "null", "true", "distinct", "asc", "_x", "is")).map(
+    Name
+)
+# A bare word that is a keyword in the place where expressions stand is no word there.
+_bare = st.sampled_from(("a", "Person", "knows", "limit", "x1", "set"))
+variables = st.sampled_from(("p", "q", "_", "match", "in", "P9")).map(Variable)
+_numbers = st.integers(0, 10**20).map(str) | st.sampled_from(("1.5", "0.25", "1e5", "2.5e-3"))
+_texts = st.text(st.characters(codec="utf-8"), max_size=8)
+_atoms: st.SearchStrategy[Expression] = st.one_of(
+    variables,
+    st.builds(Access, variables, names),
+    _numbers.map(NumberLiteral),
+    _numbers.map(lambda text: NumberLiteral(f"-{text}")),
+    _texts.map(StringLiteral),
+    st.booleans().map(BoolLiteral),
+    st.just(NullLiteral()),
+)
+_call_names = st.sampled_from(("count", "nearest", "a", "now")).map(Name)
+
+
+def _joined(inner: st.SearchStrategy[Expression], junction: Junction) -> st.SearchStrategy[Expression]:
+    """Operands that are joined in the same way would be read as one list."""
+    own = inner.filter(lambda found: not (isinstance(found, Joined) and found.junction is junction))
+    return st.lists(own, min_size=2, max_size=3).map(lambda found: Joined(junction, tuple(found)))
+
+
+def _extended(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    named = st.lists(st.builds(NamedArgument, _bare.map(Name), inner.filter(_is_operand)), max_size=1).map(
+        tuple
+    )
+    arguments = st.lists(inner.filter(_is_no_named), max_size=2).map(tuple)
+    return st.one_of(
+        st.builds(ListLiteral, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(Call, _call_names, arguments, named, st.booleans()),
+        st.builds(
+            Negative,
+            inner.filter(
+                lambda found: not (isinstance(found, NumberLiteral) and not found.text.startswith("-"))
+            ),
+        ),
+        st.builds(Arithmetic, st.sampled_from(Sign), inner, inner),
+        st.builds(Comparison, st.sampled_from(Operator), inner, inner),
+        st.builds(NullTest, inner, st.booleans()),
+        st.builds(Inversion, inner),
+        _joined(inner, Junction.AND),
+        _joined(inner, Junction.OR),
+    )
+
+
+def _is_operand(expression: Expression) -> bool:
+    return not isinstance(expression, Comparison | NullTest | Joined | Inversion)
+
+
+def _is_no_named(expression: Expression) -> bool:
+    """`word = value` among the arguments is a named one."""
+    return not (
+        isinstance(expression, Comparison)
+        and expression.operator is Operator.EQ
+        and isinstance(expression.left, Word)
+    )
+
+
+expressions = st.recursive(_atoms, _extended, max_leaves=6)
+_with_words = st.recursive(_atoms | _bare.map(Word), _extended, max_leaves=5)
+
+_assignments = st.lists(st.builds(Assignment, names, expressions), max_size=2).map(tuple)
+_bounds = st.builds(
+    Bounds, st.integers(0, 9).map(lambda n: NumberLiteral(str(n))), st.none() | _numbers.map(NumberLiteral)
+)
+_edge_names = st.sampled_from(("knows", "contains", "in", "starts_with", "Person", "limit", "not_x")).map(
+    Name
+)
+_plain_edges = st.sampled_from(("knows", "match", "in")).map(Name)
+_traversals = st.one_of(
+    st.builds(
+        Traversal,
+        variables,
+        _edge_names,
+        variables,
+        st.just(False),
+        st.none() | _bounds,
+        st.none() | variables,
+    ),
+    st.builds(
+        Traversal,
+        variables,
+        _plain_edges,
+        variables,
+        st.just(True),
+        st.none() | _bounds,
+        st.none() | variables,
+    ),
+)
+_clauses: st.SearchStrategy[Clause] = st.recursive(
+    st.one_of(
+        st.builds(Binding, variables, names, _assignments), _traversals, st.builds(Filter, expressions)
+    ),
+    lambda inner: (
+        st.builds(NotBlock, st.lists(inner, max_size=2).map(tuple))
+        | st.builds(OptionalBlock, st.lists(inner, max_size=2).map(tuple))
+    ),
+    max_leaves=4,
+)
+_counts = st.integers(0, 99).map(lambda n: NumberLiteral(str(n))) | variables
+_reads = st.builds(
+    ReadBody,
+    st.lists(_clauses, max_size=3).map(tuple),
+    st.lists(st.builds(Projection, expressions, st.none() | names), max_size=3).map(tuple),
+    st.none() | st.lists(st.builds(Ordering, _with_words, st.booleans()), max_size=2).map(tuple),
+    st.none() | st.builds(Limit, _counts, st.none() | _counts),
+)
+_mutations = st.lists(
+    st.one_of(
+        st.builds(Insert, names, _assignments),
+        st.builds(Update, names, _assignments, _with_words),
+        st.builds(Delete, names, _with_words),
+    ),
+    min_size=1,
+    max_size=3,
+).map(lambda found: MutationBody(tuple(found)))
+_types = st.builds(
+    TypeExpression,
+    names,
+    st.none() | st.lists(_numbers.map(NumberLiteral) | st.just(WordLiteral("b-c")), max_size=2).map(tuple),
+    st.booleans(),
+    st.just(False),
+    st.booleans(),
+)
+_annotations = st.builds(
+    Annotation, names, st.lists(_texts.map(StringLiteral) | st.just(WordLiteral("x")), max_size=2).map(tuple)
+)
+_queries = st.builds(
+    Query,
+    names,
+    st.lists(st.builds(Parameter, variables, _types), max_size=2).map(tuple),
+    st.lists(_annotations, max_size=2).map(tuple),
+    _reads | _mutations,
+)
+files = st.lists(_queries, max_size=2).map(lambda found: QueryFile(tuple(found)))

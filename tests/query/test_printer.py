@@ -1,0 +1,37 @@
+"""Printing: what is printed reads back as the same tree, whatever the tree, and prints the same again."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.query import QueryFile, parse_queries, print_queries
+from omnigraph.query.syntax import MutationBody, Projection, Query, ReadBody
+from omnigraph.schema.syntax import Name, StringLiteral
+from tests.query.strategies import files
+
+
+@given(files)
+@settings(max_examples=120)
+def test_print_and_parse(file: QueryFile) -> None:
+    text = print_queries(file)
+    again = parse_queries(text)
+    assert again == file
+    assert print_queries(again) == text
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_every_string_can_be_written(value: str) -> None:
+    body = ReadBody((), (Projection(StringLiteral(value)),))
+    file = QueryFile((Query(Name("a"), (), (), body),))
+    assert parse_queries(print_queries(file)) == file
+
+
+def test_an_empty_file_is_an_empty_text() -> None:
+    assert print_queries(QueryFile()) == ""
+    assert parse_queries("").queries == ()
+
+
+def test_a_mutation_has_statements() -> None:
+    (query,) = parse_queries('query a() { delete City where name = "x" }').queries
+    assert isinstance(query.body, MutationBody)
