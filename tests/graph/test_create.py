@@ -206,3 +206,30 @@ def _wait_for(files: list[Path]) -> None:
             return
         pause.wait(0.02)
     raise TimeoutError(f"nobody reached {files}")
+
+
+def _leave_an_uncommitted_manifest(place: Location) -> None:
+    """What a writer that dies inside Lance's create leaves: files of the manifest, and no version that names them."""
+    ObjectStore(place).create("__manifest/data/stray.lance", b"rows that were never committed")
+
+
+@_at([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
+def test_an_init_that_died_inside_the_manifest_is_cleaned_up(place: Location, point: Failpoint) -> None:
+    assert _init(place, f"{point}=kill").returncode == -signal.SIGKILL
+    _leave_an_uncommitted_manifest(place)
+    snapshot = make_graph(place)
+    assert set(snapshot.tables) == set(TABLES)
+    left = [path for path in tree(place) if "stray" in path or path.startswith(INIT_MARKERS)]
+    assert left == []
+    assert len({path.split("/")[1] for path in tree(place) if path.startswith("nodes/")}) == 2
+
+
+def test_files_of_a_manifest_stay_while_another_init_may_need_them(local_location: Location) -> None:
+    assert _init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill").returncode == -signal.SIGKILL
+    _leave_an_uncommitted_manifest(local_location)
+    store = ObjectStore(local_location)
+    other = json.loads(store.read(store.list(INIT_MARKERS)[0].path) or b"")
+    elsewhere = {**other, "op_id": "0" * 26, "host": "elsewhere", "paths": []}
+    store.create(f"{INIT_MARKERS}/{'0' * 26}.json", json.dumps(elsewhere).encode())
+    make_graph(local_location)
+    assert store.read("__manifest/data/stray.lance") is not None

@@ -285,7 +285,8 @@ pins = st.builds(Pin, st.none() | text, versions)
 hexes = st.text("0123456789abcdef", min_size=16, max_size=16)
 table_ids = st.builds(lambda a, b: TableId(f"{a}:{b}"), hexes, hexes)
 counted = st.dictionaries(text, st.integers(-(2**63), 2**64 - 1), max_size=3)
-tables = st.builds(TableRecord, hexes, hexes, text, text, pins, text, versions)
+paths = st.builds("{}/{}-{}".format, st.sampled_from(["nodes", "edges"]), hexes, hexes)
+tables = st.builds(TableRecord, hexes, hexes, text, paths, pins, text, versions)
 commits = st.builds(
     CommitRecord,
     text, st.none() | text, st.none() | text, text, text, text, text, text, st.integers(0, 2**64 - 1), pins,

@@ -12,6 +12,7 @@ UNMOVED = TableFinding(Moved.NO, preserving=False)
 MOVED = TableFinding(Moved.NEXT, preserving=False)
 DISPLACED = TableFinding(Moved.ELSEWHERE, preserving=False)
 UNDONE = TableFinding(Moved.NEXT, preserving=False, rollback_begun=True)
+OVERTAKEN = TableFinding(Moved.NEXT, preserving=False, overtaken=True)
 UNMOVED_LOOSE = TableFinding(Moved.NO, preserving=True)
 MOVED_LOOSE = TableFinding(Moved.NEXT, preserving=True)
 DISPLACED_LOOSE = TableFinding(Moved.ELSEWHERE, preserving=True)
@@ -21,6 +22,7 @@ EVERY = (
     MOVED,
     DISPLACED,
     UNDONE,
+    OVERTAKEN,
     UNMOVED_LOOSE,
     MOVED_LOOSE,
     DISPLACED_LOOSE,
@@ -54,6 +56,8 @@ def test_a_gone_branch_is_discarded(tables: tuple[TableFinding, ...]) -> None:
         ((UNMOVED,), RecoveryAction.NOTHING_MOVED),
         ((UNMOVED, UNMOVED_LOOSE), RecoveryAction.NOTHING_MOVED),
         ((MOVED,), RecoveryAction.ROLLED_FORWARD),
+        ((OVERTAKEN,), RecoveryAction.ROLLED_BACK),
+        ((MOVED, OVERTAKEN), RecoveryAction.ROLLED_BACK),
         ((MOVED, MOVED, MOVED), RecoveryAction.ROLLED_FORWARD),
         ((MOVED, MOVED_LOOSE), RecoveryAction.ROLLED_FORWARD),
         ((MOVED_LOOSE, UNMOVED_LOOSE), RecoveryAction.ROLLED_FORWARD),
@@ -86,5 +90,6 @@ def test_forward_never_leaves_half_a_change(count: int) -> None:
         if decide(*tables) is RecoveryAction.ROLLED_FORWARD:
             assert any(table.moved is Moved.NEXT for table in tables)
             assert not any(table.rollback_begun or table.moved is Moved.ELSEWHERE for table in tables)
+            assert not any(table.overtaken for table in tables)
             partial = any(table.moved is Moved.NO for table in tables)
             assert not (partial and any(t.moved is Moved.NEXT and not t.preserving for t in tables))

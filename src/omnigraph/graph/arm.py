@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from omnigraph.graph.encoding import Row, encode_commit, encode_schema, encode_table, encode_tombstone
-from omnigraph.graph.intent import INTENT_VERSION, ForkOrigin, Intent, IntentTable
+from omnigraph.graph.intent import INTENT_VERSION, Intent, IntentTable, PinObject
 from omnigraph.graph.publish import Change, Target
 from omnigraph.graph.staged import Effect, ExactEffect, Staged
 
 
 def make_intent(staged: Staged, target: Target, lease_epoch: int, created_us: int) -> Intent:
     """The intent of a write that is about to move heads."""
-    merged_parent = None if staged.beside.commit is None else staged.beside.commit.merged_parent
+    beside, merge = staged.beside, staged.beside.commit
+    is_plain = not (beside.branches or beside.removed or beside.recovery)
+    assert is_plain, "a write changes no branch and audits nothing"
+    pins = None if merge is None or merge.pins is None else merge.pins
     return Intent(
         v=INTENT_VERSION,
         op_id=staged.operation,
@@ -25,7 +28,10 @@ def make_intent(staged: Staged, target: Target, lease_epoch: int, created_us: in
         created_us=created_us,
         tables=[_table(effect, target) for effect in staged.effects],
         counts=dict(staged.counts),
-        merged_parent=merged_parent,
+        merged_parent=None if merge is None else merge.merged_parent,
+        pins=None
+        if pins is None
+        else {table: PinObject(pin.branch, pin.version) for table, pin in pins.items()},
         rows=_rows(staged.beside),
     )
 
@@ -40,7 +46,7 @@ def _table(effect: Effect, target: Target) -> IntentTable:
         base=effect.base.version,
         uuid=effect.transaction.uuid if isinstance(effect, ExactEffect) else None,
         preserving=effect.preserving,
-        forked_from=None if origin is None else ForkOrigin(origin.branch, origin.version),
+        forked_from=None if origin is None else PinObject(origin.branch, origin.version),
         result_rows=effect.result_rows,
     )
 

@@ -65,6 +65,12 @@ class Write:
     restage: Callable[[Stage, Staged], Staged | None] | None = None
 
 
+class UnsettledTableError(ConflictError):
+    """Heads that only our own fences moved did not stay put while they were checked."""
+
+    applied = Applied.NO
+
+
 class RecoveryRequiredError(OmnigraphError):
     """A write stopped after it was armed; the next check or open finishes it or undoes it."""
 
@@ -150,7 +156,12 @@ class _Session:
             handles = tuple(open_base(staged, effect) for effect in staged.effects)
             if not self._heal(staged, handles):
                 return staged, handles, Seen(now.manifest, now.state)
-        raise read_set_conflict("head", None, None)
+        raise UnsettledTableError(
+            f"tables of branch '{self.target.branch}' were moved again each time they were put right",
+            code="tables_unsettled",
+            hint="a writer that lost its lease may still be running; stop it, then retry",
+            facts={"branch": self.target.branch},
+        )
 
     def _refresh(self, known: Snapshot) -> Snapshot:
         """Deal with what others left unfinished, then read the branch as it is now."""

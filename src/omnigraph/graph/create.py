@@ -125,7 +125,7 @@ def _mark(
     marker = _Marker(
         MARKER_VERSION, operation, me.host, me.boot_id, me.pid_namespace, me.pid, me.started, paths
     )
-    undo.callback(_remove_made, store, marker)
+    undo.callback(_remove_attempt, store, marker)
     failpoint(Failpoint.INIT_MARK_BEFORE)
     store.create(init_marker_path(operation), msgspec.json.encode(marker))
 
@@ -186,10 +186,31 @@ def _remove_abandoned(store: ObjectStore) -> None:
     for marker in _markers(store):
         if not is_known_gone(marker.process()):
             continue
-        if MANIFEST in store.folders():
+        if _has_manifest(store):
             _unmark(store, OperationId(marker.op_id))
         else:
-            _remove_made(store, marker)
+            _remove_attempt(store, marker)
+
+
+def _has_manifest(store: ObjectStore) -> bool:
+    """Whether the graph exists: a folder alone may be what an attempt wrote just before its commit."""
+    return any(entry.path.endswith(".manifest") for entry in store.list(f"{MANIFEST}/_versions"))
+
+
+def _remove_attempt(store: ObjectStore, marker: _Marker) -> None:
+    """Remove everything that one attempt made, its share of an uncommitted manifest included.
+
+    A manifest's files do not say whose they are. They are listed before the markers: whoever wrote one of them had
+    made a marker by then, so when no other attempt is marked and no version is there, nobody needs them.
+    """
+    files = [entry.path for entry in store.list(MANIFEST)]
+    others = [other for other in _markers(store) if other.op_id != marker.op_id]
+    if not others and not _has_manifest(store):
+        for path in files:
+            failpoint(Failpoint.INIT_REMOVE_BEFORE)
+            store.delete(path)
+        store.remove_empty_folders(MANIFEST)
+    _remove_made(store, marker)
 
 
 def _markers(store: ObjectStore) -> Iterator[_Marker]:
@@ -230,9 +251,9 @@ def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: boo
             facts={"uri": root.uri},
         )
     names = set(store.folders())
-    if MANIFEST in names:
+    if MANIFEST in names and _has_manifest(store):
         raise _graph_exists(root)
-    explained = {INIT_MARKERS, NODES, EDGES} if any(True for _ in _markers(store)) else set()
+    explained = {INIT_MARKERS, NODES, EDGES, MANIFEST} if any(True for _ in _markers(store)) else set()
     foreign = sorted(names - explained)
     if foreign and not beside_other_files:
         shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
+from omnigraph.graph.layout import TABLE_PATH
 from omnigraph.graph.records import (
     BranchParent,
     BranchRecord,
@@ -125,10 +126,11 @@ def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
     ) in rows:  # fmt: skip
         if metadata != _PLAIN_METADATA:
             _load("table", object_id, metadata)
-        if None in (alias, type_id, incarnation, path, owner, version):
+        if None in (alias, owner, version, row_count) or object_id != f"table:{type_id}:{incarnation}":
             raise _malformed("table", object_id)
-        pin = Pin(branch, version)
-        records.append(TableRecord(type_id, incarnation, alias, path, pin, owner, row_count or 0))
+        if path is None or not TABLE_PATH.fullmatch(path):
+            raise _malformed("table", object_id)
+        records.append(TableRecord(type_id, incarnation, alias, path, Pin(branch, version), owner, row_count))
     return records
 
 

@@ -42,8 +42,8 @@ LOOSE_OPERATIONS: Final[dict[WriterKind, frozenset[Operation]]] = {
 """What Lance may commit by itself, without our properties, for the kinds of writers that cannot stage exactly."""
 
 
-class ForkOrigin(msgspec.Struct, frozen=True):
-    """The pin that a table's Lance branch was forked from."""
+class PinObject(msgspec.Struct, frozen=True):
+    """A published version of a dataset, as `Pin`."""
 
     branch: str | None
     version: int
@@ -59,7 +59,7 @@ class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     base: int
     uuid: str | None
     preserving: bool
-    forked_from: ForkOrigin | None
+    forked_from: PinObject | None
     result_rows: int
 
 
@@ -80,6 +80,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     tables: list[IntentTable]
     counts: dict[str, int] = {}
     merged_parent: str | None = None
+    pins: dict[str, PinObject] | None = None
     rows: list[dict[str, Any]] = []
 
 

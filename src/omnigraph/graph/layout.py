@@ -17,6 +17,7 @@ NODES: Final = "nodes"
 EDGES: Final = "edges"
 
 ROOT_NAMES: Final = frozenset({MANIFEST, RECOVERY, LOCKS, GRAPH_INDEX, INIT_MARKERS, NODES, EDGES})
+
 TABLE_PATH: Final = re.compile(rf"({NODES}|{EDGES})/[0-9a-f]{{16}}-[0-9a-f]{{16}}")
 
 

@@ -35,7 +35,7 @@ from omnigraph.storage.objects import ObjectStore
 logger = logging.getLogger("omnigraph.lease")
 
 LOCK_VERSION: Final = 1
-_NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?P<what>renew-\d{6}|release))?\.json")
+_NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?P<what>renew-\d{6,}|release))?\.json")
 
 
 class LockObject(msgspec.Struct, frozen=True):
@@ -158,11 +158,11 @@ def acquire_lease(
 
 
 def is_epoch_over(store: ObjectStore, branch: BranchId | None, epoch: int) -> bool:
-    """Whether an epoch has certainly ended: released, followed by another, or its process is known to be gone."""
+    """Whether an epoch has certainly ended: released, not the highest, or its process is known to be gone."""
     folder = lock_folder(branch)
     listing = _list(store, folder)
     if listing.epoch != epoch:
-        return listing.epoch > epoch
+        return True
     lock = _read_lock(store, folder, epoch)
     return listing.released or (lock is not None and is_known_gone(lock.process()))
 

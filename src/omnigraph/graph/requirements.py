@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.base.errors import ConflictError, ErrorKind, Fact, OmnigraphError
+from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError
 from omnigraph.base.ids import BranchId, CommitId, SchemaHash
 from omnigraph.graph.manifest import ManifestState
 from omnigraph.graph.records import Pin, TableId
@@ -52,11 +52,14 @@ Requirement = HeadIs | SchemaIs | PinIs | BranchIs
 class ReadSetConflictError(ConflictError):
     """What the write had read was changed by another one."""
 
+    applied = Applied.NO
+
 
 class PreconditionFailedError(OmnigraphError):
     """The head is not the one that the caller named; never retried."""
 
     kind = ErrorKind.PRECONDITION_FAILED
+    applied = Applied.NO
 
 
 def check_requirements(state: ManifestState, requirements: Iterable[Requirement]) -> None:

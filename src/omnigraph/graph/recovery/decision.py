@@ -20,11 +20,12 @@ class Moved(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableFinding:
-    """What was found on one table of an intent."""
+    """What was found on one table of an intent. `overtaken`: the manifest pins a version at or above ours."""
 
     moved: Moved
     preserving: bool
     rollback_begun: bool = False
+    overtaken: bool = False
 
 
 class RecoveryAction(StrEnum):
@@ -46,7 +47,7 @@ def decide_recovery(
         return RecoveryAction.FINISHED
     if not branch_alive:
         return RecoveryAction.BRANCH_GONE
-    if any(table.rollback_begun for table in tables):
+    if any(table.rollback_begun or table.overtaken for table in tables):
         return RecoveryAction.ROLLED_BACK
     if not moved:
         return RecoveryAction.NOTHING_MOVED

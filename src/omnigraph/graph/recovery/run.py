@@ -9,7 +9,7 @@ dropped.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.base.errors import NotFoundError
@@ -64,7 +64,8 @@ def recover_branch(recoverer: Recoverer) -> tuple[Recovered, ...]:
     for strange in unreadable:
         if strange.branch_id in (None, here):
             raise unreadable_intent_error(strange)
-    mine = [i for i in intents if i.branch_id == here and i.lease_epoch < recoverer.lease.epoch]
+    # Whoever holds the lease and has armed nothing yet finds only what others left, whatever epoch they wrote down.
+    mine = [intent for intent in intents if intent.branch_id == here]
     moved_first = sorted(mine, key=lambda intent: (not _has_moved(recoverer, intent), intent.op_id))
     done = [Recovered(intent, recover_intent(recoverer, intent)) for intent in moved_first]
     elsewhere = [intent for intent in intents if intent.branch_id != here]
@@ -117,7 +118,10 @@ def _look(recoverer: Recoverer, intent: Intent, table: IntentTable, state: Manif
         return _Look(table, None, empty, pinned, TableFinding(Moved.NO, table.preserving), None)
     history = read_history(dataset, table.base)
     ours = _find_ours(intent, table, history)
-    return _Look(table, dataset, history, pinned, _finding(intent, table, history, ours), ours)
+    finding = _finding(intent, table, history, ours)
+    if ours is not None and pinned is not None and pinned.pin.branch == table.lance_branch:
+        finding = replace(finding, overtaken=pinned.pin.version >= ours)
+    return _Look(table, dataset, history, pinned, finding, ours)
 
 
 def _find_ours(intent: Intent, table: IntentTable, history: TableHistory) -> int | None:
@@ -160,7 +164,7 @@ def _rolled_back(
     recoverer: Recoverer, intent: Intent, look: _Look, state: ManifestState, guard: Guard
 ) -> _Look:
     """Restore a table that ours moved to the version just before ours, unless something foreign lies above."""
-    if look.dataset is None or look.ours is None:
+    if look.dataset is None or look.ours is None or look.finding.overtaken:
         return look
     is_loose = look.table.uuid is None
     before = look.table.base if is_loose else look.ours - 1
@@ -195,8 +199,6 @@ def _table_after(recoverer: Recoverer, look: _Look, forward: bool) -> TableRecor
         return None
     if forward and look.ours is not None:
         version = look.ours if look.table.uuid is not None else look.history.head
-        if look.at_pin and look.pinned.pin.version >= version:
-            return None
         pin = Pin(look.table.lance_branch, version)
         return _moved(look.pinned, pin, recoverer.target.branch_id, look.table.result_rows)
     if not look.at_pin:
@@ -223,6 +225,9 @@ def _draft(intent: Intent, forward: bool, now: int) -> CommitDraft:
         created_us=intent.created_us,
         counts=intent.counts,
         merged_parent=None if intent.merged_parent is None else CommitId(intent.merged_parent),
+        pins=None
+        if intent.pins is None
+        else {TableId(t): Pin(p.branch, p.version) for t, p in intent.pins.items()},
     )
 
 

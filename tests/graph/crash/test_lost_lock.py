@@ -1,0 +1,37 @@
+"""A lock file that somebody moved away makes epochs start again; no write is lost or half seen because of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnigraph.api.graph import open as open_graph
+from omnigraph.base.failpoints import Failpoint
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.killer import Killer
+from tests.graph.writers import apply, read_contents, run, triple
+
+
+def test_what_a_killed_writer_left_is_recovered_whatever_epoch_it_wrote_down(killer: Killer) -> None:
+    location = killer.prepared("load")
+    before = read_contents(location)
+    killer.kill("load", location, Failpoint.PUBLISH_BEFORE)
+    for lock in Path(location.uri, "__locks").rglob("*.json"):
+        lock.unlink()
+    changes = triple(["after"])
+    run(location, changes)
+    contents = read_contents(location)
+    assert all("after" in rows for rows in contents.values())
+    recovered = [record.action for record in read_snapshot(location).manifest.read_recoveries()]
+    assert recovered == ["rolled_forward"], (
+        "the next writer finishes it first, and nothing heals its rows away"
+    )
+    assert {alias: set(rows) - {"after"} for alias, rows in contents.items()} != {
+        alias: set(rows) for alias, rows in before.items()
+    }
+    assert ObjectStore(location).list("__recovery") == ()
+    open_graph(location.uri)
+    assert read_contents(location) == contents
+    more = triple(["more"])
+    run(location, more)
+    assert read_contents(location) == apply(contents, more)
