@@ -55,6 +55,18 @@ def test_a_damaged_manifest(local_location: Location, damage: str) -> None:
     _expect(caught.value, "dataset_unreadable", local_location.uri)
 
 
+def test_an_emptied_manifest_on_every_store(durable_location: Location) -> None:
+    make_people(durable_location, ["a"], ["b"])
+    store = ObjectStore(durable_location)
+    newest = store.list("_versions")[0].path
+    store.delete(newest)
+    store.create(newest, b"")
+    with pytest.raises(FormatError) as caught:
+        open_dataset(durable_location)
+    _expect(caught.value, "dataset_unreadable", durable_location.uri)
+    assert "range" in str(caught.value.facts["cause"]).lower()
+
+
 @pytest.mark.parametrize("damage", ["empty", "half", "garbage"])
 def test_a_damaged_data_file(local_location: Location, damage: str) -> None:
     make_people(local_location, [f"{number}" * 50 for number in range(100)])
@@ -202,4 +214,5 @@ def _expect(error: OmnigraphError, code: str, uri: str) -> None:
     assert uri in error.message
     assert "\n" not in error.message
     assert ".rs:" not in error.message
+    assert "Error" not in error.message
     assert error.kind is not ErrorKind.INTERNAL

@@ -8,6 +8,7 @@ does not follow history.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -47,6 +48,9 @@ from omnigraph.storage.objects import ObjectStore
 # A branch's manifest starts as a copy of its parent's, so the branch rows in it are old ones of main.
 _BRANCH_STATE_KINDS: Final = ("table", "table_tombstone", "schema", "graph_head")
 _STATE_KINDS: Final = (*_BRANCH_STATE_KINDS, "branch")
+_DAMAGE_HINT: Final = (
+    "open an older version with `omnigraph snapshot --version`, or restore the directory from a backup"
+)
 
 FoundRow = Mapping[str, Any]
 """A row as read, by column."""
@@ -137,12 +141,19 @@ class Manifest:
         return tuple(decode_recovery(row) for row in self._rows_of("recovery"))
 
     def _rows_of(self, object_type: str) -> list[dict[str, Any]]:
-        return self.dataset.read(["object_id", "metadata"], f"object_type = '{object_type}'").to_pylist()
+        with _explained_damage(self._graph_uri):
+            rows = self.dataset.read(["object_id", "metadata"], f"object_type = '{object_type}'")
+        return rows.to_pylist()
 
     def _read(self, columns: list[str] | None, where: str, *, with_addresses: bool = False) -> pa.Table:
         """At least the rows of `where`. A small manifest is read whole: planning a filter costs more than its rows."""
-        is_small = self.dataset.count_rows() <= MANIFEST_WHOLE_READ_ROWS_MAX
-        return self.dataset.read(columns, None if is_small else where, with_addresses=with_addresses)
+        with _explained_damage(self._graph_uri):
+            is_small = self.dataset.count_rows() <= MANIFEST_WHOLE_READ_ROWS_MAX
+            return self.dataset.read(columns, None if is_small else where, with_addresses=with_addresses)
+
+    @property
+    def _graph_uri(self) -> str:
+        return self.dataset.location.uri.removesuffix(f"/{MANIFEST}")
 
 
 def open_manifest(
@@ -150,12 +161,29 @@ def open_manifest(
 ) -> Manifest:
     """Open a manifest branch at its newest version or at the given one, and judge its stamp."""
     try:
-        dataset = open_dataset(root.child(MANIFEST), branch=lance_branch, version=version)
+        with _explained_damage(root.uri):
+            dataset = open_dataset(root.child(MANIFEST), branch=lance_branch, version=version)
     except NotFoundError as missing:
         if missing.code == "object_missing":
             raise _explain_missing(root, lance_branch, version) from missing
         raise
     return Manifest(dataset, read_stamp(dataset, rules))
+
+
+@contextmanager
+def _explained_damage(graph_uri: str) -> Iterator[None]:
+    """Say of a broken file that it is the manifest's; what the library said of it stays in the facts."""
+    try:
+        yield
+    except FormatError as broken:
+        if broken.code != "dataset_unreadable":
+            raise
+        raise FormatError(
+            f"the manifest of the graph at {graph_uri} is damaged: one of its files is corrupt, cut off or missing",
+            code=broken.code,
+            hint=_DAMAGE_HINT,
+            facts={**broken.facts, "uri": graph_uri},
+        ) from broken
 
 
 def _any_of(column: str, values: tuple[str, ...]) -> str:
@@ -238,6 +266,6 @@ def damaged_manifest(uri: str, found: str) -> FormatError:
     return FormatError(
         f"{uri} is damaged: it has {found}",
         code="manifest_damaged",
-        hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a backup",
+        hint=_DAMAGE_HINT,
         facts={"uri": uri},
     )

@@ -63,8 +63,8 @@ _UNREACHABLE: Final = (
 )
 _DAMAGE: Final = (
     "dataset_unreadable",
-    "could not {doing} at {uri}: {cause}",
-    "the file may be truncated or corrupt; `omnigraph doctor` looks at everything",
+    "could not {doing} at {uri}: one of its files is corrupt or cut off",
+    "restore the file from a copy; `--debug` shows what was found in it",
 )
 
 _RULES: Final = (
@@ -134,8 +134,8 @@ _RULES: Final = (
         FormatError,
         (
             "dataset_unreadable",
-            "could not {doing} at {uri}: one of its files is missing ({cause})",
-            "`omnigraph doctor` looks at everything; restore the file from a copy",
+            "could not {doing} at {uri}: one of its files is missing",
+            "restore the file from a copy; `--debug` shows which one it is",
         ),
     ),
     _rule(
