@@ -134,7 +134,7 @@ def queries(draw: st.DrawFn) -> str:
 
 
 @given(queries(), graphs())
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_the_rows_stay_the_same(text: str, tables: Tables) -> None:
     (query,) = checked(text)
     expected = rows_of(query.plan, tables)
