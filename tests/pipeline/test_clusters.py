@@ -87,7 +87,7 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [packages] = folder.glob("lib/python*/site-packages")
     (packages / "others.pth").write_text(str(Path(lance.__file__).parents[1]))
     python = folder / "bin" / "python"
-    command = [python, "-c", "import lance, omnigraph"]
+    command = [str(python), "-c", "import lance, omnigraph"]
     found = subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True, check=False)
     assert "No module named 'omnigraph'" in found.stderr
     return python

@@ -93,6 +93,11 @@ def build_when_worthwhile(archive: ClassArchive) -> None:
             atexit.register(_build_in_background, archive)
 
 
+def cancel_build() -> None:
+    """This process was interrupted: whoever did that wants nothing more to happen."""
+    atexit.unregister(_build_in_background)
+
+
 def _build_in_background(archive: ClassArchive) -> None:
     """Start a process of its own that outlives this one. A build that failed is tried again a day later."""
     failed = archive.path.with_suffix(".failed")

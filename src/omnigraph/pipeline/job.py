@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from omnigraph.base.limits import SPARK_CANCEL_SECONDS_MAX, SPARK_POLL_SECONDS
+from omnigraph.pipeline.class_archive import cancel_build
 from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.jvm import spark_log
 from omnigraph.pipeline.task_errors import unpack_error
@@ -76,6 +77,7 @@ def _look_after(job: _Job, running: Future[Outcome]) -> None:
 
 
 def _stop(job: _Job, running: Future[Outcome]) -> None:
+    cancel_build()
     job.cancel()
     if wait([running], SPARK_CANCEL_SECONDS_MAX).not_done:
         job.abandon()
@@ -111,7 +113,8 @@ class _ConnectJob:
         self._tag = f"omnigraph-{uuid4().hex}"
         self._session = session
         self._counter = ConnectCounter()
-        self._handler = cast(Any, self._counter)  # Spark wants a class of its own, and calls it by the same words
+        # Spark wants a class of its own here, and calls it by the same words.
+        self._handler = cast(Any, self._counter)
         self._watch = watch
         self._session.registerProgressHandler(self._handler)
 

@@ -82,13 +82,18 @@ def spark_log(environ: Mapping[str, str] = os.environ) -> Path:
 def exchanged_environment(environ: Mapping[str, str]) -> Iterator[None]:
     """Put another environment in the place of this process's own, for a while."""
     before = dict(os.environ)
-    os.environ.clear()
-    os.environ.update(environ)
+    _change_environment(before, environ)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        _change_environment(environ, before)
+
+
+def _change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Only what differs, because other threads may be reading."""
+    os.environ.update({name: value for name, value in after.items() if before.get(name) != value})
+    for name in before.keys() - after.keys():
+        os.environ.pop(name, None)
 
 
 @contextmanager

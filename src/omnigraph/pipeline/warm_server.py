@@ -33,6 +33,7 @@ from omnigraph.pipeline.warm_state import (
     read_server,
     starting_or_stopping,
     unused_server,
+    use_server,
 )
 
 
@@ -62,7 +63,10 @@ def start_server(idle_minutes: float = WARM_SERVER_IDLE_MINUTES) -> StartedServe
             return StartedServer(found, is_new=False)
         if found is not None:
             _end(found)
-        return StartedServer(_start(idle_minutes * 60), is_new=True)
+        with use_server():  # or it might end for lack of work before the first job
+            server = _start(idle_minutes * 60)
+            _warm_up(server)
+        return StartedServer(server, is_new=True)
 
 
 def stop_server() -> bool:
@@ -106,13 +110,39 @@ def _start(idle_seconds: float) -> WarmServer:
         raise
     if server is None or process.poll() is not None:
         process.terminate()
-        raise MachineError(
-            "the warm Spark server did not start",
-            code="spark_not_started",
-            hint=f"{log} says why",
-            facts={"log": str(log)},
-        )
+        raise _not_started()
     return server
+
+
+def _warm_up(server: WarmServer) -> None:
+    """Let a process of its own run the first job: this one must not become a client of the server."""
+    command = [sys.executable, "-m", "omnigraph.pipeline.warm_up"]
+    try:
+        with spark_log().open("ab") as words:
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                timeout=WARM_SERVER_START_SECONDS_MAX,
+                check=True,
+            )
+    except subprocess.SubprocessError as error:
+        _end(server)
+        raise _not_started() from error
+    except BaseException:
+        _end(server)
+        raise
+
+
+def _not_started() -> MachineError:
+    log = spark_log()
+    return MachineError(
+        "the warm Spark server did not start",
+        code="spark_not_started",
+        hint=f"{log} says why",
+        facts={"log": str(log)},
+    )
 
 
 def _end(server: WarmServer) -> None:

@@ -102,7 +102,7 @@ def installation() -> str:
     described = [
         f"{path.relative_to(root)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files
     ]
-    parts = [sys.executable, sys.version, _spark_version(), *described]
+    parts = [sys.prefix, sys.version, _spark_version(), *described]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
