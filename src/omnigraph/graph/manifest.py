@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.base.errors import FormatError, NotFoundError
+from omnigraph.base.errors import FormatError, NotFoundError, StorageError
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.base.limits import MANIFEST_WHOLE_READ_ROWS_MAX
 from omnigraph.graph.encoding import (
@@ -48,9 +49,6 @@ from omnigraph.storage.objects import ObjectStore
 # A branch's manifest starts as a copy of its parent's, so the branch rows in it are old ones of main.
 _BRANCH_STATE_KINDS: Final = ("table", "table_tombstone", "schema", "graph_head")
 _STATE_KINDS: Final = (*_BRANCH_STATE_KINDS, "branch")
-_DAMAGE_HINT: Final = (
-    "open an older version with `omnigraph snapshot --version`, or restore the directory from a backup"
-)
 
 FoundRow = Mapping[str, Any]
 """A row as read, by column."""
@@ -167,7 +165,27 @@ def open_manifest(
         if missing.code == "object_missing":
             raise _explain_missing(root, lance_branch, version) from missing
         raise
+    except StorageError as blocked:
+        if blocked.code == "path_is_file" and (file := _file_in_the_way(root)) is not None:
+            raise _explain_file(root, file) from blocked
+        raise
     return Manifest(dataset, read_stamp(dataset, rules))
+
+
+def _file_in_the_way(root: Location) -> Path | None:
+    """The file that stands where the graph's directory, or one above it, would be."""
+    place = Path(root.uri)
+    return next((path for path in (place, *place.parents) if path.is_file()), None)
+
+
+def _explain_file(root: Location, file: Path) -> NotFoundError:
+    is_root = str(file) == root.uri
+    return NotFoundError(
+        f"{root} is a file, not a graph" if is_root else f"there is no graph at {root}: {file} is a file",
+        code="not_a_graph" if is_root else "graph_missing",
+        hint="check the path; a graph is a directory",
+        facts={"uri": root.uri},
+    )
 
 
 @contextmanager
@@ -181,7 +199,7 @@ def _explained_damage(graph_uri: str) -> Iterator[None]:
         raise FormatError(
             f"the manifest of the graph at {graph_uri} is damaged: one of its files is corrupt, cut off or missing",
             code=broken.code,
-            hint=_DAMAGE_HINT,
+            hint="restore the graph's directory from a backup; `--debug` shows what was found",
             facts={**broken.facts, "uri": graph_uri},
         ) from broken
 
@@ -266,6 +284,6 @@ def damaged_manifest(uri: str, found: str) -> FormatError:
     return FormatError(
         f"{uri} is damaged: it has {found}",
         code="manifest_damaged",
-        hint=_DAMAGE_HINT,
+        hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a backup",
         facts={"uri": uri},
     )

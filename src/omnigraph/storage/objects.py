@@ -52,7 +52,8 @@ class ObjectStore:
         `data` must be unlike what any other caller writes: after a lost acknowledgement the object found there
         is known as ours by its bytes.
         """
-        with self._errors("create an object", path):
+        # A new graph's first object is what finds out that nothing can be written, so the message names the root.
+        with self._errors("write", ""):
             if self.location.is_local:
                 Path(self.location.uri).mkdir(parents=True, exist_ok=True)
             announce("object.create", path)
@@ -107,6 +108,11 @@ class ObjectStore:
         if self.location.is_local:
             _remove_empty_folders(Path(self.location.uri) / prefix)
         return len(entries)
+
+    def remove_empty_folders(self, prefix: str) -> None:
+        """On disk, remove the folder and everything below it that is an empty folder."""
+        if self.location.is_local:
+            _remove_empty_folders(Path(self.location.uri) / prefix)
 
     def remove_empty_folder(self, prefix: str) -> None:
         """On disk, remove the folder if nothing is in it; elsewhere there are no folders."""
