@@ -22,6 +22,7 @@ from tests.conftest import S3Server
 
 _TIMEOUT_SECONDS: Final = 10
 _DELAY_SECONDS_MAX: Final = 5.0
+_HOLD_SECONDS_MAX: Final = 60.0
 _PER_HOP: Final = ("host", "connection", "transfer-encoding", "content-length")
 
 
@@ -32,6 +33,7 @@ class Mode(Enum):
     FAIL = "the server never hears of it, and the answer is 500"
     FAIL_APPLIED = "the server does it, and the answer is 500"
     DELAY = "the server hears of it later"
+    HOLD = "the server hears of it when the gate is opened"
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class Fault:
     first_hit: int = 1
     times: int = 1
     delay_seconds: float = 0.0
+    gate: threading.Event = field(default_factory=threading.Event)
     hits: int = 0
     acted: list[str] = field(default_factory=list)
 
@@ -114,6 +117,8 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
                 return
             if fault is not None and mode is Mode.DELAY:
                 threading.Event().wait(min(fault.delay_seconds, _DELAY_SECONDS_MAX))
+            if fault is not None and mode is Mode.HOLD:
+                fault.gate.wait(_HOLD_SECONDS_MAX)
             answer, content = self._forward(body)
             if mode is Mode.DROP_RESPONSE:
                 self.close_connection = True

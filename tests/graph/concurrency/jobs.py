@@ -112,6 +112,14 @@ def collect_manifest(location: Location) -> None:
     dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
 
 
+def collect_tables(location: Location) -> None:
+    """The same for every table: what the pins need stays, as it is the newest."""
+    for table in read_snapshot(location).tables.values():
+        uri = location.child(table.path).lance_uri
+        dataset = lance.dataset(uri, storage_options=location.storage_options)
+        dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+
+
 def _commit_id(published: Published | None) -> str | None:
     if published is None:
         return None

@@ -1,0 +1,97 @@
+"""What one commit asks of the store, counted: it grows neither with history nor with the tables it does not touch."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Final
+
+import pytest
+
+from omnigraph.api.graph import OpenOptions, init
+from omnigraph.base.effects import observed
+from omnigraph.storage.location import Location
+from tests.conftest import S3Server
+from tests.graph.writers import PERSON, Change, create, run
+from tests.s3_proxy import Fault, Mode, S3Proxy
+
+METHODS: Final = ("GET", "PUT", "POST", "HEAD", "DELETE")
+REQUESTS_MAX: Final = 52
+WRITES: Final = {"PUT": 10, "POST": 3, "DELETE": 0}
+"""Put are the lock, its release and the intent; rows, transaction and version of the table; the same of the manifest,
+and which of its old rows are gone. Deleted are the intent and two objects of the epoch before."""
+SHORT_HISTORY: Final = 4
+LONG_HISTORY: Final = 24
+MEASURED: Final = 5
+OTHER_TABLES: Final = 30
+MANIFEST_FRAGMENTS_SLACK: Final = 12
+"""Reading a manifest asks once or twice per fragment, and it has one to nine of them."""
+
+
+@pytest.fixture(scope="module")
+def proxy(s3_server: S3Server) -> Iterator[S3Proxy]:
+    with S3Proxy(s3_server).running() as running:
+        yield running
+
+
+def test_requests_of_a_commit_do_not_grow(proxy: S3Proxy) -> None:
+    """The smallest of some commits in a row: one of them may compact the manifest."""
+    few = proxy.server.location(f"{uuid.uuid4().hex}/few.omni")
+    create(few)
+    _commit(few, SHORT_HISTORY)
+    short = _count(proxy, few)
+    _commit(few, LONG_HISTORY)
+    long = _count(proxy, few)
+    many = proxy.server.location(f"{uuid.uuid4().hex}/many.omni")
+    types = "\n".join(f"node Other{number} {{ name: String @key }}" for number in range(OTHER_TABLES))
+    schema = f"node Person {{ slug: String @key  age: I64? }}\n{types}"
+    init(many.uri, schema, options=OpenOptions(dict(many.options), "tester"))
+    _commit(many, SHORT_HISTORY)
+    wide = _count(proxy, many)
+    print(f"\nrequests of a one-table commit: {short}, long history {long}, many tables {wide}")  # noqa: T201
+    assert sum(short.values()) <= REQUESTS_MAX
+    assert sum(long.values()) <= sum(short.values()) + MANIFEST_FRAGMENTS_SLACK
+    assert sum(wide.values()) <= sum(short.values()) + MANIFEST_FRAGMENTS_SLACK
+    for counted in (short, long, wide):
+        assert {method: counted[method] for method in WRITES} == WRITES
+
+
+def test_durable_calls_of_a_commit(local_location: Location) -> None:
+    """In order: stage, lease (and two objects of the epoch before), arm, commit, publish, disarm, release."""
+    create(local_location)
+    _commit(local_location, 2)
+    calls: list[str] = []
+    with observed(lambda effect, _: calls.append(effect)):
+        _commit(local_location, 1)
+    assert calls == [
+        "dataset.stage",
+        "object.create",
+        "object.delete",
+        "object.delete",
+        "object.create",
+        "dataset.commit",
+        "dataset.stage",
+        "dataset.commit",
+        "object.delete",
+        "object.create",
+    ]
+
+
+def _commit(location: Location, times: int) -> None:
+    for _ in range(times):
+        run(location, [Change(PERSON, insert=(uuid.uuid4().hex,))])
+
+
+def _count(proxy: S3Proxy, location: Location) -> dict[str, int]:
+    counts = []
+    counted = proxy.location(location.uri.removeprefix(f"s3://{proxy.server.bucket}/"))
+    for _ in range(MEASURED):
+        with ExitStack() as stack:
+            counters = {
+                method: stack.enter_context(proxy.fault(Fault(Mode.FAIL, "", method, times=0)))
+                for method in METHODS
+            }
+            _commit(counted, 1)
+        counts.append({method: counter.hits for method, counter in counters.items()})
+    return min(counts, key=lambda count: sum(count.values()))

@@ -1,0 +1,183 @@
+"""The same on S3: faults between client and server, sleepers, requests that arrive late, and a small torture.
+
+Whatever the store answers, a write happens exactly once, or not at all and says so, or says that it does not know; then
+the next open settles it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import Applied, OmnigraphError
+from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.storage.location import Location
+from tests.conftest import S3Server
+from tests.graph.concurrency import jobs
+from tests.graph.concurrency.actors import Actor, impatient, until
+from tests.graph.concurrency.checks import EMPTY, drifting, is_in_history, linear_history, pending, settle
+from tests.graph.concurrency.torturers import read_logs, read_until, replay, write_until
+from tests.graph.writers import Contents, apply, create, read_contents, run, triple
+from tests.s3_proxy import Fault, Mode, S3Proxy
+
+TORTURE_SECONDS: Final = 15.0
+WITHOUT_RETRIES: Final = {"client_max_retries": "0", "client_retry_timeout": "0"}
+MINE: Final = triple(["mine"])
+
+
+@pytest.fixture(scope="module")
+def proxy(s3_server: S3Server) -> Iterator[S3Proxy]:
+    with S3Proxy(s3_server).running() as running:
+        yield running
+
+
+@pytest.fixture
+def graph(s3_location: Location) -> Location:
+    create(s3_location)
+    run(s3_location, triple(["first"]))
+    return s3_location
+
+
+def _through(proxy: S3Proxy, location: Location, **settings: str) -> Location:
+    """The same place, reached through the proxy."""
+    return proxy.location(location.uri.removeprefix(f"s3://{proxy.server.bucket}/"), **settings)
+
+
+FAULTS: Final = {
+    "lock": ("PUT", r"__locks/.*/\d{20}\.json"),
+    "listing of the locks": ("GET", r"list-type=2.*__locks"),
+    "staged rows": ("PUT", r"nodes/.*/data/"),
+    "intent": ("PUT", r"__recovery/"),
+    "version of a table": ("PUT", r"nodes/.*_versions/"),
+    "version of the last table": ("PUT", r"edges/.*_versions/"),
+    "version of the manifest": ("PUT", r"__manifest/_versions/"),
+    "listing of the manifest": ("GET", r"list-type=2.*__manifest"),
+    "end of the intent": ("POST", r"[?&]delete"),
+    "release": ("PUT", r"__locks/.*release"),
+}
+
+
+@pytest.mark.parametrize(
+    "mode", [Mode.FAIL, Mode.FAIL_APPLIED, Mode.DROP_RESPONSE], ids=lambda mode: mode.name
+)
+@pytest.mark.parametrize("what", FAULTS)
+def test_one_fault(proxy: S3Proxy, graph: Location, what: str, mode: Mode) -> None:
+    """Felt by the write itself, as the client does not try again."""
+    before = read_contents(graph)
+    method, path = FAULTS[what]
+    with proxy.fault(Fault(mode, path, method)) as fault:
+        told = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
+    assert fault.acted, "nothing was lost"
+    _settle_as_told(graph, before, told)
+
+
+@pytest.mark.parametrize("what", ["version of a table", "version of the manifest", "intent"])
+def test_a_store_that_fails_until_the_writer_gives_up(proxy: S3Proxy, graph: Location, what: str) -> None:
+    before = read_contents(graph)
+    method, path = FAULTS[what]
+    with proxy.fault(Fault(Mode.FAIL_APPLIED, path, method, times=1_000)):
+        told = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
+    _settle_as_told(graph, before, told)
+
+
+def _attempt(location: Location) -> str | Applied:
+    """The commit that was acknowledged, or whether the failed write says that it was applied."""
+    try:
+        published = run(location, MINE, world=impatient())
+    except OmnigraphError as error:
+        return error.applied or pytest.fail(f"{error.code} does not say whether it was applied")
+    assert published is not None
+    return published.staged.commit
+
+
+def _settle_as_told(location: Location, before: Contents, told: str | Applied) -> None:
+    recover_on_open(location, MAIN, impatient())
+    happened = "mine" in read_contents(location)["node:Person"]
+    match told:
+        case Applied.NO:
+            assert not happened
+        case Applied.UNKNOWN:
+            pass
+        case commit:
+            assert happened
+            assert is_in_history(location, str(commit))
+    settle(location, apply(before, MINE) if happened else before)
+
+
+@pytest.mark.parametrize("step", ["arm.before", "commit.before@2", "publish.before"])
+def test_stopped_past_its_lease(graph: Location, step: str) -> None:
+    before = read_contents(graph)
+    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as sleeper:
+        sleeper.until_stopped()
+        for name in ("next", "second"):
+            run(graph, triple([name]), world=impatient())
+        jobs.collect_manifest(graph)
+        answer = sleeper.resume().answer()
+    assert answer.applied is Applied.UNKNOWN
+    others = [*triple(["next"]), *triple(["second"])]
+    settle(graph, apply(before, [*MINE, *others] if step == "publish.before" else others))
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
+@pytest.mark.parametrize(
+    "what", ["version of a table", "version of the last table", "version of the manifest"]
+)
+def test_a_version_that_arrives_late(proxy: S3Proxy, graph: Location, what: str, collected: bool) -> None:
+    """Held up on its way while successors write and collect, so that its number is free again when it arrives.
+
+    The store takes it, and the writer is told so; it must not believe it.
+    """
+    before = read_contents(graph)
+    method, path = FAULTS[what]
+    with (
+        proxy.fault(Fault(Mode.HOLD, path, method)) as held,
+        Actor(jobs.write_changes, _through(proxy, graph, timeout="60s"), MINE) as late,
+    ):
+        until(lambda: held.acted, "the request is held")
+        for name in ("next", "second", "third"):
+            run(graph, triple([name]), world=impatient())
+        if collected:
+            jobs.collect_manifest(graph)
+            jobs.collect_tables(graph)
+        held.gate.set()
+        answer = late.answer()
+    happened = "mine" in read_contents(graph)["node:Person"]
+    assert happened is (what == "version of the manifest"), "all its tables had moved, or not"
+    assert answer.error is not None or is_in_history(graph, answer.value)
+    others = [change for name in ("next", "second", "third") for change in triple([name])]
+    settle(graph, apply(before, [*MINE, *others] if happened else others))
+
+
+def test_four_writers_one_being_killed(s3_server: S3Server, tmp_path: Path) -> None:
+    location = s3_server.location(f"{uuid.uuid4().hex}/graph.omni")
+    create(location)
+    deadline = SYSTEM_CLOCK.monotonic() + TORTURE_SECONDS
+    logs = [tmp_path / f"w{index}.log" for index in range(4)]
+    with ExitStack() as stack:
+        reader = stack.enter_context(Actor(read_until, location, deadline))
+        writers = [stack.enter_context(Actor(write_until, location, log, log.stem, deadline)) for log in logs]
+        while SYSTEM_CLOCK.monotonic() < deadline - 3:
+            victim = tmp_path / f"v{len(logs)}.log"
+            logs.append(victim)
+            with Actor(write_until, location, victim, victim.stem, deadline):
+                SYSTEM_CLOCK.sleep(2.0)
+        for writer in writers:
+            writer.answer()
+        _, halves = reader.answer().value
+    assert halves == []
+    outcome = read_logs(log for log in logs if log.exists())
+    recover_on_open(location, MAIN, World(terms=LeaseTerms(wait_seconds=60)))
+    history = linear_history(location)
+    assert outcome.acknowledged - {commit.id for commit in history} == set()
+    assert read_contents(location) == replay(history, outcome.tried, EMPTY)
+    run(location, triple(["last"]))
+    assert drifting(location) == set()
+    assert pending(location) == ()
