@@ -14,6 +14,7 @@ from omnigraph.query import (
     MutationPlan,
     QueryPlan,
     ReadPlan,
+    Relation,
     bind_plan,
     coerce_params,
     explain_plan,
@@ -202,6 +203,25 @@ def test_values_are_fitted_like_literals(
 def test_now_is_one_moment_in_milliseconds() -> None:
     text = "query a() { match { $p: Person { seen: now() } } return { $p.slug, now() as at } }"
     assert bound_text(text, {}).count("2024-05-31T12:34:56.789Z:DateTime") == 2
+    (query,) = checked(text)
+    moments = {
+        found.value
+        for step in numbered_steps(bind_plan(rewrite_plan(query.plan), {}, NOW))
+        for found in literals_of(step)
+        if isinstance(found.value, datetime)
+    }
+    assert moments == {NOW.replace(microsecond=789_000)}
+
+
+def literals_of(step: Relation) -> list[Literal]:
+    found: list[Literal] = []
+
+    def keep(expr: Any) -> Any:
+        found.extend(part for part in walk(expr) if isinstance(part, Literal))
+        return expr
+
+    with_expressions(step, keep)
+    return found
 
 
 def test_stored_values_have_the_type_of_the_column() -> None:
