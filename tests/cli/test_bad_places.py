@@ -86,6 +86,7 @@ READS: dict[str, tuple[Callable[[Path], None], str, int]] = {
     "empty_data_file": (_truncate("data/*.lance", 0), "graph.omni", 1),
     "truncated_data_file": (_truncate("data/*.lance", 500), "graph.omni", 1),
     "corrupt_data_file": (_overwrite("data/*.lance"), "graph.omni", 1),
+    "missing_version_files": (_remove("_versions/*.manifest"), "graph.omni", 1),
     "missing_data_file": (_remove("data/*.lance"), "graph.omni", 1),
     "scheme": (_nothing, "gs://bucket/graph.omni", 2),
     "server_address": (_nothing, "https://example.test/graph", 2),

@@ -189,7 +189,10 @@ def test_what_is_not_there_is_told_apart(durable_location: Location) -> None:
     store.create("__init/x.json", b"{}")
     assert _missing(durable_location) == "init_unfinished"
     store.create(f"{MANIFEST}/notes.txt", b"mine")
-    assert _missing(durable_location) == "manifest_version_missing"
+    assert _missing(durable_location) == "init_unfinished"
+    store.delete("__init/x.json")
+    store.remove_empty_folder("__init")
+    _damaged(durable_location, "no version at all")
 
 
 def test_a_missing_version_and_a_missing_branch(durable_location: Location) -> None:

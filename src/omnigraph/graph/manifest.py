@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.base.errors import FormatError, NotFoundError, StorageError
+from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.base.limits import MANIFEST_WHOLE_READ_ROWS_MAX
 from omnigraph.graph.encoding import (
@@ -245,16 +245,17 @@ def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestS
     )
 
 
-def _explain_missing(root: Location, lance_branch: str | None, version: int | None) -> NotFoundError:
+def _explain_missing(root: Location, lance_branch: str | None, version: int | None) -> OmnigraphError:
     facts = {"uri": root.uri}
     names = ObjectStore(root).folders()
-    if MANIFEST in names:
+    is_newest_of_main = lance_branch is None and version is None
+    if MANIFEST in names and not is_newest_of_main:
         what = "the newest version" if version is None else f"version {version}"
         branch = "" if lance_branch is None else f" on the Lance branch {lance_branch}"
         return NotFoundError(
             f"{what} of the manifest at {root} is not there{branch}",
             code="manifest_version_missing",
-            hint="`omnigraph cleanup` may have collected it; `omnigraph commit list` shows what can be read",
+            hint="it never was or has been collected; `omnigraph commit list` shows what can be read",
             facts=facts,
         )
     if INIT_MARKERS in names:
@@ -262,6 +263,13 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
             f"the graph at {root} was never finished: its init was interrupted",
             code="init_unfinished",
             hint="run `omnigraph init` again; it removes what the interrupted one left",
+            facts=facts,
+        )
+    if MANIFEST in names:
+        return FormatError(
+            f"the manifest of the graph at {root} is damaged: it has no version at all",
+            code="manifest_damaged",
+            hint="restore the graph's directory from a backup",
             facts=facts,
         )
     if names:
