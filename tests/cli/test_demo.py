@@ -8,25 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import assert_golden, omnigraph_here
+from tests.cli.process import assert_golden, omnigraph, omnigraph_here
+
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_the_story(tmp_path: Path, update_golden: bool) -> None:
-    outcome = omnigraph_here("demo", "--dir", "demo", cwd=tmp_path)
+    outcome = omnigraph("demo", "--dir", "demo", cwd=tmp_path)
     actor = json.loads(omnigraph_here("commit", "list", "demo/graph.omni", "--json", cwd=tmp_path).stdout)
     text = re.sub(" {2,}", "  ", outcome.transcript(tmp_path))
     text = text.replace(f"  {actor['commits'][0]['actor_id']}  ", "  <actor>  ")
     assert_golden("demo.txt", text, update_golden)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
-    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"schema.pg", "graph.omni"}
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {
+        "schema.pg",
+        "graph.omni",
+        "data.jsonl",
+        "mistakes.jsonl",
+    }
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_temporary_directory(keep: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    outcome = omnigraph_here("demo", *(["--keep"] if keep else []), cwd=tmp_path)
+def test_a_temporary_directory(keep: bool, tmp_path: Path) -> None:
+    outcome = omnigraph("demo", *(["--keep"] if keep else []), cwd=tmp_path, env={"TMPDIR": str(tmp_path)})
     assert outcome.exit_code == 0
-    assert bool(list(tmp_path.iterdir())) is keep
+    assert bool(list(tmp_path.glob("omnigraph-demo-*"))) is keep
 
 
 def test_a_directory_with_files_is_refused(tmp_path: Path) -> None:

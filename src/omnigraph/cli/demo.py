@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from omnigraph.base.errors import RefusedError
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.output import write_text
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.load import Loaded
 
 Directory = Annotated[
     Path | None,
@@ -43,6 +46,8 @@ node Machine {
 edge Knows: Person -> Person { since: Date? }
 edge Built: Person -> Machine @card(0..*)
 """
+PEOPLE: Final = 20_000
+MACHINES: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ class Step:
 def demo(directory: Directory = None, keep: Keep = False) -> None:
     """Run a short story end to end.
 
-    A schema, a graph, its snapshot and its history, in a temporary directory that is removed at the end.
+    A schema, a graph, a load on Spark, one that is refused, the snapshot and the history, in a temporary directory that
+    is removed at the end.
     """
     with _workplace(directory, keep) as place:
         for number, step in enumerate(STEPS, 1):
@@ -101,6 +107,59 @@ def _init(place: Path) -> None:
     write_text(f"created a graph with {len(snapshot.tables)} tables at commit {snapshot.head}")
 
 
+def _write_data(place: Path) -> None:
+    import json
+
+    lines = [json.dumps(record) for record in _records()]
+    (place / "data.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(f"{lines[0]}\n{lines[-1]}")
+
+
+def _records() -> Iterator[dict[str, object]]:
+    for number in range(PEOPLE):
+        yield {
+            "type": "Person",
+            "data": {"slug": f"p{number}", "name": f"Person {number}", "born": "1815-12-10"},
+        }
+    for number in range(MACHINES):
+        yield {"type": "Machine", "data": {"slug": f"m{number}", "year": 1800 + number % 200}}
+    for number in range(PEOPLE):
+        yield {"edge": "Knows", "from": f"p{number}", "to": f"p{number * 7 % PEOPLE}"}
+    for number in range(MACHINES):
+        yield {"edge": "Built", "from": f"p{number * 3 % PEOPLE}", "to": f"m{number}"}
+
+
+def _load(place: Path) -> None:
+    loaded = _load_file(place, "data.jsonl")
+    write_text(f"loaded {loaded.total} entities at commit {loaded.commit.id if loaded.commit else None}")
+
+
+def _load_mistakes(place: Path) -> None:
+    from omnigraph.pipeline.load import LoadRejectedError
+
+    lines = (
+        '{"type": "Machine", "data": {"slug": "abacus", "year": -2700}}',
+        '{"edge": "Built", "from": "nobody", "to": "m1"}',
+    )
+    (place / "mistakes.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    try:
+        _load_file(place, "mistakes.jsonl")
+    except LoadRejectedError as refused:
+        write_text(f"error: {refused.render()}\nhint: {refused.hint}")
+
+
+def _load_file(place: Path, name: str) -> Loaded:
+    import omnigraph
+    from omnigraph.api.graph import default_actor
+    from omnigraph.api.loading import LoadOptions, load_files
+    from omnigraph.cli.progress import show_progress
+
+    graph = omnigraph.open(str(place / "graph.omni"))
+    with show_progress(quiet=not sys.stderr.isatty()) as report:
+        options = LoadOptions(actor=default_actor(), report=report)
+        return load_files(graph.location, graph.branch, [str(place / name)], options).loaded
+
+
 def _snapshot(place: Path) -> None:
     import omnigraph
     from omnigraph.cli.snapshot import show_snapshot
@@ -119,6 +178,21 @@ STEPS: Final = (
     Step("A schema says which nodes and edges there are.", "cat schema.pg", _write_schema),
     Step(
         "A graph is a directory, here or in a bucket.", "omnigraph init --schema schema.pg graph.omni", _init
+    ),
+    Step(
+        "Data is a line of JSON for each node and edge.",
+        "head -1 data.jsonl; tail -1 data.jsonl",
+        _write_data,
+    ),
+    Step(
+        "Spark reads it, checks every rule and writes it as one commit.",
+        "omnigraph load --data data.jsonl graph.omni",
+        _load,
+    ),
+    Step(
+        "A load with mistakes says where they are, and writes nothing.",
+        "omnigraph load --data mistakes.jsonl graph.omni",
+        _load_mistakes,
     ),
     Step(
         "A snapshot is what one commit publishes, all tables together.",

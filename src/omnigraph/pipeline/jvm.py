@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,9 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     log = spark_log()
-    with log.open("ab") as words, exchanged_environment(environ):
+    with log.open("ab") as words, exchanged_environment(environ), warnings.catch_warnings():
+        # The child becomes the JVM at once, so it does not matter that Lance would not survive in a fork.
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
         try:
             launch: Any = launch_gateway  # without types
             return launch(conf, {"stdout": words, "stderr": words})
