@@ -46,6 +46,16 @@ def _stamp(value: str) -> Callable[[Path], None]:
     return change
 
 
+def _schema_hash(place: Path) -> None:
+    lance.dataset(place / MANIFEST).update(
+        {"metadata": 'regexp_replace(metadata, \'"hash":"..\', \'"hash":"00\')'}, "object_id = 'schema'"
+    )
+
+
+def _no_main(place: Path) -> None:
+    lance.dataset(place / MANIFEST).delete("object_id = 'branch:main'")
+
+
 def _truncate(pattern: str, size: int) -> Callable[[Path], None]:
     def change(place: Path) -> None:
         for path in (place / MANIFEST).glob(pattern):
@@ -80,6 +90,8 @@ READS: dict[str, tuple[Callable[[Path], None], str, int]] = {
     "newer_stamp": (_stamp("2"), "graph.omni", 1),
     "older_stamp": (_stamp("0"), "graph.omni", 1),
     "strange_stamp": (_stamp("one"), "graph.omni", 1),
+    "altered_schema": (_schema_hash, "graph.omni", 1),
+    "no_main": (_no_main, "graph.omni", 1),
     "empty_version_file": (_truncate("_versions/*.manifest", 0), "graph.omni", 1),
     "truncated_version_file": (_truncate("_versions/*.manifest", 40), "graph.omni", 1),
     "corrupt_version_file": (_overwrite("_versions/*.manifest"), "graph.omni", 1),

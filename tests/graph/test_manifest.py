@@ -163,6 +163,22 @@ def test_garbage_in_a_row_names_the_row(store_location: Location, object_id: str
     assert (caught.value.code, caught.value.facts["object_id"]) == ("manifest_row_malformed", object_id)
 
 
+def test_a_manifest_without_its_main_branch_is_damaged(store_location: Location) -> None:
+    make_graph(store_location)
+    newest(store_location).dataset.movable().delete("object_id = 'branch:main'")
+    _damaged(store_location, "no branch:main row")
+
+
+def test_a_catalog_that_is_not_the_one_of_its_hash_is_not_used(store_location: Location) -> None:
+    record = make_graph(store_location).schema
+    altered = replace(record, catalog_json=record.catalog_json.replace("slug", "plug"))
+    assert record.catalog.nodes
+    assert altered.catalog_json != record.catalog_json
+    with pytest.raises(FormatError, match="do not belong together") as caught:
+        _ = altered.catalog
+    assert caught.value.code == "manifest_damaged"
+
+
 @pytest.mark.parametrize("size", [0, 7, 400])
 def test_a_truncated_newest_version_is_one_clear_error(local_location: Location, size: int) -> None:
     make_graph(local_location)

@@ -52,7 +52,9 @@ def snapshot(
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    show_snapshot(graph.snapshot(commit=commit and commit.upper(), version=version), how)
+    found = graph.snapshot(commit=commit and commit.upper(), version=version)
+    found.schema.refuse_altered()
+    show_snapshot(found, how)
 
 
 def show_snapshot(found: Snapshot, how: RowsFormat = RowsFormat.TABLE) -> None:

@@ -21,6 +21,7 @@ from omnigraph.base.limits import MANIFEST_WHOLE_READ_ROWS_MAX
 from omnigraph.graph.encoding import (
     HEAD_OBJECT_ID,
     MANIFEST_SCHEMA,
+    branch_object_id,
     commit_object_id,
     decode_branch,
     decode_commit,
@@ -48,6 +49,7 @@ from omnigraph.storage.objects import ObjectStore
 
 # A branch's manifest starts as a copy of its parent's, so the branch rows in it are old ones of main.
 _BRANCH_STATE_KINDS: Final = ("table", "table_tombstone", "schema", "graph_head")
+_MAIN: Final = "main"
 _STATE_KINDS: Final = (*_BRANCH_STATE_KINDS, "branch")
 
 FoundRow = Mapping[str, Any]
@@ -235,6 +237,8 @@ def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestS
     for kind, of_kind in found.items():
         if len(of_kind) != expected.get(kind, len(of_kind)):
             raise damaged_manifest(uri, f"{len(of_kind)} {kind} rows where {expected[kind]} belong")
+    if "branch" in found and _MAIN not in branches:
+        raise damaged_manifest(uri, f"no {branch_object_id(_MAIN)} row")
     return ManifestState(
         head=decode_head(next(of("graph_head"))),
         schema=decode_schema(next(of("schema"))),

@@ -7,12 +7,14 @@ its unknown metadata keys along as `extra`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NewType
 
+from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, SchemaHash, TypeId
 from omnigraph.schema import Catalog, catalog_from_json
 
@@ -82,7 +84,20 @@ class SchemaRecord:
 
     @cached_property
     def catalog(self) -> Catalog:
+        self.refuse_altered()
         return catalog_from_json(self.catalog_json)
+
+    def refuse_altered(self) -> None:
+        """Raise `FormatError` unless the hash is the catalog's."""
+        found = hashlib.sha256(self.catalog_json.encode()).hexdigest()
+        if found != self.hash:
+            raise FormatError(
+                "the schema in the graph's manifest is damaged: its catalog and its hash do not belong together",
+                code="manifest_damaged",
+                hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a "
+                "backup",
+                facts={"expected": self.hash, "actual": found},
+            )
 
 
 @dataclass(frozen=True, slots=True)
