@@ -78,10 +78,10 @@ def test_this_release_writes_and_reads_stamp_1(store_location: Location) -> None
     [
         ("2", "stamp_too_new", "upgrade omnigraph first"),
         ("0", "stamp_too_old", "export it with the omnigraph that created it"),
-        ("", "stamp_missing", "check the path"),
-        ("-1", "stamp_missing", "check the path"),
-        ("one", "stamp_missing", "check the path"),
-        ("²", "stamp_missing", "check the path"),
+        ("", "stamp_malformed", "from a backup"),
+        ("-1", "stamp_malformed", "from a backup"),
+        ("one", "stamp_malformed", "from a backup"),
+        ("²", "stamp_malformed", "from a backup"),
     ],
 )
 def test_a_stamp_that_is_not_known_is_refused_and_nothing_is_written(

@@ -61,11 +61,18 @@ def decide_stamp(found: int, rules: Format) -> StampVerdict:
 def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
     """The stamp of an open manifest; raise `FormatError` if this release must not read it."""
     text = manifest.metadata.get(STAMP_KEY)
-    if text is None or not text.isascii() or not text.isdecimal():
+    if text is None:
         raise FormatError(
             f"{manifest.uri} is a Lance dataset without a format stamp, so it is no graph's manifest",
             code="stamp_missing",
             hint="check the path; `omnigraph init` makes a new graph",
+            facts={"uri": manifest.uri},
+        )
+    if not text.isascii() or not text.isdecimal():
+        raise FormatError(
+            f"{manifest.uri} is damaged: its format stamp is '{text}', which is no number",
+            code="stamp_malformed",
+            hint="restore the graph's directory from a backup",
             facts={"uri": manifest.uri, "stamp": text},
         )
     found = int(text)
