@@ -159,7 +159,8 @@ def test_of_two_inits_at_once_exactly_one_wins(durable_location: Location, tmp_p
     answers: dict[int, str] = {}
 
     def start(number: int) -> None:
-        answers[number] = _init(durable_location, f"init.manifest.before=hold:{gates[number]}").stdout
+        done = _init(durable_location, f"init.manifest.before=hold:{gates[number]}")
+        answers[number] = done.stdout or done.stderr
 
     threads = [threading.Thread(target=start, args=(number,)) for number in range(2)]
     for thread in threads:
