@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.base.effects import observed
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectEntry, ObjectStore
 from tests.storage.lossy_proxy import LossyProxy
@@ -129,3 +130,22 @@ def test_a_create_whose_answer_was_lost_is_ours(lossy_proxy: LossyProxy) -> None
     assert lost.count == 1
     assert store.read("locks/1.json") == b"mine"
     assert not store.create("locks/1.json", b"theirs")
+
+
+def test_folders_that_others_use_or_remove_are_no_errors(local_location: Location) -> None:
+    store = ObjectStore(local_location)
+    store.remove_empty_folder("never/made")
+    store.remove_empty_folders("never/made")
+    store.create("locks/a/1", b"x")
+    Path(local_location.uri, "locks/b/c").mkdir(parents=True)
+    store.remove_empty_folder("locks")
+    store.remove_empty_folders("locks")
+    assert [entry.path for entry in store.list("")] == ["locks/a/1"]
+    assert not Path(local_location.uri, "locks/b").exists()
+
+
+def test_a_folder_with_a_name_that_the_disk_refuses(local_location: Location) -> None:
+    store = ObjectStore(local_location)
+    store.create("a", b"x")
+    with pytest.raises(OmnigraphError):
+        store.remove_empty_folder("x" * 300)

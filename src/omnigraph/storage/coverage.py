@@ -66,7 +66,8 @@ def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
 
 def read_coverage(dataset: Dataset, specs: Sequence[IndexSpec]) -> Mapping[IndexSpec, Coverage]:
     """How well each index serves its column in this version; one that does not exist covers nothing."""
-    rows = {part.fragment_id: part.metadata.num_rows for part in dataset.native.get_fragments()}
+    with substrate_errors("read the fragments", dataset.uri):
+        rows = {part.fragment_id: part.metadata.num_rows for part in dataset.native.get_fragments()}
     indexes = read_indexes(dataset)
     return {spec: coverage_of(spec, indexes, rows) for spec in specs}
 

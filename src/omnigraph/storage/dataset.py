@@ -73,7 +73,8 @@ class Dataset:
 
     def fragment_row_counts(self) -> tuple[int, ...]:
         """Live rows of each fragment, in order."""
-        return tuple(fragment.count_rows() for fragment in self.native.get_fragments())
+        with substrate_errors("count the rows", self.uri):
+            return tuple(fragment.count_rows() for fragment in self.native.get_fragments())
 
     def at(self, version: int) -> Dataset:
         """The same dataset and branch at another version."""
@@ -94,7 +95,8 @@ class Dataset:
 
     def config(self) -> dict[str, str]:
         """Lance's own settings of the dataset (where automatic cleanup would be switched on)."""
-        return dict(self.native.config())
+        with substrate_errors("read the settings", self.uri):
+            return dict(self.native.config())
 
     def versions(self) -> tuple[int, ...]:
         """Every version that can be opened, oldest first, from one listing."""

@@ -89,7 +89,8 @@ def plan_index(
     pq_rows_min: int = PQ_ROWS_MIN,
 ) -> IndexPlan | Unbuildable:
     """Decide how to build the index over the fragments (all when None); large vector indexes train here."""
-    present = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
+    with substrate_errors("plan an index", dataset.uri):
+        present = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
     chosen = tuple(sorted(present if fragment_ids is None else present.intersection(fragment_ids)))
     if not chosen:
         return Unbuildable(spec, "the table has no rows")

@@ -7,6 +7,8 @@ name ends in `#` and a number, which is never listed.
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +29,7 @@ _Backend = LocalStore | MemoryStore | S3Store
 _S3_STORES_MAX: Final = 256
 _CLIENT_SETTINGS: Final = ("allow_http", "connect_timeout", "timeout")
 _LANCE_ONLY_SETTINGS: Final = ("download_retry_count",)
+_NOT_REMOVED: Final = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 _memory_stores: Final[dict[str, MemoryStore]] = {}
 
@@ -105,21 +108,20 @@ class ObjectStore:
         entries = self.list(prefix)
         for entry in entries:
             self.delete(entry.path)
-        if self.location.is_local:
-            _remove_empty_folders(Path(self.location.uri) / prefix)
+        self.remove_empty_folders(prefix)
         return len(entries)
 
     def remove_empty_folders(self, prefix: str) -> None:
         """On disk, remove the folder and everything below it that is an empty folder."""
         if self.location.is_local:
-            _remove_empty_folders(Path(self.location.uri) / prefix)
+            with self._errors("remove empty folders", prefix):
+                _remove_empty_folders(Path(self.location.uri) / prefix)
 
     def remove_empty_folder(self, prefix: str) -> None:
         """On disk, remove the folder if nothing is in it; elsewhere there are no folders."""
         if self.location.is_local:
-            folder = Path(self.location.uri) / prefix
-            if folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
+            with self._errors("remove an empty folder", prefix):
+                _remove_if_empty(Path(self.location.uri) / prefix)
 
     def _store(self) -> _Backend:
         if self._backend is None:
@@ -162,10 +164,14 @@ def refuse_missing_bucket(missing: FileNotFoundError) -> None:
 
 
 def _remove_empty_folders(folder: Path) -> None:
-    if not folder.is_dir():
-        return
-    for path in sorted(folder.rglob("*"), key=lambda p: len(p.parts), reverse=True):
-        if path.is_dir() and not any(path.iterdir()):
-            path.rmdir()
-    if not any(folder.iterdir()):
+    """Deepest first. Others may add to the folders and remove them at the same time."""
+    for path, _, _ in os.walk(folder, topdown=False):
+        _remove_if_empty(Path(path))
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
         folder.rmdir()
+    except OSError as kept:
+        if kept.errno not in _NOT_REMOVED:
+            raise
