@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
+from omnigraph.integrity.rules import Rule
 from omnigraph.schema import SchemaCode
 from tests.style.source import ROOT, Source, python_sources
 
@@ -19,6 +20,8 @@ SHOWN: Final = (
     "omnigraph.graph.manifest",
     "omnigraph.graph.snapshot",
     "omnigraph.graph.stamp",
+    "omnigraph.pipeline.inputs",
+    "omnigraph.pipeline.load",
     "omnigraph.schema",
     "omnigraph.storage",
 )
@@ -34,6 +37,11 @@ def test_the_codes_of_the_commands() -> None:
 
 def test_the_codes_of_schemas() -> None:
     rows = [f"| `{code.code}` | {code.meaning} |" for code in SchemaCode]
+    assert "\n".join(rows) + "\n" in ERRORS
+
+
+def test_the_codes_of_rules() -> None:
+    rows = [f"| `{rule.code}` | `{rule.word}` | {rule.meaning} |" for rule in Rule]
     assert "\n".join(rows) + "\n" in ERRORS
 
 
