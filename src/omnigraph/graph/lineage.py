@@ -44,6 +44,6 @@ def _broken(at: CommitId) -> FormatError:
     return FormatError(
         f"the history is broken at commit {at}: it is missing or part of a cycle",
         code="lineage_broken",
-        hint="the manifest may be damaged; `omnigraph doctor` looks at everything",
+        hint="the manifest may be damaged: restore the graph's directory from a backup",
         facts={"commit": at},
     )

@@ -52,7 +52,7 @@ def read_snapshot(
         return make_snapshot(root, find_branch(state, MAIN), at, state)
     record = find_branch(main.read_state(), branch)
     refuse_moved(main, root, branch)
-    at = open_manifest(root, lance_branch=record.lance_branch, rules=rules)
+    at = open_manifest(root, lance_branch=record.lance_branch, rules=rules)  # judges the branch's stamp of now
     if version is not None:
         at = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
     return make_snapshot(root, record, at, at.read_state())
@@ -134,7 +134,7 @@ def _at_commit(newest: Snapshot, record: CommitRecord, rules: Format) -> Snapsho
     raise NotFoundError(
         f"the snapshot of commit {record.id} is gone",
         code="snapshot_collected",
-        hint="`omnigraph cleanup` collected it; `omnigraph commit list` shows what can be read",
+        hint="its files have been collected; `omnigraph commit list` shows what can be read",
         facts={"commit": record.id},
     )
 
