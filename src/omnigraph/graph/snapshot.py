@@ -52,7 +52,8 @@ def read_snapshot(
         return make_snapshot(root, find_branch(state, MAIN), at, state)
     record = find_branch(main.read_state(), branch)
     refuse_moved(main, root, branch)
-    at = open_manifest(root, lance_branch=record.lance_branch, rules=rules)  # judges the branch's stamp of now
+    # Also for an older version: it judges the stamp that the branch has now.
+    at = open_manifest(root, lance_branch=record.lance_branch, rules=rules)
     if version is not None:
         at = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
     return make_snapshot(root, record, at, at.read_state())
