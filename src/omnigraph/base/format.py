@@ -1,4 +1,4 @@
-"""The storage format that this release writes. It stands alone so that `omnigraph version` is quick."""
+"""The storage format that this release writes, apart from what reads it, so that `omnigraph version` is quick."""
 
 from __future__ import annotations
 
