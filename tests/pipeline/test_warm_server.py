@@ -89,7 +89,10 @@ def test_ctrl_c_cancels_the_job_on_the_server(warm: World) -> None:
     assert _pair(warm)["kind"] == CONNECT
 
 
-def test_a_server_whose_process_was_killed_is_replaced_and_an_idle_one_ends(fresh_world: World) -> None:
+def test_a_server_whose_process_was_killed_is_replaced_and_an_idle_one_ends(
+    fresh_world: World, spark_home: Path
+) -> None:
+    fresh_world.borrow_archive(spark_home)
     first = fresh_world.spark_json("start")
     os.kill(first["pid"], signal.SIGKILL)
     mark = f"SCENARIO_FOLDER={fresh_world.folder}\0"
