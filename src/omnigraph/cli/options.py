@@ -24,10 +24,14 @@ Commit = Annotated[
 Actor = Annotated[
     str | None, typer.Option("--as", metavar="ACTOR", help="Who writes; your login name unless given.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Destroy data at a target that is not local without asking.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Destroy data at a target that is not local without asking.")
+]
 SparkMaster = Annotated[
     str | None,
-    typer.Option("--spark-master", metavar="URL", help="Run on this Spark master instead of a local session."),
+    typer.Option(
+        "--spark-master", metavar="URL", help="Run on this Spark master instead of a local session."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Format = Annotated[
