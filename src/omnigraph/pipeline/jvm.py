@@ -24,8 +24,9 @@ from omnigraph.base.limits import SPARK_LOG_BYTES_MAX
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
-# Rows stay out of the JVM, so it mostly starts up and schedules. Measured with one compiler instead of two: a start takes
-# six tenths of the CPU time, a job of a hundred tasks half of it, and a long shuffle of Spark's own half as much again.
+# Rows stay out of the JVM, so it mostly starts up and schedules. Measured with one compiler instead of two: a start
+# takes six tenths of the CPU time, a job of a hundred tasks half of it, and a long shuffle of Spark's own half as much
+# again.
 START_FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable")
 _CONNECT_VARIABLES: Final = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
