@@ -24,6 +24,14 @@ from tests.graph.writers import create, read_contents, run, triple
 WRITERS: Final = 8
 VICTIMS: Final = 2
 READERS: Final = 2
+DEATHS: Final = (
+    "arm.after",
+    "commit.before",
+    "commit.after",
+    "publish.before",
+    "publish.after",
+    "disarm.before",
+)
 OTHER_ACTORS: Final = (RECOVERY_ACTOR, "omnigraph:optimize")
 
 
@@ -38,11 +46,12 @@ class _Stage:
     kills: int = 0
     logs: list[Path] = field(default_factory=list)
 
-    def writer(self, name: str) -> Actor:
+    def writer(self, name: str, points: str = "") -> Actor:
         log = self.folder / f"{name}.log"
         log.touch()
         self.logs.append(log)
-        return self.stack.enter_context(Actor(write_until, self.location, log, name, self.deadline))
+        actor = Actor(write_until, self.location, log, name, self.deadline, points=points)
+        return self.stack.enter_context(actor)
 
     def reader(self) -> Actor:
         return self.stack.enter_context(Actor(read_until, self.location, self.deadline))
@@ -63,12 +72,9 @@ def _torture(location: Location, folder: Path, seconds: float) -> None:
         stage = _Stage(location, folder, SYSTEM_CLOCK.monotonic() + seconds, stack)
         readers = [stage.reader() for _ in range(READERS)]
         writers = [stage.writer(f"w{index}") for index in range(WRITERS - VICTIMS)]
-        victims = [stage.writer(f"v{index}.0") for index in range(VICTIMS)]
-        _kill_at_random(stage, victims)
+        _kill_at_random(stage)
         shares = [writer.answer().value for writer in writers]
         seen = [reader.answer().value for reader in readers]
-        for victim in victims:
-            victim.answer()
     outcome = read_logs(stage.logs)
     print(  # noqa: T201
         f"\n{stage.kills} kills, {len(outcome.acknowledged)} commits acknowledged of {len(outcome.tried)} tried, "
@@ -81,14 +87,20 @@ def _torture(location: Location, folder: Path, seconds: float) -> None:
     _check(location, outcome)
 
 
-def _kill_at_random(stage: _Stage, victims: list[Actor]) -> None:
+def _kill_at_random(stage: _Stage) -> None:
+    """At any moment, and every other one in the middle of its n-th write, since most of them only wait."""
     chance = random.Random(7)
+    victims: list[Actor] = []
     while SYSTEM_CLOCK.monotonic() < stage.deadline - 2:
+        while len(victims) < VICTIMS:
+            point = chance.choice(DEATHS) if chance.random() < 0.5 else ""
+            points = f"{point}@{chance.randint(1, 4)}=kill" if point else ""
+            victims.append(stage.writer(f"v{len(stage.logs)}", points))
         SYSTEM_CLOCK.sleep(chance.uniform(0.2, 1.5))
-        index = chance.randrange(VICTIMS)
-        victims[index].kill()
+        victims.pop(chance.randrange(VICTIMS)).kill()
         stage.kills += 1
-        victims[index] = stage.writer(f"v{index}.{stage.kills}")
+    for victim in victims:
+        victim.kill()
 
 
 def _check(location: Location, outcome: Outcome) -> None:
