@@ -9,7 +9,7 @@ from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.pipeline.inputs import InputFile, find_inputs
+from omnigraph.pipeline.inputs import InputFile, InputFormat, find_inputs
 from omnigraph.pipeline.load import Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_task import LoadPart, LoadTask
@@ -43,9 +43,21 @@ def load_files(root: Location, branch: str, names: Sequence[str], options: LoadO
     """Load files, directories and globs of NDJSON as one commit."""
     mode = _mode(options.mode)
     files = find_inputs(names, dict(root.options) or None)
+    _refuse_other_formats(files)
     created = _fork_if_missing(root, branch, options)
     request = LoadRequest(files, mode, options.actor, branch, options.dry_run)
     return LoadOutcome(load(root, request, _on_spark(files, options)), created)
+
+
+def _refuse_other_formats(files: Sequence[InputFile]) -> None:
+    other = next((file for file in files if file.format is not InputFormat.NDJSON), None)
+    if other is not None:
+        raise UsageError(
+            f"'{other.name}' is {other.format.value}, and this release loads NDJSON only",
+            code="input_format",
+            hint="write it as lines of JSON, in files called .jsonl",
+            facts={"data": other.name},
+        )
 
 
 def _mode(name: str) -> LoadMode:

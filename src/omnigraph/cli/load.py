@@ -27,7 +27,9 @@ Mode = Annotated[
     str,
     typer.Option(
         "--mode",
-        help="append inserts only, merge replaces by id, overwrite replaces each type that is named.",
+        metavar="append|merge|overwrite",
+        help="append inserts only; merge replaces rows by id, and rows without a key are new ones; overwrite "
+        "replaces each type that is named.",
     ),
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]

@@ -57,6 +57,7 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
     from omnigraph.cli.errors import exit_code, show_defect, show_error
     from omnigraph.cli.usage import explain_usage
 
+    _log_to_stderr()
     try:
         command = make_command()
         with command.make_context("omnigraph", arguments or ["--help"], obj=flags) as context:
@@ -75,6 +76,18 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
         return 0
     show_error(error, flags)
     return exit_code(error)
+
+
+def _log_to_stderr() -> None:
+    """Our own warnings are for the user; what libraries log, tracebacks of a Ctrl-C among it, is not."""
+    import logging
+
+    ours = logging.getLogger("omnigraph")
+    if not ours.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+        ours.addHandler(handler)
+        logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _prepare_streams() -> None:

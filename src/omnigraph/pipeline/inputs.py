@@ -65,7 +65,7 @@ def find_inputs(names: Sequence[str], options: Mapping[str, str] | None = None) 
             raise UsageError(
                 f"there is no data at '{name}'",
                 code="input_missing",
-                hint="pass a file, a directory or a quoted glob of .jsonl, .parquet or .csv files",
+                hint="pass a file, a directory or a quoted glob of .jsonl files",
                 facts={"data": name},
             )
         for match in matches:

@@ -19,6 +19,7 @@ from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage, WritableTable
 from omnigraph.graph.staged import Effect, Staged
 from omnigraph.integrity.report import ViolationReport
+from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.inputs import InputFile
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load_task import FragmentTarget, LoadPart, LoadTask, load_range
@@ -70,7 +71,7 @@ class LoadRejectedError(ContentError):
         super().__init__(
             f"{where}: {first.message}{more}",
             code="load_rejected",
-            hint="nothing was written; mend these lines and load again",
+            hint=_hint(report),
             facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
         )
         self.report = report
@@ -78,10 +79,17 @@ class LoadRejectedError(ContentError):
     def render(self) -> str:
         """Each kept violation on a line of its own, and how many there are in all."""
         shown = self.report.first
+        count = "a mistake" if self.report.total == 1 else f"{self.report.total} mistakes"
         more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
-        lines = [f"the input has {self.report.total} mistakes{more}"]
+        lines = [f"the input has {count}{more}"]
         lines += [f"  {found.describe()}" for found in shown]
         return "\n".join(lines)
+
+
+def _hint(report: ViolationReport) -> str:
+    if all(rule is Rule.KEY_CONFLICT for rule, _ in report.counts):
+        return "nothing was written; --mode merge replaces rows that are there already"
+    return "nothing was written; mend these lines and load again"
 
 
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks, world: World | None = None) -> Loaded:
