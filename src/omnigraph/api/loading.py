@@ -39,13 +39,19 @@ class LoadOutcome:
     branch_created: bool
 
 
-def load_files(root: Location, branch: str, names: Sequence[str], options: LoadOptions) -> LoadOutcome:
-    """Load files, directories and globs of NDJSON as one commit."""
-    mode = _mode(options.mode)
+def check_words(root: Location, names: Sequence[str], mode: str) -> tuple[InputFile, ...]:
+    """The files that the names stand for; raise `UsageError` for a mode or a name that load cannot use."""
+    _check_mode(mode)
     files = find_inputs(names, dict(root.options) or None)
     _refuse_other_formats(files)
+    return files
+
+
+def load_files(root: Location, branch: str, names: Sequence[str], options: LoadOptions) -> LoadOutcome:
+    """Load files, directories and globs of NDJSON as one commit."""
+    files = check_words(root, names, options.mode)
     created = _fork_if_missing(root, branch, options)
-    request = LoadRequest(files, mode, options.actor, branch, options.dry_run)
+    request = LoadRequest(files, LoadMode(options.mode), options.actor, branch, options.dry_run)
     return LoadOutcome(load(root, request, _on_spark(files, options)), created)
 
 
@@ -60,9 +66,9 @@ def _refuse_other_formats(files: Sequence[InputFile]) -> None:
         )
 
 
-def _mode(name: str) -> LoadMode:
+def _check_mode(name: str) -> None:
     try:
-        return LoadMode(name)
+        LoadMode(name)
     except ValueError as unknown:
         names = ", ".join(mode.value for mode in LoadMode)
         raise UsageError(

@@ -62,13 +62,14 @@ def load(
     location = resolve_target(context, uri, store)
     if mode == "overwrite" and not dry_run:
         confirm_destruction(context, location, f"load --mode {mode}", yes=yes, as_json=as_json)
-    announce_target(context, location)
 
     from omnigraph.api.graph import default_actor
-    from omnigraph.api.loading import LoadOptions, load_files
+    from omnigraph.api.loading import LoadOptions, check_words, load_files
     from omnigraph.cli.progress import show_progress
     from omnigraph.pipeline.session import SparkSettings
 
+    check_words(location, data, mode)
+    announce_target(context, location)
     with show_progress(quiet=context.obj.quiet) as report:
         options = LoadOptions(
             mode, actor or default_actor(), base, dry_run, SparkSettings(master=spark_master), report
