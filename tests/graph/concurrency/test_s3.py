@@ -29,6 +29,7 @@ from tests.graph.writers import Contents, apply, create, read_contents, run, tri
 from tests.s3_proxy import Fault, Mode, S3Proxy
 
 TORTURE_SECONDS: Final = 15.0
+LATE_SECONDS: Final = 4.0
 WITHOUT_RETRIES: Final = {"client_max_retries": "0", "client_retry_timeout": "0"}
 MINE: Final = triple(["mine"])
 
@@ -85,6 +86,22 @@ def test_a_store_that_fails_until_the_writer_gives_up(proxy: S3Proxy, graph: Loc
     method, path = FAULTS[what]
     with proxy.fault(Fault(Mode.FAIL_APPLIED, path, method, times=1_000)):
         told = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
+    _settle_as_told(graph, before, told)
+
+
+@pytest.mark.parametrize("what", ["intent", "version of a table", "version of the manifest"])
+def test_a_client_that_stops_waiting_before_the_store_hears_of_it(
+    proxy: S3Proxy, graph: Location, what: str
+) -> None:
+    """The client's own timeout: it gives up, settles what it can, and then its request arrives after all."""
+    before = read_contents(graph)
+    method, path = FAULTS[what]
+    started = SYSTEM_CLOCK.monotonic()
+    with proxy.fault(Fault(Mode.DELAY, path, method, delay_seconds=LATE_SECONDS)) as fault:
+        told = _attempt(_through(proxy, graph, timeout="1s", **WITHOUT_RETRIES))
+        arrived = started + LATE_SECONDS + 2
+        until(lambda: SYSTEM_CLOCK.monotonic() > arrived, "the request has arrived")
+    assert fault.acted, "nothing came late"
     _settle_as_told(graph, before, told)
 
 
