@@ -131,6 +131,15 @@ def run_local() -> dict[str, Any]:
     }
 
 
+def run_flags() -> dict[str, Any]:
+    session = spark_session(SparkSettings(master="local[1]"))
+    jvm: Any = session.sparkContext._jvm
+    return {
+        "results": [result.number for result in run_tasks(session, square, tasks(2))],
+        "flags": list(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()),
+    }
+
+
 def run_errors() -> dict[str, Any]:
     session = spark_session()
     failing = (fail_as_ours, fail_as_others, fail_without_pickle, die, return_a_lock)
