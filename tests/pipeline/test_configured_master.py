@@ -1,0 +1,33 @@
+"""Where Spark's own settings say that it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.base.errors import UsageError
+from omnigraph.pipeline.classic import read_spark_defaults
+from omnigraph.pipeline.connect import connect_session
+from omnigraph.pipeline.session import configured_master
+
+
+def test_nothing_is_configured() -> None:
+    assert configured_master({}) is None
+
+
+def test_files_go_before_variables_and_a_master_before_a_connect_server(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# a comment\n\nspark.master   spark://a:7077\nspark.x=y z\nalone\n"
+    )
+    files, variables = {"SPARK_CONF_DIR": str(tmp_path)}, {"MASTER": "local[3]", "SPARK_REMOTE": "sc://b"}
+    assert configured_master({**files, **variables}) == "spark://a:7077"
+    assert configured_master(variables) == "local[3]"
+    assert configured_master({"SPARK_REMOTE": "sc://b"}) == "sc://b"
+    assert read_spark_defaults(files) == {"spark.master": "spark://a:7077", "spark.x": "y z"}
+
+
+@pytest.mark.parametrize("address", ["sc://", "sc://host:port"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(UsageError, match="no address"):
+        connect_session(address, {})
