@@ -147,7 +147,7 @@ def _shortest(value: float) -> str:
     for digits in range(1, 10):
         near = Decimal(f"{value:.{digits - 1}e}")
         step = Decimal((0, (1,), int(near.as_tuple().exponent)))
-        tried = sorted((near - step, near, near + step), key=lambda one: abs(one - Decimal(value)))
+        tried = sorted((near, near - step, near + step), key=lambda one: abs(one - Decimal(value)))
         for candidate in tried:
             try:
                 if struct.pack("<f", float(candidate)) == struct.pack("<f", value):
