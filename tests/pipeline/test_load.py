@@ -15,7 +15,8 @@ from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_task import LoadPart, LoadTask
+from omnigraph.pipeline.load_source import PieceSource, Result, RunTasks, Task
+from omnigraph.pipeline.ndjson import plan_json_pieces
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
@@ -31,8 +32,12 @@ KNOWS = {"edge": "Knows", "from": "ada", "to": "grace", "data": {"weight": 0.5}}
 Record = Mapping[str, object]
 
 
-def in_place(function: Callable[[LoadTask], LoadPart], tasks: Sequence[LoadTask]) -> list[LoadPart]:
+def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
     return [function(task) for task in tasks]
+
+
+def source(*paths: Path) -> PieceSource:
+    return PieceSource(plan_json_pieces(find_inputs([str(path) for path in paths])))
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def load_records(root: Location, tmp_path: Path) -> Callable[..., Loaded]:
     ) -> Loaded:
         path = tmp_path / "data.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        request = LoadRequest(find_inputs([str(path)]), mode, "ada", branch, dry_run)
+        request = LoadRequest(source(path), mode, "ada", branch, dry_run)
         return load(root, request, in_place)
 
     return run
@@ -174,17 +179,17 @@ def test_a_load_beside_another_is_checked_again_not_read_again(tmp_path: Path) -
     mine.write_text(json.dumps(GRACE), encoding="utf-8")
     runs: list[int] = []
 
-    def beside(record: Record) -> Callable[..., list[LoadPart]]:
-        def run(function: Callable[[LoadTask], LoadPart], tasks: Sequence[LoadTask]) -> list[LoadPart]:
+    def beside(record: Record) -> RunTasks:
+        def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
             runs.append(len(tasks))
             parts = in_place(function, tasks)
             theirs.write_text(json.dumps(record), encoding="utf-8")
-            load(root, LoadRequest(find_inputs([str(theirs)]), LoadMode.APPEND, "bob"), in_place)
+            load(root, LoadRequest(source(theirs), LoadMode.APPEND, "bob"), in_place)
             return parts
 
         return run
 
-    request = LoadRequest(find_inputs([str(mine)]), LoadMode.APPEND, "ada")
+    request = LoadRequest(source(mine), LoadMode.APPEND, "ada")
     load(root, request, beside(ADA))
     assert sorted(people(root)) == ["ada", "grace"]
     assert runs == [1]
@@ -192,7 +197,7 @@ def test_a_load_beside_another_is_checked_again_not_read_again(tmp_path: Path) -
     with pytest.raises(LoadRejectedError) as rejected:
         load(
             root,
-            LoadRequest(find_inputs([str(mine)]), LoadMode.APPEND, "ada"),
+            LoadRequest(source(mine), LoadMode.APPEND, "ada"),
             beside({"type": "Person", "data": {"slug": "late", "age": 9}}),
         )
     assert dict(rejected.value.report.counts) == {Rule.KEY_CONFLICT: 1}
@@ -207,8 +212,8 @@ def test_lines_are_counted_over_ranges_and_files(root: Location, tmp_path: Path)
         lines = [json.dumps(row) for row in rows]
         lines[20] = "broken"
         path.write_text("\n".join(lines), encoding="utf-8")
-        names.append(str(path))
-    request = LoadRequest(find_inputs(names), LoadMode.APPEND, "ada")
+        names.append(path)
+    request = LoadRequest(source(*names), LoadMode.APPEND, "ada")
     with pytest.raises(LoadRejectedError) as rejected:
         load(root, request, in_place)
     assert [(Path(v.file).name, v.line) for v in rejected.value.report.first] == [

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from omnigraph.integrity.check_batch import check_batch
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.ndjson import ParsedBlock, parse_block
+from omnigraph.pipeline.blocks import Block
+from omnigraph.pipeline.ndjson import parse_block
 from omnigraph.schema import build_catalog, parse_schema
 
 CATALOG = build_catalog(
@@ -23,7 +24,7 @@ CATALOG = build_catalog(
 PERSON = b'{"type":"Person","data":{"slug":"ada","age":36}}'
 
 
-def rows(block: ParsedBlock) -> dict[int, tuple[str, dict[str, object]]]:
+def rows(block: Block) -> dict[int, tuple[str, dict[str, object]]]:
     """By line: the type and the typed values."""
     found = {}
     for typed in block.rows:

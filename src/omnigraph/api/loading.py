@@ -12,7 +12,9 @@ from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.pipeline.inputs import InputFile, InputFormat, find_inputs
 from omnigraph.pipeline.load import Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_task import LoadPart, LoadTask
+from omnigraph.pipeline.load_source import PieceSource, Result, RunTasks, Task
+from omnigraph.pipeline.load_task import LoadPart
+from omnigraph.pipeline.ndjson import plan_json_pieces
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
 from omnigraph.pipeline.watch import TaskSize
@@ -51,8 +53,9 @@ def load_files(root: Location, branch: str, names: Sequence[str], options: LoadO
     """Load files, directories and globs of NDJSON as one commit."""
     files = check_words(root, names, options.mode)
     created = _fork_if_missing(root, branch, options)
-    request = LoadRequest(files, LoadMode(options.mode), options.actor, branch, options.dry_run)
-    return LoadOutcome(load(root, request, _on_spark(files, options)), created)
+    source = PieceSource(plan_json_pieces(files))
+    request = LoadRequest(source, LoadMode(options.mode), options.actor, branch, options.dry_run)
+    return LoadOutcome(load(root, request, _on_spark(source.size_bytes, options)), created)
 
 
 def _refuse_other_formats(files: Sequence[InputFile]) -> None:
@@ -89,13 +92,9 @@ def _fork_if_missing(root: Location, branch: str, options: LoadOptions) -> bool:
     return True
 
 
-def _on_spark(
-    files: Sequence[InputFile], options: LoadOptions
-) -> Callable[[Callable[[LoadTask], LoadPart], Sequence[LoadTask]], Sequence[LoadPart]]:
-    size = sum(file.size for file in files)
-
-    def run(function: Callable[[LoadTask], LoadPart], tasks: Sequence[LoadTask]) -> Sequence[LoadPart]:
-        how = RunOptions("load", options.report, part_size, size)
+def _on_spark(size_bytes: int | None, options: LoadOptions) -> RunTasks:
+    def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+        how = RunOptions("load", options.report, part_size, size_bytes)
         return run_tasks(spark_session(options.spark), function, tasks, how)
 
     return run

@@ -7,7 +7,7 @@ once through the write path. A bad load writes nothing: every mistake is in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.base.errors import ContentError
@@ -20,10 +20,9 @@ from omnigraph.graph.stage import Outcome, Stage, WritableTable
 from omnigraph.graph.staged import Effect, Staged
 from omnigraph.integrity.report import ViolationReport
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.inputs import InputFile
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
-from omnigraph.pipeline.load_task import FragmentTarget, LoadPart, LoadTask, load_range
-from omnigraph.pipeline.ranges import plan_ranges
+from omnigraph.pipeline.load_source import LoadSource, RunTasks
+from omnigraph.pipeline.load_task import FragmentTarget, LoadShape
 from omnigraph.storage.deletion import delete_fragments
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import (
@@ -34,15 +33,12 @@ from omnigraph.storage.staging import (
     write_rows,
 )
 
-RunTasks = Callable[[Callable[[LoadTask], LoadPart], Sequence[LoadTask]], Sequence[LoadPart]]
-"""Runs a function over tasks, wherever that is, and gives the results back."""
-
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
     """What to load, how, and where to."""
 
-    files: tuple[InputFile, ...]
+    source: LoadSource
     mode: LoadMode
     actor: str
     branch: str = MAIN
@@ -144,10 +140,8 @@ class _Loading:
             alias: FragmentTarget(target.dataset.location, target.dataset.branch, target.dataset.version)
             for alias, target in targets.items()
         }
-        tasks = [
-            LoadTask(piece, snapshot.schema.catalog_json, places) for piece in plan_ranges(self.request.files)
-        ]
-        return gather_parts(snapshot.schema.catalog, self.run_tasks(load_range, tasks))
+        shape = LoadShape(snapshot.schema.catalog_json, places)
+        return gather_parts(snapshot.schema.catalog, self.request.source.read(shape, self.run_tasks))
 
     def _refuse_bad(self, snapshot: Snapshot) -> None:
         assert self.loaded is not None, "the input was read"

@@ -22,8 +22,8 @@ from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_chang
 from omnigraph.integrity.raw import Column
 from omnigraph.integrity.report import ViolationReport, gather_findings, lines_before, merge_reports
 from omnigraph.integrity.rules import Rule
+from omnigraph.pipeline.blocks import Entity
 from omnigraph.pipeline.load_task import LINE, LoadPart
-from omnigraph.pipeline.ndjson import Entity
 from omnigraph.schema import Catalog
 
 

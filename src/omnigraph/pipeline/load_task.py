@@ -1,15 +1,15 @@
-"""What a worker does in a load: read one byte range, check its rows, write them as Lance fragments.
+"""What a worker does in a load: read one piece of the input, check its rows, write them as Lance fragments.
 
 In: a `LoadTask`, a description of some hundred bytes. Out: a `LoadPart` with fragments that nothing references
 yet, exact counts, violations with local line numbers, and the key columns that the rules over sets compare.
-Safe to repeat: a second attempt writes other files. Nothing is written for a type once a row of the range was
+Safe to repeat: a second attempt writes other files. Nothing is written for a type once a row of the piece was
 found bad.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,10 +20,8 @@ from omnigraph.base.limits import LOAD_FRAGMENT_BYTES
 from omnigraph.integrity.breaches import Places
 from omnigraph.integrity.check_batch import check_batch
 from omnigraph.integrity.report import TaskFindings, Violation, ViolationReport, merge_reports
-from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.ndjson import Entity, parse_block
-from omnigraph.pipeline.ranges import ByteRange, read_line_blocks
-from omnigraph.schema import Catalog, EdgeType, catalog_from_json
+from omnigraph.pipeline.blocks import Block, Entity, Piece
+from omnigraph.schema import EdgeType, catalog_from_json
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import write_rows
@@ -41,17 +39,27 @@ class FragmentTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadTask:
-    """One range to load. `targets` by alias; a type without one is checked and its rows come back instead."""
+class LoadShape:
+    """What every worker of one load knows: the schema, and by alias the datasets that rows are written for.
 
-    piece: ByteRange
+    A type without a target is checked and its rows come back instead.
+    """
+
     catalog_json: str
     targets: Mapping[str, FragmentTarget]
 
 
 @dataclass(frozen=True, slots=True)
+class LoadTask:
+    """One piece to load."""
+
+    piece: Piece
+    shape: LoadShape
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """What one range holds of one type. `fragments` is pickled; `columns` is an Arrow stream, the rows themselves or
+    """What one piece holds of one type. `fragments` is pickled; `columns` is an Arrow stream, the rows themselves or
     their key columns, with each row's local line."""
 
     count: int
@@ -68,25 +76,27 @@ class LoadPart:
     bytes_read: int
 
 
-def load_range(task: LoadTask) -> LoadPart:
-    """Read, check and write one range."""
-    catalog = catalog_from_json(task.catalog_json)
+def load_piece(task: LoadTask) -> LoadPart:
+    """Read, check and write one piece."""
+    piece = task.piece
+    catalog = catalog_from_json(task.shape.catalog_json)
+    return load_blocks(task.shape, (piece.name, piece.part), piece.blocks(catalog), piece.size_bytes)
+
+
+def load_blocks(
+    shape: LoadShape, place: tuple[str, int], blocks: Iterable[Block], size_bytes: int
+) -> LoadPart:
+    """Check and write the rows of some blocks. `place` is the name and the number of the piece that they come from."""
+    name, part = place
     gathered: dict[str, _Gathered] = {}
     reports: list[ViolationReport] = []
     lines = 0
-    for block in read_line_blocks(task.piece):
-        report, count = _load_block(block.data, lines, catalog, task, gathered)
-        reports.append(report)
-        lines += count
-        if block.is_cut:
-            long = Violation(
-                task.piece.file.name, lines, None, "", Rule.LINE_TOO_LONG, "the line is too long"
-            )
-            reports.append(ViolationReport.of_violations([long]))
-    merged = merge_reports(reports)
-    findings = TaskFindings(task.piece.file.name, task.piece.part, lines, merged)
+    for block in blocks:
+        reports.append(_load_block(block, Place(name, lines), shape, gathered))
+        lines += block.lines
+    findings = TaskFindings(name, part, lines, merge_reports(reports))
     rows = {alias: found.finish() for alias, found in gathered.items()}
-    return LoadPart(findings, rows, task.piece.end - task.piece.start)
+    return LoadPart(findings, rows, size_bytes)
 
 
 def key_columns(entity: Entity) -> list[str]:
@@ -96,31 +106,38 @@ def key_columns(entity: Entity) -> list[str]:
     return list(dict.fromkeys(["id", *ends, *uniques]))
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a block begins: its file and the lines of the piece before it."""
+
+    name: str
+    lines_before: int
+
+
 def _load_block(
-    data: bytes, lines_before: int, catalog: Catalog, task: LoadTask, gathered: dict[str, _Gathered]
-) -> tuple[ViolationReport, int]:
-    block = parse_block(data, catalog)
-    name = task.piece.file.name
+    block: Block, place: Place, shape: LoadShape, gathered: dict[str, _Gathered]
+) -> ViolationReport:
+    first = place.lines_before + 1
     bad = [
-        Violation(name, lines_before + line.line + 1, None, line.value, line.rule, line.message)
+        Violation(place.name, first + line.line, None, line.value, line.rule, line.message)
         for line in block.bad
     ]
     reports = [ViolationReport.of_violations(bad)] if bad else []
     for typed in block.rows:
         checked = check_batch(typed.entity, typed.raw)
-        places = typed.lines + (lines_before + 1)
+        lines = typed.lines + first
         if checked.breaches:
-            reports.append(ViolationReport.of_breaches(checked.breaches, Places.in_file(name, places)))
+            reports.append(ViolationReport.of_breaches(checked.breaches, Places.in_file(place.name, lines)))
         alias = typed.entity.alias
         if alias not in gathered:
-            gathered[alias] = _Gathered(typed.entity, task.targets.get(alias))
-        gathered[alias].add(checked.rows, places, is_good=not (checked.breaches or bad))
-    return merge_reports(reports), block.lines
+            gathered[alias] = _Gathered(typed.entity, shape.targets.get(alias))
+        gathered[alias].add(checked.rows, lines, is_good=not (checked.breaches or bad))
+    return merge_reports(reports)
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """The rows of one type in this range, written whenever enough of them have come together."""
+    """The rows of one type in this piece, written whenever enough of them have come together."""
 
     entity: Entity
     target: FragmentTarget | None

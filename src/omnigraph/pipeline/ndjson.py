@@ -21,9 +21,10 @@ import pyarrow.json as pj
 from omnigraph.base.limits import LOAD_PREFIXES_MAX
 from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, Rows, raw_schema
 from omnigraph.integrity.rules import Rule
-from omnigraph.schema import Catalog, EdgeType, NodeType
-
-Entity = NodeType | EdgeType
+from omnigraph.pipeline.blocks import BadLine, Block, Entity, TypedRows
+from omnigraph.pipeline.inputs import InputFile
+from omnigraph.pipeline.ranges import ByteRange, plan_ranges, read_line_blocks
+from omnigraph.schema import Catalog, EdgeType
 
 _PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
 _BLANK: Final = re.compile(rb"\s*")
@@ -33,34 +34,37 @@ _SHAPE_HINT: Final = 'a line is {"type": …, "data": {…}} or {"edge": …, "f
 
 
 @dataclass(frozen=True, slots=True)
-class TypedRows:
-    """Raw rows of one type, and for each the number of its line within the block, from 0."""
+class JsonPiece:
+    """The lines of one byte range."""
 
-    entity: Entity
-    raw: RawBatch
-    lines: Rows
+    range: ByteRange
 
+    @property
+    def name(self) -> str:
+        return self.range.file.name
 
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that is no row of any type."""
+    @property
+    def part(self) -> int:
+        return self.range.part
 
-    line: int
-    rule: Rule
-    message: str
-    value: str
+    @property
+    def size_bytes(self) -> int:
+        return self.range.end - self.range.start
 
-
-@dataclass(frozen=True, slots=True)
-class ParsedBlock:
-    """Everything in one block: how many lines it has, the rows by type, and the lines that are none."""
-
-    lines: int
-    rows: tuple[TypedRows, ...]
-    bad: tuple[BadLine, ...]
+    def blocks(self, catalog: Catalog) -> Iterator[Block]:
+        for block in read_line_blocks(self.range):
+            if block.is_cut:
+                yield Block(1, (), (BadLine(0, Rule.LINE_TOO_LONG, "the line is too long", ""),))
+            else:
+                yield parse_block(block.data, catalog)
 
 
-def parse_block(data: bytes, catalog: Catalog) -> ParsedBlock:
+def plan_json_pieces(files: Sequence[InputFile]) -> tuple[JsonPiece, ...]:
+    """The pieces of NDJSON files."""
+    return tuple(JsonPiece(piece) for piece in plan_ranges(files))
+
+
+def parse_block(data: bytes, catalog: Catalog) -> Block:
     """Read a block of whole lines."""
     lines = _split(data)
     left = np.ones(len(lines), dtype=np.bool_)
@@ -77,7 +81,7 @@ def parse_block(data: bytes, catalog: Catalog) -> ParsedBlock:
             rows.append(TypedRows(entity, table, where))
     slow.append(np.flatnonzero(left))
     careful, bad = _parse_carefully(lines, np.sort(np.concatenate(slow)), catalog)
-    return ParsedBlock(len(lines), (*rows, *careful), bad)
+    return Block(len(lines), (*rows, *careful), bad)
 
 
 def _split(data: bytes) -> pa.Array[Any]:

@@ -1,0 +1,48 @@
+"""Where the rows of a load come from: files cut into pieces, or a frame that Spark holds.
+
+In: what the user named. Out: the parts that workers made of it. A source can be read again, when the schema moved
+under a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from omnigraph.pipeline.blocks import Piece
+from omnigraph.pipeline.load_task import LoadPart, LoadShape, LoadTask, load_piece
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class RunTasks(Protocol):
+    """Runs a function over tasks, wherever that is, and gives the results back in their order."""
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]: ...
+
+
+class LoadSource(Protocol):
+    """Everything that a load reads. `size_bytes` is about what its text would take, None when nobody knows."""
+
+    @property
+    def size_bytes(self) -> int | None: ...
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        """Let workers read, check and write all of it; no two parts have the same name and number."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PieceSource:
+    """Pieces that tasks read, one each."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.pieces)
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
