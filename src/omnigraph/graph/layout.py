@@ -13,10 +13,11 @@ RECOVERY: Final = "__recovery"
 LOCKS: Final = "__locks"
 GRAPH_INDEX: Final = "__graph_index"
 INIT_MARKERS: Final = "__init"
+SCRATCH: Final = "__scratch"
 NODES: Final = "nodes"
 EDGES: Final = "edges"
 
-ROOT_NAMES: Final = frozenset({MANIFEST, RECOVERY, LOCKS, GRAPH_INDEX, INIT_MARKERS, NODES, EDGES})
+ROOT_NAMES: Final = frozenset({MANIFEST, RECOVERY, LOCKS, GRAPH_INDEX, INIT_MARKERS, SCRATCH, NODES, EDGES})
 
 TABLE_PATH: Final = re.compile(rf"({NODES}|{EDGES})/[0-9a-f]{{16}}-[0-9a-f]{{16}}")
 
