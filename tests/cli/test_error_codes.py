@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from omnigraph.integrity.rules import Rule
+from omnigraph.query import LintCode, QueryCode
 from omnigraph.schema import SchemaCode
 from tests.style.source import ROOT, Source, python_sources
 
@@ -22,6 +23,7 @@ SHOWN: Final = (
     "omnigraph.graph.stamp",
     "omnigraph.pipeline.inputs",
     "omnigraph.pipeline.load",
+    "omnigraph.query",
     "omnigraph.schema",
     "omnigraph.storage",
 )
@@ -38,6 +40,12 @@ def test_the_codes_of_the_commands() -> None:
 def test_the_codes_of_schemas() -> None:
     rows = [f"| `{code.code}` | {code.meaning} |" for code in SchemaCode]
     assert "\n".join(rows) + "\n" in ERRORS
+
+
+def test_the_codes_of_queries() -> None:
+    for codes in (QueryCode, LintCode):
+        rows = [f"| `{code.code}` | {code.meaning} |" for code in codes]
+        assert "\n".join(rows) + "\n" in ERRORS
 
 
 def test_the_codes_of_rules() -> None:

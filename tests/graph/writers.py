@@ -20,6 +20,7 @@ from omnigraph.graph.stage import Outcome, Stage, WritableTable
 from omnigraph.graph.staged import Published, Staged
 from omnigraph.storage.commit import commit_compaction
 from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.indexes import IndexSpec, Unbuildable, commit_index
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import StagedTransaction, stage_append, stage_delete, stage_upsert
 
@@ -85,6 +86,25 @@ def run_compaction(
 
     request = Write(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
     return write(location, MAIN, request, world)
+
+
+def run_index(
+    location: Location, alias: str, specs: Sequence[IndexSpec], branch: str = MAIN
+) -> Published | None:
+    """Build indexes of a table through the write path, as a loose write."""
+
+    def build(handle: Dataset, hold: Callable[[], None]) -> Dataset:
+        for spec in specs:
+            hold()
+            built = commit_index(handle, spec)
+            handle = handle if isinstance(built, Unbuildable) else built
+        return handle
+
+    def stage(at: Stage) -> Staged:
+        return at.finish((at.loose(at.writable(alias), build),), frozenset(), Outcome({}))
+
+    request = Write(WriterKind.ENSURE_INDICES, "tester", stage, lambda again, _: stage(again))
+    return write(location, branch, request)
 
 
 def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:

@@ -24,6 +24,8 @@ class Family:
 COMMANDS: Final[Mapping[str, str | Family]] = {
     "init": "omnigraph.cli.init",
     "load": "omnigraph.cli.load",
+    "lint": "omnigraph.cli.lint",
+    "explain": "omnigraph.cli.explain",
     "snapshot": "omnigraph.cli.snapshot",
     "schema": Family("Look at the accepted schema.", {"show": "omnigraph.cli.schema_show"}),
     "commit": Family(

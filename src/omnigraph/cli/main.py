@@ -44,8 +44,10 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command in this process; its exit code."""
     from omnigraph.cli.flags import read_flags
+    from omnigraph.cli.renamed import use_one_name
 
-    return _invoke(arguments, read_flags(arguments))
+    flags = read_flags(arguments)
+    return _invoke(use_one_name(arguments, flags), flags)
 
 
 def _invoke(arguments: list[str], flags: Flags) -> int:

@@ -52,8 +52,6 @@ _PLANNED: Final = frozenset(
         "export",
         "query",
         "mutate",
-        "lint",
-        "explain",
         "branch",
         "changes",
         "blob",

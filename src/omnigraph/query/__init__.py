@@ -10,7 +10,7 @@ text.
 from omnigraph.query.bind import bind_plan
 from omnigraph.query.check import CheckedQuery, CheckOptions, check_queries
 from omnigraph.query.codes import LintCode, QueryCode
-from omnigraph.query.explain import StepFigures, explain_plan, numbered_steps
+from omnigraph.query.explain import ExplainedStep, StepFigures, explain_plan, explain_steps, numbered_steps
 from omnigraph.query.facts import NO_FACTS, IndexFact, PlanFacts, TableFacts
 from omnigraph.query.fields import Field
 from omnigraph.query.lint import LintReport, lint_queries
@@ -28,6 +28,7 @@ __all__ = [
     "CheckOptions",
     "CheckedQuery",
     "ColumnShape",
+    "ExplainedStep",
     "Field",
     "IndexFact",
     "LintCode",
@@ -48,6 +49,7 @@ __all__ = [
     "check_queries",
     "coerce_params",
     "explain_plan",
+    "explain_steps",
     "lint_queries",
     "numbered_steps",
     "parse_queries",

@@ -59,21 +59,39 @@ class StepFigures:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainedStep:
+    """One line of an explained plan. A statement of a mutation has no number: its steps stand below it."""
+
+    number: int | None
+    depth: int
+    text: str
+    figures: StepFigures
+
+    def render(self) -> str:
+        number = "" if self.number is None else f"{self.number}. "
+        return f"{'  ' * self.depth}{number}{self.text}{_figures_text(self.figures)}"
+
+
 def explain_plan(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> str:
     """The plan as text, with the figures of the steps that have some."""
-    lines = [_head(plan)]
+    lines = [_head(plan), *(step.render() for step in explain_steps(plan, figures))]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def explain_steps(
+    plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None
+) -> tuple[ExplainedStep, ...]:
+    """The lines below the head, in order."""
+    found: list[ExplainedStep] = []
     number = 0
     for relation, title in _roots(plan):
         if title:
-            lines.append(f"  {title}")
-        depth = 2 if title else 1
-        if relation is not None:
-            shown = list(_tree(relation, depth))
-            for text, step_depth in shown:
-                number += 1
-                found = (figures or {}).get(number)
-                lines.append(f"{'  ' * step_depth}{number}. {text}{_figures_text(found)}")
-    return "".join(f"{line}\n" for line in lines)
+            found.append(ExplainedStep(None, 1, title, StepFigures()))
+        for text, depth in _tree(relation, 2 if title else 1) if relation is not None else ():
+            number += 1
+            found.append(ExplainedStep(number, depth, text, (figures or {}).get(number, StepFigures())))
+    return tuple(found)
 
 
 def numbered_steps(plan: QueryPlan) -> tuple[Relation, ...]:
@@ -127,19 +145,21 @@ def _values(values: tuple[Assigned, ...]) -> str:
     return f"{{ {', '.join(f'{found.column}: {expression_text(found.value)}' for found in values)} }}"
 
 
-def _figures_text(figures: StepFigures | None) -> str:
-    if figures is None:
-        return ""
+def _figures_text(figures: StepFigures) -> str:
     parts = []
     if figures.mode is not None:
         parts.append(figures.mode + (f" ({figures.reason})" if figures.reason else ""))
     if figures.rows_estimated is not None:
-        parts.append(f"about {figures.rows_estimated} rows")
+        parts.append(f"about {_rows(figures.rows_estimated)}")
     if figures.rows is not None:
-        parts.append(f"{figures.rows} rows")
+        parts.append(_rows(figures.rows))
     if figures.seconds is not None:
         parts.append(f"{figures.seconds * 1000:.1f} ms")
     return f"  — {', '.join(parts)}" if parts else ""
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'' if count == 1 else 's'}"
 
 
 def _step(relation: Relation) -> str:

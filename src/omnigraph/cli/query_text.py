@@ -1,0 +1,145 @@
+"""Queries and their parameters from the words of a call: `--query FILE`, `-e TEXT`, `--params`, `--params-file`.
+
+Reads files and JSON, with one clear error for each way that can fail. What the text says is not judged here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from omnigraph.base.errors import Problem, QueryTextError, UsageError
+from omnigraph.base.limits import PARAMETERS_BYTES_MAX, QUERY_TEXT_BYTES_MAX
+
+QueryFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--query", metavar="FILE", help="A .gq file with queries; repeat it for more."),
+]
+QueryFile = Annotated[Path | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries.")]
+QueryText = Annotated[str | None, typer.Option("-e", metavar="TEXT", help="The text of a query.")]
+Params = Annotated[
+    str | None, typer.Option("--params", metavar="JSON", help="The parameters, as one JSON object.")
+]
+ParamsFile = Annotated[
+    Path | None, typer.Option("--params-file", metavar="FILE", help="A file with the parameters as JSON.")
+]
+QueryName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="Which query of the text; not needed for the only one.", show_default=False
+    ),
+]
+
+GIVEN_TEXT = "-e"
+"""What messages call a text that was given on the command line."""
+
+
+def read_query(command: str, file: Path | None, text: str | None) -> tuple[str, str]:
+    """The one text that was given, as a pair of its name and itself."""
+    if file is not None and text is not None:
+        raise UsageError("--query and -e both give a text", code="query_twice", hint="leave one of them out")
+    if text is not None:
+        return GIVEN_TEXT, text
+    if file is None:
+        raise _missing(command)
+    return str(file), read_query_file(file)
+
+
+def read_queries(command: str, files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
+    """All texts that were given, in order."""
+    found = [(str(path), read_query_file(path)) for path in files or ()]
+    if text is not None:
+        found.append((GIVEN_TEXT, text))
+    if not found:
+        raise _missing(command)
+    return found
+
+
+def read_query_file(path: Path) -> str:
+    """The text of a file. Its size is bounded here, its grammar is not judged."""
+    data = _read(path, QUERY_TEXT_BYTES_MAX, "query", "--query")
+    if len(data) > QUERY_TEXT_BYTES_MAX:
+        message = f"the file has more than {QUERY_TEXT_BYTES_MAX} bytes"
+        raise QueryTextError((_problem(path, "Q001", message, "is it the right one?"),))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        column = len(data[line_start : error.start].decode("utf-8")) + 1
+        problem = _problem(path, "Q002", "the file is not UTF-8", "save it as UTF-8")
+        line = data.count(b"\n", 0, error.start) + 1
+        raise QueryTextError((replace(problem, line=line, column=column),)) from error
+
+
+def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
+    """The parameters, or None where none are given."""
+    if text is not None and file is not None:
+        raise UsageError(
+            "--params and --params-file both give parameters",
+            code="params_twice",
+            hint="leave one of them out",
+        )
+    if file is not None:
+        data = _read(file, PARAMETERS_BYTES_MAX, "parameter", "--params-file")
+        if len(data) > PARAMETERS_BYTES_MAX:
+            raise _bad_params(f"the file has more than {PARAMETERS_BYTES_MAX} bytes")
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise _bad_params("the file is not UTF-8") from error
+    return None if text is None else _parse_params(text)
+
+
+def _parse_params(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = (
+            f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too large"
+        )
+        raise _bad_params(f"they are no JSON: {reason}") from error
+    if not isinstance(found, dict):
+        raise _bad_params("they are JSON, but no object")
+    return found
+
+
+def _bad_params(reason: str) -> UsageError:
+    return UsageError(
+        f"the parameters cannot be used: {reason}",
+        code="params_malformed",
+        hint='give one object, as in --params \'{"name": "Ada"}\'',
+    )
+
+
+def _missing(command: str) -> UsageError:
+    return UsageError(
+        f"`{command}` needs a query", code="query_text_missing", hint="pass --query FILE or -e TEXT"
+    )
+
+
+def _read(path: Path, bytes_max: int, what: str, flag: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(bytes_max + 1)
+    except FileNotFoundError as error:
+        raise _unreadable(path, f"there is no {what} file", f"check the path given to {flag}") from error
+    except IsADirectoryError as error:
+        raise _unreadable(path, f"the {what} file is a directory:", "name a file in it") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unreadable(
+            path, f"cannot read the {what} file ({reason.lower()})", "check its name"
+        ) from error
+
+
+def _unreadable(path: Path, sentence: str, hint: str) -> UsageError:
+    return UsageError(f"{sentence} {path}", code="query_file", hint=hint, facts={"path": str(path)})
+
+
+def _problem(path: Path, code: str, message: str, hint: str) -> Problem:
+    """A problem of the whole file, so without a line to show."""
+    return Problem(code, message, hint, str(path), 1, 1, 1, "")

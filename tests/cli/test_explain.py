@@ -1,0 +1,69 @@
+"""`omnigraph explain`: the plan of a query on a graph."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Outcome, assert_golden, omnigraph_here
+
+QUERIES = """\
+query friends($slug: String) {
+  match { $p: Person { slug: $slug } $p knows{1,2} $f not { $f knows $p } }
+  return { $f.slug, count($p) as n } order { n desc } limit 5
+}
+query grow($slug: String, $age: I32) { update Person set { age: $age } where slug = $slug }
+"""
+
+
+@pytest.fixture
+def files(graph: Path) -> Path:
+    (graph.parent / "people.gq").write_text(QUERIES, encoding="utf-8")
+    (graph.parent / "params.json").write_text('{"slug": "ada"}', encoding="utf-8")
+    return graph.parent
+
+
+def explain(place: Path, *arguments: str) -> Outcome:
+    return omnigraph_here("explain", *arguments, "--store", "graph.omni", cwd=place)
+
+
+CASES = {
+    "friends": ("friends", "--query", "people.gq"),
+    "values": ("friends", "--query", "people.gq", "--params-file", "params.json"),
+    "json": ("friends", "--query", "people.gq", "--json"),
+    "mutation": ("grow", "--query", "people.gq", "--params", '{"slug": "ada", "age": 3}'),
+    "text": ("-e", "query all() { match { $p: Person } return { $p } }"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name: str, files: Path, update_golden: bool) -> None:
+    outcome = explain(files, *CASES[name])
+    assert_golden(f"explain_{name}.txt", outcome.transcript(files), update_golden)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code"),
+    [
+        ((), 2, "query_text_missing"),
+        (("--query", "people.gq"), 2, "query_unnamed"),
+        (("freinds", "--query", "people.gq"), 1, "query_missing"),
+        (("friends", "--query", "people.gq", "-e", "query a() {}"), 2, "query_twice"),
+        (("friends", "--query", "people.gq", "--params", "{"), 2, "params_malformed"),
+        (("friends", "--query", "people.gq", "--params", "[1]"), 2, "params_malformed"),
+        (("friends", "--query", "people.gq", "--params", '{"slug": 1}'), 2, "query_parameter"),
+        (
+            ("friends", "--query", "people.gq", "--params", "{}", "--params-file", "params.json"),
+            2,
+            "params_twice",
+        ),
+        (("-e", "query a() { match { $p: Nobody } return { $p } }"), 1, "T101"),
+        (("-e", "query a("), 1, "Q000"),
+    ],
+)
+def test_what_cannot_be_explained(arguments: tuple[str, ...], exit_code: int, code: str, files: Path) -> None:
+    outcome = explain(files, *arguments, "--json")
+    assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)

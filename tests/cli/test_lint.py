@@ -1,0 +1,96 @@
+"""`omnigraph lint`: files are checked against a schema or a graph, and only errors make it fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Outcome, assert_golden, omnigraph_here
+
+GOOD = "query find($slug: String) { match { $p: Person { slug: $slug } } return { $p.age } }\n"
+WARNED = "query all($unused: I32) { match { $p: Person } return { $p.age } }\n"
+BAD = GOOD + "query bad() { match { $p: Persn } return { $p.age } }\n"
+
+
+@pytest.fixture
+def files(place: Path) -> Path:
+    for name, text in (("good.gq", GOOD), ("warned.gq", WARNED), ("bad.gq", BAD)):
+        (place / name).write_text(text, encoding="utf-8")
+    return place
+
+
+def lint(place: Path, *arguments: str) -> Outcome:
+    return omnigraph_here("lint", *arguments, cwd=place)
+
+
+CASES = {
+    "good": (0, ("--query", "good.gq", "--schema", "schema.pg")),
+    "warned": (0, ("--query", "warned.gq", "--schema", "schema.pg")),
+    "bad": (1, ("--query", "good.gq", "--query", "bad.gq", "--schema", "schema.pg")),
+    "bad_json": (1, ("--query", "bad.gq", "--query", "warned.gq", "--schema", "schema.pg", "--json")),
+    "text": (1, ("-e", "query a( {", "--schema", "schema.pg", "--quiet")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name: str, files: Path, update_golden: bool) -> None:
+    exit_code, arguments = CASES[name]
+    outcome = lint(files, *arguments)
+    assert_golden(f"lint_{name}.txt", outcome.transcript(files), update_golden)
+    assert outcome.exit_code == exit_code
+
+
+def test_a_graph_is_checked_against_as_well(graph: Path, files: Path) -> None:
+    of_file = lint(files, "--query", "bad.gq", "--schema", "schema.pg", "--json")
+    for target in (("graph.omni",), ("--store", "graph.omni"), ("graph.omni", "--branch", "main")):
+        assert lint(files, "--query", "bad.gq", *target, "--json") == of_file
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (("check",), ""),
+        (("query", "lint"), "warning: `omnigraph query lint` is an old name of `omnigraph lint`\n"),
+        (("query", "check"), "warning: `omnigraph query check` is an old name of `omnigraph lint`\n"),
+        (("query", "check", "--quiet"), ""),
+    ],
+)
+def test_its_other_names(words: tuple[str, ...], warning: str, files: Path) -> None:
+    rest = ("--query", "bad.gq", "--schema", "schema.pg")
+    quiet = ("--quiet",) if "--quiet" in words else ()
+    named, other = lint(files, *rest, *quiet), omnigraph_here(*words, *rest, cwd=files)
+    assert other == Outcome(named.stdout, warning + named.stderr, 1)
+
+
+def test_every_message_calls_it_lint(files: Path) -> None:
+    for words in (("check",), ("query", "check"), ("query", "lint")):
+        told = omnigraph_here(*words, "--xyzzy", "-q", cwd=files).stderr
+        assert "`omnigraph lint` has no flag --xyzzy" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--schema", "schema.pg"), "query_text_missing"),
+        (("--query", "none.gq", "--schema", "schema.pg"), "query_file"),
+        (("--query", ".", "--schema", "schema.pg"), "query_file"),
+        (("--query", "good.gq"), "schema_missing"),
+        (("--query", "good.gq", "--schema", "schema.pg", "graph.omni"), "schema_twice"),
+        (("--query", "good.gq", "--schema", "schema.pg", "--branch", "a"), "schema_twice"),
+        (("--query", "good.gq", "--schema", "none.pg"), "schema_file"),
+    ],
+)
+def test_what_cannot_be_checked(arguments: tuple[str, ...], code: str, files: Path) -> None:
+    outcome = lint(files, *arguments, "--json")
+    assert outcome.exit_code == 2
+    assert json.loads(outcome.stdout)["error_code"] == code
+
+
+def test_a_file_that_is_no_text(files: Path) -> None:
+    (files / "latin.gq").write_bytes(b"// \xe9\n")
+    (files / "huge.gq").write_bytes(b" " * (256 * 1024 + 1))
+    for name, code in (("latin.gq", "Q002"), ("huge.gq", "Q001")):
+        outcome = lint(files, "--query", name, "--schema", "schema.pg", "--json")
+        assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (1, code)
