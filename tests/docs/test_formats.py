@@ -21,7 +21,7 @@ from omnigraph.graph.layout import ROOT_NAMES
 from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import Change, publish
-from omnigraph.graph.records import RecoveryRecord, SchemaRecord, TombstoneRecord
+from omnigraph.graph.records import RecoveryRecord, SchemaRecord, StreamBatch, TombstoneRecord
 from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
@@ -62,7 +62,15 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
     draft = new_draft("merge")
     change = Change(
         commit=type(draft)(
-            draft.id, "merge", draft.operation_id, "me", 1, {"rows": 1}, first.head, {gone.id: gone.pin}
+            draft.id,
+            "merge",
+            draft.operation_id,
+            "me",
+            1,
+            {"rows": 1},
+            first.head,
+            {gone.id: gone.pin},
+            StreamBatch("a-query", 3),
         ),
         tombstones=(TombstoneRecord(gone.id, COMPANY, gone.pin.version),),
         schema=SchemaRecord(first.schema.source, first.schema.catalog_json, SchemaHash(first.schema.hash)),
@@ -155,10 +163,11 @@ def test_what_is_inside_the_metadata(graph: Location) -> None:
             for move in facts["tables"]:
                 found["Table of a commit"] |= move.keys()
                 found["Pin"] |= (move["from"] or {}).keys() | (move["to"] or {}).keys()
+            found["Stream of a commit"] |= facts.get("stream", {}).keys()
             for pin in facts.get("pins", {}).values():
                 found["Pin"] |= pin.keys()
     assert found == {heading: documented(heading) for heading in found}
-    assert found.keys() == {"Parent of a branch", "Pin", "Table of a commit"}
+    assert found.keys() == {"Parent of a branch", "Pin", "Stream of a commit", "Table of a commit"}
 
 
 @pytest.mark.parametrize(
@@ -226,9 +235,9 @@ def _collect_rules(found: Keys, entity: dict[str, Any]) -> None:
 def test_every_table_of_keys_is_compared() -> None:
     compared = {
         "Layout", "Manifest schema metadata", "Manifest columns", "Manifest rows", "Parent of a branch", "Pin",
-        "Table of a commit", "Intent members", "Intent table", "Locks", "Lock members", "Mark members",
-        "Init marker members", "Transaction properties of tables", "Field metadata of tables", "Catalog members",
-        "Catalog node", "Catalog edge", "Catalog property", "Catalog type", "Catalog range", "Catalog check",
+        "Stream of a commit", "Table of a commit", "Intent members", "Intent table", "Locks", "Lock members",
+        "Mark members", "Init marker members", "Transaction properties of tables", "Field metadata of tables",
+        "Catalog members", "Catalog node", "Catalog edge", "Catalog property", "Catalog type", "Catalog range", "Catalog check",
         *(f"Metadata of {kind}" for kind in METADATA_KEYS if METADATA_KEYS[kind]),
     }  # fmt: skip
     assert {heading for heading, text in sections().items() if _ROW.search(text)} - {"Tables"} == compared

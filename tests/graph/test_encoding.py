@@ -41,6 +41,7 @@ from omnigraph.graph.records import (
     Pin,
     RecoveryRecord,
     SchemaRecord,
+    StreamBatch,
     TableId,
     TableMove,
     TableRecord,
@@ -69,6 +70,7 @@ COMMIT = CommitRecord(
     counts={"inserted": 7},
     schema_hash=HASH,
     pins={TABLE: Pin(None, 4)},
+    stream=StreamBatch("Q", BIG),
 )
 HINT = '{"branch":"b-B","version":"12"}'
 MOVES = (
@@ -84,7 +86,7 @@ METADATA = {
         '{"actor":"Zoë","branch":"review/1","branch_id":"B","counts":{"inserted":"7"},'
         f'"created_us":"1700000000000000","manifest_hint":{HINT},"merged_parent":"M","op":"merge","op_id":"O",'
         f'"parent":"P","pins":{{"{TABLE}":{{"branch":null,"version":"4"}}}},"schema_hash":"{HASH}",'
-        f'"tables":{MOVES},"v":1}}'
+        f'"stream":{{"batch":"{BIG}","query":"Q"}},"tables":{MOVES},"v":1}}'
     ),
     "branch": (
         '{"branch_id":"B","created_us":"5","creator":"me","lance_branch":"b-B",'
@@ -216,9 +218,9 @@ def test_a_row_comes_back_through_arrow(kind: str) -> None:
     assert record == DECODERS[kind](ROWS[kind])
 
 
-def test_only_merges_have_pins() -> None:
-    plain = CommitRecord(**{**_fields(COMMIT), "pins": None})
-    assert "pins" not in json.loads(str(encode_commit(plain)["metadata"]))
+def test_only_merges_have_pins_and_only_streams_a_batch() -> None:
+    plain = CommitRecord(**{**_fields(COMMIT), "pins": None, "stream": None})
+    assert not {"pins", "stream"} & json.loads(str(encode_commit(plain)["metadata"])).keys()
     assert decode_commit(encode_commit(plain)) == plain
 
 
@@ -236,7 +238,7 @@ def test_garbage_is_a_format_error(kind: str, metadata: str | None) -> None:
 @each_kind
 def test_a_missing_or_strange_value_is_a_format_error(kind: str) -> None:
     facts = json.loads(METADATA[kind])
-    required = facts.keys() - {"v", "pins", "detail"}
+    required = facts.keys() - {"v", "pins", "stream", "detail"}
     for key in required:
         without = {name: value for name, value in facts.items() if name != key}
         for wrong in (without, {**facts, key: 7.5}):

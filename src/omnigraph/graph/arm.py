@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.graph.encoding import Row, encode_commit, encode_schema, encode_table, encode_tombstone
-from omnigraph.graph.intent import INTENT_VERSION, Intent, IntentTable, PinObject
+from omnigraph.graph.intent import INTENT_VERSION, Intent, IntentTable, PinObject, StreamObject
 from omnigraph.graph.publish import Change, Target
 from omnigraph.graph.staged import Effect, ExactEffect, Staged
 
@@ -32,6 +32,7 @@ def make_intent(staged: Staged, target: Target, lease_epoch: int, created_us: in
         pins=None
         if pins is None
         else {table: PinObject(pin.branch, pin.version) for table, pin in pins.items()},
+        stream=None if staged.stream is None else StreamObject(staged.stream.query, staged.stream.batch),
         rows=_rows(staged.beside),
     )
 

@@ -23,7 +23,7 @@ from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_inten
 from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Seen, Target, publish
-from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.recovery.run import Recovered, Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
@@ -57,12 +57,14 @@ class Write:
 
     `restage` is called under the lease when what the write had read moved meanwhile: it revalidates what was staged, or
     stages again. Without it such a write fails with `read_set_conflict`. Either may answer None: nothing to do.
+    A write of a `stream` batch that the branch has a commit for already does nothing.
     """
 
     kind: WriterKind
     actor: str
     stage: Callable[[Stage], Staged | None]
     restage: Callable[[Stage, Staged], Staged | None] | None = None
+    stream: StreamBatch | None = None
 
 
 class UnsettledTableError(ConflictError):
@@ -90,8 +92,10 @@ def write(root: Location, branch: str, request: Write, world: World | None = Non
 
 def _write(root: Location, branch: str, request: Write, how: World) -> Published | None:
     snapshot = read_snapshot(root, branch, rules=how.rules)
+    if _is_repeated(request.stream, snapshot):
+        return None
     operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
-    stage = Stage(snapshot, request.kind, request.actor, operation, commit, how.clock)
+    stage = Stage(snapshot, request.kind, request.actor, operation, commit, how.clock, request.stream)
     staged = request.stage(stage)
     if staged is None:
         return None
@@ -101,6 +105,11 @@ def _write(root: Location, branch: str, request: Write, how: World) -> Published
         return _Session(store, _target(snapshot), lease, how).run(request, staged)
     finally:
         lease.release()
+
+
+def _is_repeated(stream: StreamBatch | None, snapshot: Snapshot) -> bool:
+    """Whether the branch has committed this batch: a query that was restarted gives its last one again."""
+    return stream is not None and snapshot.manifest.has_stream_batch(stream)
 
 
 def _target(snapshot: Snapshot) -> Target:
@@ -136,6 +145,8 @@ class _Session:
         """Recover, compare, heal, stage again where the rule allows it; the handles of the exact bases."""
         for _ in range(RESTAGE_ATTEMPTS_MAX):
             now = self._refresh(staged.snapshot)
+            if _is_repeated(staged.stream, now):
+                return None
             if staged.if_commit is not None and now.head != staged.if_commit:
                 raise precondition_failed(staged.if_commit, now.head)
             stale = find_stale(staged, now)
@@ -144,7 +155,8 @@ class _Session:
                     raise stale.conflict()
                 # A new operation id, because a fork is named after it and no name is used twice.
                 operation = OperationId(new_ulid())
-                again = Stage(now, staged.kind, staged.actor, operation, staged.commit, self.world.clock)
+                kind, actor, clock = staged.kind, staged.actor, self.world.clock
+                again = Stage(now, kind, actor, operation, staged.commit, clock, staged.stream)
                 restaged = request.restage(again, staged)
                 if restaged is None:
                     return None
@@ -231,6 +243,7 @@ class _Session:
             counts=staged.counts,
             merged_parent=None if beside.commit is None else beside.commit.merged_parent,
             pins=None if beside.commit is None else beside.commit.pins,
+            stream=staged.stream,
         )
         change = replace(beside, commit=draft, tables=(*committed.tables, *beside.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]

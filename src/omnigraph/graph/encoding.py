@@ -24,6 +24,7 @@ from omnigraph.graph.records import (
     Pin,
     RecoveryRecord,
     SchemaRecord,
+    StreamBatch,
     TableId,
     TableMove,
     TableRecord,
@@ -64,7 +65,7 @@ METADATA_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "graph_commit": frozenset(
         {
             "parent", "merged_parent", "branch", "branch_id", "actor", "op", "op_id", "created_us",
-            "manifest_hint", "tables", "counts", "schema_hash", "pins",
+            "manifest_hint", "tables", "counts", "schema_hash", "pins", "stream",
         }
     ),
     "graph_head": frozenset({"commit"}),
@@ -215,6 +216,8 @@ def encode_commit(record: CommitRecord) -> Row:
     }
     if record.pins is not None:
         facts["pins"] = {table: _dump_pin(pin) for table, pin in record.pins.items()}
+    if record.stream is not None:
+        facts["stream"] = {"query": record.stream.query, "batch": str(record.stream.batch)}
     return {
         "object_id": commit_object_id(record.id),
         "object_type": "graph_commit",
@@ -227,7 +230,7 @@ def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
     object_id = str(row["object_id"])
     facts = _load("graph_commit", object_id, row["metadata"])
     try:
-        pins = facts.get("pins")
+        pins, stream = facts.get("pins"), facts.get("stream")
         return CommitRecord(
             id=CommitId(object_id.removeprefix("graph_commit:")),
             parent=_optional_commit(facts, "parent"),
@@ -246,6 +249,9 @@ def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
             counts={name: int(_text(facts["counts"], name)) for name in facts["counts"]},
             schema_hash=SchemaHash(_text(facts, "schema_hash")),
             pins=None if pins is None else {TableId(table): _load_pin(pin) for table, pin in pins.items()},
+            stream=None
+            if stream is None
+            else StreamBatch(_text(stream, "query"), int(_text(stream, "batch"))),
             extra=_unknown(facts, "graph_commit"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -49,6 +49,13 @@ class PinObject(msgspec.Struct, frozen=True):
     version: int
 
 
+class StreamObject(msgspec.Struct, frozen=True):
+    """A batch of a streaming query, as `StreamBatch`."""
+
+    query: str
+    batch: int
+
+
 class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     """One table of an intent. `uuid` None: a loose effect, known by its base and the operations allowed after it."""
 
@@ -81,6 +88,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     merged_parent: str | None = None
     pins: dict[str, PinObject] | None = None
+    stream: StreamObject | None = None
     rows: list[dict[str, Any]] = []
 
 

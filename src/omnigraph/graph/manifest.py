@@ -38,6 +38,7 @@ from omnigraph.graph.records import (
     CommitRecord,
     RecoveryRecord,
     SchemaRecord,
+    StreamBatch,
     TableId,
     TableRecord,
     TombstoneRecord,
@@ -135,6 +136,19 @@ class Manifest:
     def read_commits(self) -> tuple[CommitRecord, ...]:
         """Every commit of this branch's lineage that the manifest holds, in no order."""
         return tuple(decode_commit(row) for row in self._rows_of("graph_commit"))
+
+    def has_stream_batch(self, wanted: StreamBatch) -> bool:
+        """Whether a commit is of this batch of its query or of a later one. Only commits that name it are decoded."""
+        query = wanted.query.replace("'", "''")
+        with _explained_damage(self._graph_uri):
+            rows = self.dataset.read(
+                ["object_id", "metadata"], f"object_type = 'graph_commit' AND contains(metadata, '{query}')"
+            )
+        found = (decode_commit(row).stream for row in rows.to_pylist())
+        return any(
+            batch is not None and batch.query == wanted.query and batch.batch >= wanted.batch
+            for batch in found
+        )
 
     def read_recoveries(self) -> tuple[RecoveryRecord, ...]:
         """Every finished recovery, in no order."""

@@ -53,6 +53,7 @@ from omnigraph.graph.records import (
     Pin,
     RecoveryRecord,
     SchemaRecord,
+    StreamBatch,
     TableId,
     TableMove,
     TableRecord,
@@ -83,6 +84,7 @@ class CommitDraft:
     counts: Mapping[str, int] = field(default_factory=dict)
     merged_parent: CommitId | None = None
     pins: Mapping[TableId, Pin] | None = None
+    stream: StreamBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +323,7 @@ def _commit_record(
         counts=draft.counts,
         schema_hash=(change.schema or state.schema).hash,
         pins=draft.pins,
+        stream=draft.stream,
     )
 
 

@@ -110,6 +110,14 @@ class TableMove:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """One batch of a streaming query. A batch that a commit names is never committed again."""
+
+    query: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitRecord:
     """One commit of the lineage, as stored."""
 
@@ -127,6 +135,7 @@ class CommitRecord:
     counts: Mapping[str, int]
     schema_hash: SchemaHash
     pins: Mapping[TableId, Pin] | None = None
+    stream: StreamBatch | None = None
     extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
 

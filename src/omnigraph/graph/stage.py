@@ -15,7 +15,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.publish import Change
-from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.staged import Effect, ExactEffect, LooseEffect, LooseRun, Staged
@@ -52,6 +52,7 @@ class Stage:
     operation: OperationId
     commit: CommitId
     clock: Clock
+    stream: StreamBatch | None = None
 
     def table(self, alias: str) -> TableRecord:
         """The pinned table of a type, `node:T` or `edge:E`."""
@@ -108,4 +109,5 @@ class Stage:
             counts=outcome.counts,
             beside=outcome.beside,
             if_commit=outcome.if_commit,
+            stream=self.stream,
         )

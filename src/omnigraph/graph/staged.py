@@ -12,7 +12,7 @@ from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.intent import Intent, WriterKind
 from omnigraph.graph.lease import Lease
 from omnigraph.graph.publish import Change, Publication, Seen
-from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.staging import StagedTransaction
@@ -69,6 +69,7 @@ class Staged:
     counts: Mapping[str, int] = field(default_factory=dict)
     beside: Change = field(default_factory=Change)
     if_commit: CommitId | None = None
+    stream: StreamBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)

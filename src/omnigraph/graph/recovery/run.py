@@ -27,7 +27,7 @@ from omnigraph.graph.intent import (
 from omnigraph.graph.lease import Lease
 from omnigraph.graph.manifest import Manifest, ManifestState, open_manifest
 from omnigraph.graph.publish import Change, CommitDraft, Publisher, Target, publish
-from omnigraph.graph.records import Pin, RecoveryRecord, TableId, TableRecord
+from omnigraph.graph.records import Pin, RecoveryRecord, StreamBatch, TableId, TableRecord
 from omnigraph.graph.recovery.decision import Moved, RecoveryAction, TableFinding, decide_recovery
 from omnigraph.graph.recovery.fence import Guard, can_publish, fence_table, read_history
 from omnigraph.graph.recovery.history import TableHistory, operation_properties
@@ -228,6 +228,7 @@ def _draft(intent: Intent, forward: bool, now: int) -> CommitDraft:
         pins=None
         if intent.pins is None
         else {TableId(t): Pin(p.branch, p.version) for t, p in intent.pins.items()},
+        stream=None if intent.stream is None else StreamBatch(intent.stream.query, intent.stream.batch),
     )
 
 

@@ -1,0 +1,80 @@
+"""A batch of a streaming query is committed once, whoever repeats it and wherever the first attempt died."""
+
+from __future__ import annotations
+
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.records import CommitRecord, StreamBatch
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Published, Staged
+from omnigraph.storage.location import Location
+from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.writers import PERSON, Change, create, run, stage_changes
+
+QUERY = "6f1c7c2e-0000-4000-8000-000000000001"
+
+
+def write_batch(
+    location: Location, batch: int, name: str, world: World | None = None, query: str = QUERY
+) -> Published | None:
+    stage = stage_changes([Change(PERSON, insert=(name,))])
+    request = Write(WriterKind.LOAD, "ada", stage, lambda again, _: stage(again), StreamBatch(query, batch))
+    return write(location, MAIN, request, world)
+
+
+def commits(location: Location) -> list[CommitRecord]:
+    return [found for found in read_snapshot(location).manifest.read_commits() if found.stream is not None]
+
+
+def test_a_repeated_batch_does_nothing(store_location: Location) -> None:
+    create(store_location)
+    first = write_batch(store_location, 0, "a")
+    assert first is not None
+    assert first.publication.commit is not None
+    assert first.publication.commit.stream == StreamBatch(QUERY, 0)
+    assert write_batch(store_location, 1, "b") is not None
+    head = read_snapshot(store_location).head
+    assert write_batch(store_location, 1, "again") is None
+    assert write_batch(store_location, 0, "long ago") is None
+    assert read_snapshot(store_location).head == head
+    assert write_batch(store_location, 0, "c", query="another-query") is not None
+    assert sorted(found.stream.batch for found in commits(store_location) if found.stream) == [0, 0, 1]
+
+
+def test_a_batch_that_another_writer_commits_meanwhile_is_found_under_the_lease(
+    store_location: Location,
+) -> None:
+    create(store_location)
+    plain = stage_changes([Change(PERSON, insert=("late",))])
+
+    def stage(at: Stage) -> Staged:
+        assert write_batch(store_location, 7, "first") is not None
+        return plain(at)
+
+    request = Write(WriterKind.LOAD, "ada", stage, lambda again, _: plain(again), StreamBatch(QUERY, 7))
+    assert write(store_location, MAIN, request) is None
+    assert len(commits(store_location)) == 1
+
+
+def test_wherever_the_first_attempt_dies_the_batch_is_there_once(store_location: Location) -> None:
+    lived, at = False, 0
+    create(store_location)
+    while not lived:
+        at += 1
+        clock = PatientClock(1_000.0 * at)
+        world = impatient_world(clock)
+        batch, name = at, f"row-{at}"
+        lived = Victim(at).run(lambda: write_batch(store_location, batch, name, world))  # noqa: B023
+        clock.sleep(60)
+        write_batch(store_location, batch, name, world)
+        found = [record for record in commits(store_location) if record.stream == StreamBatch(QUERY, batch)]
+        assert len(found) == 1, f"died at its durable call {at}"
+        assert read_snapshot(store_location).tables[PERSON].row_count == at
+    assert at > 5
+
+
+def test_other_commits_have_no_batch(store_location: Location) -> None:
+    create(store_location)
+    run(store_location, [Change(PERSON, insert=("a",))])
+    assert commits(store_location) == []
