@@ -25,6 +25,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
     "delete_": (
         "omnigraph.maintenance.cleanup",
         "omnigraph.pipeline.load",  # what a refused load staged itself
+        "omnigraph.graph.stage",  # a fork that the write made itself and does not need
         "omnigraph.graph.scratch",  # what one operation passed between its workers
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
     ),

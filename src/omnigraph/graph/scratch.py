@@ -1,8 +1,8 @@
 """Scratch: a folder below the graph's root for the files that the workers of one operation pass to each other.
 
 It lies there because every executor reaches the graph, wherever that is, and nothing else of the cluster is shared for
-certain. Nothing of a graph ever refers to it. Whoever opened it deletes it, also when the operation failed; what a killed
-process leaves is an orphan for `cleanup`.
+certain. Nothing of a graph ever refers to it. Whoever opened it deletes it, also when the operation failed; what a
+killed process leaves is an orphan for `cleanup`.
 """
 
 from __future__ import annotations

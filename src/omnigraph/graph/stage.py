@@ -6,11 +6,12 @@ make the fork unreadable. A crash leaves only files, and at most a Lance branch,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.base.clock import Clock
-from omnigraph.base.errors import NotFoundError
+from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.intent import WriterKind
@@ -21,7 +22,10 @@ from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.staged import Effect, ExactEffect, LooseEffect, LooseRun, Staged
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.deletion import delete_branch
 from omnigraph.storage.staging import StagedTransaction
+
+logger = logging.getLogger("omnigraph.stage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,16 @@ class WritableTable:
     table: TableRecord
     dataset: Dataset
     forked_from: Pin | None
+
+
+def discard_fork(target: WritableTable) -> None:
+    """Delete a fork that this very write made and does not need; a table that was not forked stays as it is."""
+    if target.forked_from is None or target.dataset.branch is None:
+        return
+    try:
+        delete_branch(open_dataset(target.dataset.location), target.dataset.branch)
+    except OmnigraphError as error:
+        logger.warning("the fork %s is left for cleanup: %s", target.dataset.branch, error.message)
 
 
 @dataclass(frozen=True, slots=True)

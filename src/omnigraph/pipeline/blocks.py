@@ -19,7 +19,10 @@ Entity = NodeType | EdgeType
 
 
 class Piece(Protocol):
-    """A part of the input. `name` is what the user knows its file by, `part` numbers the pieces of one file."""
+    """A part of the input. `name` is what the user knows its file by, `part` numbers the pieces of one file.
+
+    `size_bytes` is what there is to read, `text_bytes` about what its rows take as text when nothing is packed.
+    """
 
     @property
     def name(self) -> str: ...
@@ -29,6 +32,9 @@ class Piece(Protocol):
 
     @property
     def size_bytes(self) -> int: ...
+
+    @property
+    def text_bytes(self) -> int: ...
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         """The rows and the lines that are none, in the order of the piece."""

@@ -1,25 +1,39 @@
-"""Load: files of graph data become one commit, whatever their size.
+"""Load: files and frames of graph data become one commit, whatever their size.
 
-In: files, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Spark schedules byte ranges; workers
-read, check and write fragments (`load_task`); the driver checks what rows mean together (`load_change`) and commits
+In: a source, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Spark schedules pieces; workers
+read, check and write fragments (`load_task`). What rows mean together is checked on the driver when the input is small
+(`load_change`) and in hash buckets by workers when it is not (`load_buckets`), with the same answer. The driver commits
 once through the write path. A bad load writes nothing: every mistake is in the report, and the staged files go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
 
 from omnigraph.base.errors import ContentError
+from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES_MAX
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage, WritableTable
+from omnigraph.graph.stage import Outcome, Stage, WritableTable, discard_fork
 from omnigraph.graph.staged import Effect, Staged
-from omnigraph.integrity.report import ViolationReport
+from omnigraph.integrity.report import Violation, ViolationReport, merge_reports, violations_of
 from omnigraph.integrity.rules import Rule
+from omnigraph.pipeline.error_files import ErrorStream, ErrorWriter, merge_errors
+from omnigraph.pipeline.key_files import Buckets
+from omnigraph.pipeline.load_buckets import (
+    BucketCheck,
+    BucketVerdict,
+    bucket_count,
+    check_in_buckets,
+    mark_all_replaced,
+)
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load_source import LoadSource, RunTasks
 from omnigraph.pipeline.load_task import FragmentTarget, LoadShape
@@ -29,9 +43,13 @@ from omnigraph.storage.staging import (
     StagedTransaction,
     stage_fragments,
     stage_overwrite_with,
+    stage_replacement,
     stage_upsert,
     write_rows,
 )
+
+ErrorSink = Callable[[Iterable[Violation]], None]
+"""Takes every violation of an input in the order of its lines, none for one without; called again after a restage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +61,7 @@ class LoadRequest:
     actor: str
     branch: str = MAIN
     dry_run: bool = False
+    errors: ErrorSink | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,102 +108,193 @@ def _hint(report: ViolationReport) -> str:
 
 
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks, world: World | None = None) -> Loaded:
-    """Load the files as one commit, or raise with nothing written."""
-    loading = _Loading(request, run_tasks)
-    if request.dry_run:
-        loading.check_only(read_snapshot(root, request.branch))
-        return Loaded(loading.counts(), None)
-    wanted = Write(WriterKind.LOAD, request.actor, loading.stage, loading.restage)
-    published = write(root, request.branch, wanted, world)
+    """Load the input as one commit, or raise with nothing written."""
+    with open_scratch(root) as scratch:
+        loading = _Loading(request, run_tasks, scratch)
+        if request.dry_run:
+            loading.check_only(read_snapshot(root, request.branch))
+            return Loaded(loading.counts(), None)
+        # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
+        restage = None if request.mode is LoadMode.OVERWRITE else loading.restage
+        wanted = Write(WriterKind.LOAD, request.actor, loading.stage, restage)
+        published = write(root, request.branch, wanted, world)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
 
-@dataclass(slots=True)
 class _Loading:
     """One load under way. What was read and written is kept, so that a moved branch costs only a second check."""
 
-    request: LoadRequest
-    run_tasks: RunTasks
-    loaded: LoadedInput | None = None
-    targets: dict[str, WritableTable] = field(default_factory=dict)
+    def __init__(self, request: LoadRequest, run_tasks: RunTasks, scratch: Scratch) -> None:
+        self._request = request
+        self._run_tasks = run_tasks
+        self._scratch = scratch
+        self._buckets = _choose_buckets(request, scratch)
+        self._loaded: LoadedInput | None = None
+        self._targets: dict[str, WritableTable] = {}
+        self._checked: _Checked | None = None
 
     def counts(self) -> dict[str, int]:
-        return {} if self.loaded is None else {one.entity.alias: one.count for one in self.loaded.types}
+        return {} if self._loaded is None else {one.entity.alias: one.count for one in self._loaded.types}
 
     def check_only(self, snapshot: Snapshot) -> None:
-        self.loaded = self._read(snapshot, {})
-        self._refuse_bad(snapshot)
+        self._read(snapshot)
+        self._check(snapshot)
 
     def stage(self, at: Stage) -> Staged | None:
-        self.targets = {} if self.request.mode is LoadMode.MERGE else self._open_targets(at)
-        self.loaded = self._read(at.snapshot, self.targets)
+        if self._request.mode is not LoadMode.MERGE:
+            self._targets = {alias: at.writable(alias) for alias in at.snapshot.tables}
+        loaded = self._read(at.snapshot)
+        named = {one.entity.alias for one in loaded.types}
+        for alias in self._targets.keys() - named:
+            discard_fork(self._targets.pop(alias))
+        if self._request.mode is LoadMode.MERGE:
+            self._targets = {alias: at.writable(alias) for alias in sorted(named)}
         return self._finish(at)
 
     def restage(self, at: Stage, staged: Staged) -> Staged | None:
         """The branch moved: check again what was staged; read again only if the schema or a Lance branch changed."""
-        same_schema = staged.snapshot.schema.hash == at.snapshot.schema.hash
-        reopened = {alias: at.writable(alias) for alias in self.targets} if same_schema else {}
-        same_places = all(
-            reopened[alias].dataset.branch == target.dataset.branch for alias, target in self.targets.items()
-        ) if same_schema else False  # fmt: skip
+        same_places = staged.snapshot.schema.hash == at.snapshot.schema.hash and all(
+            at.table(alias).owner == at.snapshot.branch.id
+            and at.table(alias).pin.branch == target.dataset.branch
+            for alias, target in self._targets.items()
+        )
         if not same_places:
+            self._discard()
             return self.stage(at)
-        self.targets = reopened
+        self._discard_upserts()
+        self._targets = {alias: at.writable(alias) for alias in self._targets}
         return self._finish(at)
 
-    def _open_targets(self, at: Stage) -> dict[str, WritableTable]:
-        return {alias: at.writable(alias) for alias in at.snapshot.tables}
+    def _read(self, snapshot: Snapshot) -> LoadedInput:
+        writes = self._request.mode is not LoadMode.MERGE
+        shape = LoadShape(
+            snapshot.schema.catalog_json,
+            {alias: _fragment_target(target) for alias, target in self._targets.items()} if writes else {},
+            whole=not writes and not self._request.dry_run,
+            buckets=self._buckets,
+            errors=None if self._request.errors is None else self._scratch,
+        )
+        parts = self._request.source.read(shape, self._run_tasks)
+        self._loaded = gather_parts(snapshot.schema.catalog, parts)
+        return self._loaded
 
-    def _read(self, snapshot: Snapshot, targets: Mapping[str, WritableTable]) -> LoadedInput:
-        places = {
-            alias: FragmentTarget(target.dataset.location, target.dataset.branch, target.dataset.version)
-            for alias, target in targets.items()
-        }
-        shape = LoadShape(snapshot.schema.catalog_json, places)
-        return gather_parts(snapshot.schema.catalog, self.request.source.read(shape, self.run_tasks))
+    def _finish(self, at: Stage) -> Staged | None:
+        assert self._loaded is not None, "the input was read"
+        self._check(at.snapshot)
+        if not self._loaded.types:
+            return None
+        effects = tuple(self._effect(at, one) for one in self._loaded.types)
+        reads = frozenset(table.id for table in at.snapshot.tables.values())
+        return at.finish(effects, reads, Outcome(self.counts()))
 
-    def _refuse_bad(self, snapshot: Snapshot) -> None:
-        assert self.loaded is not None, "the input was read"
-        lookup = SnapshotLookup(snapshot)
-        report = check_loaded(snapshot.schema.catalog, self.loaded, self.request.mode, lookup)
+    def _check(self, snapshot: Snapshot) -> None:
+        """Check what rows mean together; raise, with everything staged gone, if anything at all is wrong."""
+        assert self._loaded is not None, "the input was read"
+        check = self._check_on_driver if self._buckets is None else self._check_in_buckets
+        report, errors = check(snapshot, self._loaded)
+        if self._request.errors is not None:
+            self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
             self._discard()
             raise LoadRejectedError(report)
 
-    def _finish(self, at: Stage) -> Staged | None:
-        assert self.loaded is not None, "the input was read"
-        self._refuse_bad(at.snapshot)
-        if not self.loaded.types:
-            return None
-        effects = tuple(self._effect(at, one) for one in self.loaded.types)
-        reads = frozenset(table.id for table in at.snapshot.tables.values())
-        return at.finish(effects, reads, Outcome(self.counts()))
+    def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
+        lookup = SnapshotLookup(snapshot)
+        found = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
+        reports = [ViolationReport.of_breaches(breaches, places) for breaches, places in found if breaches]
+        streams = loaded.errors
+        if self._request.errors is not None:
+            writer = ErrorWriter(self._scratch)
+            writer.add(one for breaches, places in found for one in violations_of(breaches, places))
+            streams = (*streams, ErrorStream(writer.finish()))
+        return merge_reports([loaded.report, *reports]), streams
+
+    def _check_in_buckets(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
+        assert self._buckets is not None, "a large input has buckets"
+        merges = self._request.mode is LoadMode.MERGE
+        upserts = (
+            {alias: _fragment_target(target) for alias, target in self._targets.items()} if merges else {}
+        )
+        errors = None if self._request.errors is None else self._scratch
+        check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, errors)
+        verdict = check_in_buckets(check, self._run_tasks)
+        self._checked = _Checked(check, verdict)
+        return verdict.report, verdict.errors
 
     def _effect(self, at: Stage, one: LoadedType) -> Effect:
-        alias = one.entity.alias
-        target = self.targets.get(alias) or at.writable(alias)
+        target = self._targets[one.entity.alias]
         transaction, rows = self._transaction(at.snapshot, target, one)
         return at.exact(target, transaction, rows)
 
     def _transaction(
         self, snapshot: Snapshot, target: WritableTable, one: LoadedType
     ) -> tuple[StagedTransaction, int]:
-        match self.request.mode:
+        match self._request.mode:
             case LoadMode.APPEND:
                 return stage_fragments(target.dataset, one.fragments), target.table.row_count + one.count
             case LoadMode.OVERWRITE:
                 return stage_overwrite_with(target.dataset, one.fragments), one.count
+            case LoadMode.MERGE if self._checked is not None:
+                return self._replacement(self._checked, target, one)
             case LoadMode.MERGE:
-                present = SnapshotLookup(snapshot).present_ids(one.entity.id, one.ids)
-                added = one.count - sum(bool(found) for found in present.to_pylist())
-                if added == one.count:
-                    return stage_fragments(target.dataset, write_rows(target.dataset, one.columns)), (
-                        target.table.row_count + added
-                    )
-                return stage_upsert(target.dataset, one.columns), target.table.row_count + added
+                return _upsert(snapshot, target, one)
+
+    def _replacement(
+        self, checked: _Checked, target: WritableTable, one: LoadedType
+    ) -> tuple[StagedTransaction, int]:
+        alias = one.entity.alias
+        replaced, fragments = checked.verdict.replaced_of(alias), checked.verdict.fragments_of(alias)
+        rows = target.table.row_count + one.count - replaced
+        if not replaced:
+            return stage_fragments(target.dataset, fragments), rows
+        deletions = mark_all_replaced(checked.check, alias, checked.verdict, self._run_tasks)
+        return stage_replacement(target.dataset, deletions, fragments), rows
 
     def _discard(self) -> None:
         """Delete what workers wrote: nothing references it, and nobody else knows of it."""
-        for one in self.loaded.types if self.loaded is not None else ():
+        for one in self._loaded.types if self._loaded is not None else ():
             if one.fragments:
-                delete_fragments(self.targets[one.entity.alias].dataset, one.fragments)
+                delete_fragments(self._targets[one.entity.alias].dataset, one.fragments)
+        self._discard_upserts()
+        for target in self._targets.values():
+            discard_fork(target)
+
+    def _discard_upserts(self) -> None:
+        if self._checked is not None:
+            for alias in self._checked.verdict.upserts:
+                delete_fragments(self._targets[alias].dataset, self._checked.verdict.fragments_of(alias))
+        self._checked = None
+
+
+_Found = tuple[ViolationReport, tuple[ErrorStream, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    check: BucketCheck
+    verdict: BucketVerdict
+
+
+def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
+    """None when the keys, or the rows of a merge, are few enough for the driver."""
+    merges = request.mode is LoadMode.MERGE
+    most = LOAD_MERGE_DRIVER_BYTES_MAX if merges else LOAD_DRIVER_BYTES_MAX
+    size = request.source.text_bytes
+    if size is not None and size <= most:
+        return None
+    return Buckets(scratch, bucket_count(size))
+
+
+def _fragment_target(target: WritableTable) -> FragmentTarget:
+    return FragmentTarget(target.dataset.location, target.dataset.branch, target.dataset.version)
+
+
+def _upsert(snapshot: Snapshot, target: WritableTable, one: LoadedType) -> tuple[StagedTransaction, int]:
+    """A merge by the driver, whose rows came back to it."""
+    assert one.rows is not None, "the rows came back to the driver"
+    present = SnapshotLookup(snapshot).present_ids(one.entity.id, one.rows.ids)
+    added = one.count - int(pc.sum(present).as_py() or 0)
+    rows = target.table.row_count + added
+    if added == one.count:
+        return stage_fragments(target.dataset, write_rows(target.dataset, one.rows.columns)), rows
+    return stage_upsert(target.dataset, one.rows.columns), rows

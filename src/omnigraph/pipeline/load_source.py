@@ -24,10 +24,10 @@ class RunTasks(Protocol):
 
 
 class LoadSource(Protocol):
-    """Everything that a load reads. `size_bytes` is about what its text would take, None when nobody knows."""
+    """Everything that a load reads. `text_bytes` is about what it takes as text, None when nobody knows."""
 
     @property
-    def size_bytes(self) -> int | None: ...
+    def text_bytes(self) -> int | None: ...
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
         """Let workers read, check and write all of it; no two parts have the same name and number."""
@@ -42,7 +42,12 @@ class PieceSource:
 
     @property
     def size_bytes(self) -> int:
+        """How much there is to read."""
         return sum(piece.size_bytes for piece in self.pieces)
+
+    @property
+    def text_bytes(self) -> int:
+        return sum(piece.text_bytes for piece in self.pieces)
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
         return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])

@@ -1,9 +1,9 @@
 """What a worker does in a load: read one piece of the input, check its rows, write them as Lance fragments.
 
 In: a `LoadTask`, a description of some hundred bytes. Out: a `LoadPart` with fragments that nothing references
-yet, exact counts, violations with local line numbers, and the key columns that the rules over sets compare.
-Safe to repeat: a second attempt writes other files. Nothing is written for a type once a row of the piece was
-found bad.
+yet, exact counts, violations with local line numbers, and the keys that the rules over sets compare, either in the part
+itself or, for a large input, in key files. Safe to repeat: a second attempt writes other files. Nothing is written for
+a type once a row of the piece was found bad.
 """
 
 from __future__ import annotations
@@ -17,16 +17,24 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.base.limits import LOAD_FRAGMENT_BYTES
+from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.breaches import Places
 from omnigraph.integrity.check_batch import check_batch
-from omnigraph.integrity.report import TaskFindings, Violation, ViolationReport, merge_reports
+from omnigraph.integrity.report import (
+    TaskFindings,
+    Violation,
+    ViolationReport,
+    merge_reports,
+    violations_of,
+)
 from omnigraph.pipeline.blocks import Block, Entity, Piece
-from omnigraph.schema import EdgeType, catalog_from_json
+from omnigraph.pipeline.error_files import ErrorWriter
+from omnigraph.pipeline.key_files import Buckets, KeyFile, KeyWriter, Origin
+from omnigraph.pipeline.load_keys import LINE, add_input_keys, key_columns
+from omnigraph.schema import catalog_from_json
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import write_rows
-
-LINE: Final = "omnigraph:line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +50,15 @@ class FragmentTarget:
 class LoadShape:
     """What every worker of one load knows: the schema, and by alias the datasets that rows are written for.
 
-    A type without a target is checked and its rows come back instead.
+    The keys of the rows, or `whole` rows, come back in the part, or go to key files when there are `buckets`. With
+    `errors` every violation is written there, not only the first ones kept.
     """
 
     catalog_json: str
     targets: Mapping[str, FragmentTarget]
+    whole: bool = False
+    buckets: Buckets | None = None
+    errors: Scratch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +72,22 @@ class LoadTask:
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
     """What one piece holds of one type. `fragments` is pickled; `columns` is an Arrow stream, the rows themselves or
-    their key columns, with each row's local line."""
+    their key columns, with each row's local line; None when they are in key files."""
 
     count: int
     fragments: bytes
-    columns: bytes
+    columns: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPart:
-    """The result of one task."""
+    """The result of one task. `errors` are the files with all its violations."""
 
     findings: TaskFindings
     rows: Mapping[str, LoadedRows]
     bytes_read: int
+    keys: tuple[KeyFile, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 def load_piece(task: LoadTask) -> LoadPart:
@@ -87,52 +101,58 @@ def load_blocks(
     shape: LoadShape, place: tuple[str, int], blocks: Iterable[Block], size_bytes: int
 ) -> LoadPart:
     """Check and write the rows of some blocks. `place` is the name and the number of the piece that they come from."""
-    name, part = place
-    gathered: dict[str, _Gathered] = {}
-    reports: list[ViolationReport] = []
-    lines = 0
+    loading = _Loading(shape, *place)
     for block in blocks:
-        reports.append(_load_block(block, Place(name, lines), shape, gathered))
-        lines += block.lines
-    findings = TaskFindings(name, part, lines, merge_reports(reports))
-    rows = {alias: found.finish() for alias, found in gathered.items()}
-    return LoadPart(findings, rows, size_bytes)
+        loading.add(block)
+    return loading.finish(size_bytes)
 
 
-def key_columns(entity: Entity) -> list[str]:
-    """The columns that the rules over sets compare."""
-    ends = ["src", "dst"] if isinstance(entity, EdgeType) else []
-    uniques = [name for names in entity.rules.uniques for name in names]
-    return list(dict.fromkeys(["id", *ends, *uniques]))
+class _Loading:
+    """One piece under way."""
 
+    def __init__(self, shape: LoadShape, name: str, part: int) -> None:
+        self._shape = shape
+        self._name, self._part = name, part
+        self._lines = 0
+        self._gathered: dict[str, _Gathered] = {}
+        self._reports: list[ViolationReport] = []
+        self._keys = None if shape.buckets is None else KeyWriter(shape.buckets, Origin(name, part))
+        self._errors = None if shape.errors is None else ErrorWriter(shape.errors)
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a block begins: its file and the lines of the piece before it."""
+    def add(self, block: Block) -> None:
+        first = self._lines + 1
+        bad = [
+            Violation(self._name, first + line.line, None, line.value, line.rule, line.message)
+            for line in block.bad
+        ]
+        reports = [ViolationReport.of_violations(bad)] if bad else []
+        every = list(bad)
+        for typed in block.rows:
+            checked = check_batch(typed.entity, typed.raw)
+            lines = typed.lines + first
+            if checked.breaches:
+                places = Places.in_file(self._name, lines)
+                reports.append(ViolationReport.of_breaches(checked.breaches, places))
+                if self._errors is not None:
+                    every.extend(violations_of(checked.breaches, places))
+            self._gather(typed.entity).add(checked.rows, lines, is_good=not (checked.breaches or bad))
+        self._reports = [merge_reports([*self._reports, *reports])]
+        if self._errors is not None:
+            self._errors.add(every)
+        self._lines += block.lines
 
-    name: str
-    lines_before: int
+    def finish(self, size_bytes: int) -> LoadPart:
+        findings = TaskFindings(self._name, self._part, self._lines, merge_reports(self._reports))
+        rows = {alias: found.finish() for alias, found in self._gathered.items()}
+        keys = () if self._keys is None else self._keys.finish()
+        errors = () if self._errors is None else self._errors.finish()
+        return LoadPart(findings, rows, size_bytes, keys, errors)
 
-
-def _load_block(
-    block: Block, place: Place, shape: LoadShape, gathered: dict[str, _Gathered]
-) -> ViolationReport:
-    first = place.lines_before + 1
-    bad = [
-        Violation(place.name, first + line.line, None, line.value, line.rule, line.message)
-        for line in block.bad
-    ]
-    reports = [ViolationReport.of_violations(bad)] if bad else []
-    for typed in block.rows:
-        checked = check_batch(typed.entity, typed.raw)
-        lines = typed.lines + first
-        if checked.breaches:
-            reports.append(ViolationReport.of_breaches(checked.breaches, Places.in_file(place.name, lines)))
-        alias = typed.entity.alias
-        if alias not in gathered:
-            gathered[alias] = _Gathered(typed.entity, shape.targets.get(alias))
-        gathered[alias].add(checked.rows, lines, is_good=not (checked.breaches or bad))
-    return merge_reports(reports)
+    def _gather(self, entity: Entity) -> _Gathered:
+        if entity.alias not in self._gathered:
+            target = self._shape.targets.get(entity.alias)
+            self._gathered[entity.alias] = _Gathered(entity, target, self._shape.whole, self._keys)
+        return self._gathered[entity.alias]
 
 
 @dataclass(slots=True)
@@ -141,6 +161,8 @@ class _Gathered:
 
     entity: Entity
     target: FragmentTarget | None
+    whole: bool
+    keys: KeyWriter | None
     batches: list[pa.RecordBatch] = field(default_factory=list)
     waiting_bytes: int = 0
     fragments: list[Any] = field(default_factory=list)
@@ -151,8 +173,11 @@ class _Gathered:
     def add(self, rows: pa.RecordBatch, lines: np.ndarray[Any, Any], *, is_good: bool) -> None:
         self.count += rows.num_rows
         self.is_good = self.is_good and is_good
-        kept = rows if self.target is None else rows.select(key_columns(self.entity))
-        self.columns.append(kept.append_column(LINE, pa.array(lines, pa.int64())))
+        if self.keys is not None:
+            add_input_keys(self.keys, self.entity, rows, lines, whole=self.whole)
+        else:
+            kept = rows if self.whole else rows.select(key_columns(self.entity))
+            self.columns.append(kept.append_column(LINE, pa.array(lines, pa.int64())))
         if self.target is not None and self.is_good:
             self.batches.append(rows)
             self.waiting_bytes += rows.nbytes
@@ -162,8 +187,9 @@ class _Gathered:
     def finish(self) -> LoadedRows:
         if self.batches and self.is_good:
             self._write()
-        fragments = pickle.dumps(self.fragments if self.is_good else [])
-        return LoadedRows(self.count, fragments, _stream(self.columns))
+        # What was written before a row was found bad is handed on all the same: whoever refuses the load deletes it.
+        columns = _stream(self.columns) if self.keys is None else None
+        return LoadedRows(self.count, pickle.dumps(self.fragments), columns)
 
     def _write(self) -> None:
         assert self.target is not None, "only a type with a target is written"
@@ -172,11 +198,12 @@ class _Gathered:
         self.batches, self.waiting_bytes = [], 0
 
 
+_PACKED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
 def _stream(batches: list[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, batches[0].schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
-    ) as writer:
+    with pa.ipc.new_stream(sink, batches[0].schema, options=_PACKED) as writer:
         for batch in batches:
             writer.write_batch(batch)
     return sink.getvalue().to_pybytes()

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from omnigraph.base.limits import LOAD_PREFIXES_MAX
+from omnigraph.base.limits import LOAD_PACKED_FACTOR, LOAD_PREFIXES_MAX
 from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, Rows, raw_schema
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.blocks import BadLine, Block, Entity, TypedRows
-from omnigraph.pipeline.inputs import InputFile
+from omnigraph.pipeline.inputs import Compression, InputFile
 from omnigraph.pipeline.ranges import ByteRange, plan_ranges, read_line_blocks
 from omnigraph.schema import Catalog, EdgeType
 
@@ -50,6 +50,11 @@ class JsonPiece:
     @property
     def size_bytes(self) -> int:
         return self.range.end - self.range.start
+
+    @property
+    def text_bytes(self) -> int:
+        packed = self.range.file.compression is not Compression.NONE
+        return self.size_bytes * (LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         for block in read_line_blocks(self.range):

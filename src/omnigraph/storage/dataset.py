@@ -6,7 +6,7 @@ stable row ids, storage version 2.2 and no automatic cleanup. Nothing here chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from omnigraph.storage.failures import DatasetExistsError, substrate_errors
 from omnigraph.storage.location import Location
 
 DATA_STORAGE_VERSION: Final = "2.2"
+IDENTITY: Final = "_rowid"
+"""The column with the identity of a row, which it keeps when it moves."""
 ADDRESS: Final = "_rowaddr"
 """The column with the address of a row: its fragment in the upper half, its place there in the lower one."""
 
@@ -61,11 +63,38 @@ class Dataset:
             ).to_table()
 
     def read_batches(
-        self, columns: list[str] | None = None, where: str | None = None
+        self, columns: list[str] | None = None, where: str | None = None, *, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows as a stream of batches, for tables of any size."""
         with substrate_errors("read the dataset", self.uri):
-            yield from self.native.scanner(columns=columns, filter=where).to_batches()
+            yield from self.native.scanner(columns=columns, filter=where, batch_size=batch_rows).to_batches()
+
+    def take(self, offsets: list[int], columns: list[str]) -> pa.Table:
+        """The rows at these offsets, which count the live rows from 0 in the order of a scan."""
+        with substrate_errors("read rows of the dataset", self.uri):
+            return self.native.take(offsets, columns=columns)
+
+    def read_fragments(
+        self, fragments: Sequence[int], columns: list[str], *, with_identities: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some fragments as a stream of batches. With identities: `IDENTITY` and `ADDRESS` of each."""
+        with substrate_errors("read the dataset", self.uri):
+            chosen = [self.native.get_fragment(fragment) for fragment in fragments]
+            yield from self.native.scanner(
+                columns=columns,
+                fragments=[one for one in chosen if one is not None],
+                with_row_id=with_identities,
+                with_row_address=with_identities,
+            ).to_batches()
+
+    def fragment_rows(self) -> dict[int, int]:
+        """Live rows of each fragment by its number, in order; from metadata where it says."""
+        with substrate_errors("count the rows", self.uri):
+            found = {}
+            for fragment in self.native.get_fragments():
+                rows = fragment.metadata.num_rows
+                found[fragment.fragment_id] = fragment.count_rows() if rows is None else rows
+            return found
 
     def count_rows(self, where: str | None = None) -> int:
         with substrate_errors("count the rows", self.uri):

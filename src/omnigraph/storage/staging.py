@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import lance
 import pyarrow as pa
-from lance.fragment import FragmentMetadata, write_fragments
+from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
@@ -87,6 +87,72 @@ def stage_upsert(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTra
         builder = dataset.native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
         native, _ = builder.execute_uncommitted(rows)
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """Fragments without some of their rows, and those that would be empty. Nothing references them yet."""
+
+    updated: tuple[FragmentMetadata, ...] = ()
+    removed: tuple[int, ...] = ()
+
+
+def write_deletions(dataset: Dataset, addresses: Sequence[int]) -> Deletions:
+    """Mark rows, by their addresses, as deleted from this very version."""
+    announce("dataset.stage", dataset.uri)
+    offsets: dict[int, list[int]] = {}
+    for address in addresses:
+        offsets.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+    updated: list[FragmentMetadata] = []
+    removed: list[int] = []
+    with substrate_errors("write deletions", dataset.uri):
+        for fragment_id, rows in sorted(offsets.items()):
+            fragment = dataset.native.get_fragment(fragment_id)
+            assert fragment is not None, "the address is of this version"
+            kept = fragment.delete_rows(rows)
+            if kept is None:
+                removed.append(fragment_id)
+            else:
+                updated.append(kept)
+    return Deletions(tuple(updated), tuple(removed))
+
+
+def write_moved_rows(dataset: Dataset, rows: pa.Table, identities: Sequence[int]) -> list[FragmentMetadata]:
+    """Write rows that replace others and keep their identities, as fragments for this very dataset."""
+    assert rows.num_rows == len(identities), "each row has its identity"
+    fragments = write_rows(dataset, rows)
+    at = 0
+    for fragment in fragments:
+        until = at + fragment.physical_rows
+        fragment.row_id_meta = RowIdSequence(list(identities[at:until])).to_inline_metadata()
+        at = until
+    return fragments
+
+
+def stage_replacement(
+    dataset: Dataset, deletions: Deletions, fragments: Sequence[FragmentMetadata]
+) -> StagedTransaction:
+    """Replace rows: those in `deletions` go, those in `fragments`, moved and new ones, come."""
+    operation = lance.LanceOperation.Update(
+        removed_fragment_ids=list(deletions.removed),
+        updated_fragments=list(deletions.updated),
+        new_fragments=list(fragments),
+        fields_modified=[],
+        fields_for_preserving_frag_bitmap=_field_ids(dataset),
+        update_mode="rewrite_rows",
+    )
+    return _staged(dataset, operation)
+
+
+def _field_ids(dataset: Dataset) -> list[int]:
+    """Every field, so that no index is believed to know the rows that moved."""
+    waiting = list(dataset.native.lance_schema.fields())
+    found = []
+    while waiting:
+        field = waiting.pop()
+        found.append(int(field.id()))
+        waiting += field.children()
+    return sorted(found)
 
 
 def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:

@@ -1,0 +1,77 @@
+"""A merge that workers write: rows of one bucket replace those of the graph with the same ids, and the others are new.
+
+A row that replaces another keeps its identity, as it does in Lance's own upsert. Moved and new rows are in fragments of
+their own, and the rows that they replace are marked as deleted by other tasks, a group of the graph's fragments each.
+Nothing references any of it before the one commit. Safe to repeat.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.graph.scratch import Scratch
+from omnigraph.pipeline.key_files import KeySlice, KeyWriter, read_slices
+from omnigraph.pipeline.load_keys import Section
+from omnigraph.pipeline.load_task import FragmentTarget
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, open_dataset
+from omnigraph.storage.staging import write_deletions, write_moved_rows, write_rows
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertPart:
+    """What a bucket wrote of one type: fragments, pickled, and how many of its rows replace others."""
+
+    replaced: int
+    fragments: bytes
+
+
+def upsert_bucket(
+    target: FragmentTarget, alias: str, rows: pa.Table, graph: pa.Table | None, writer: KeyWriter
+) -> UpsertPart:
+    """Write the rows; the addresses of those that they replace go to the writer."""
+    dataset = _open(target)
+    if graph is None:
+        return UpsertPart(0, pickle.dumps(write_rows(dataset, rows)))
+    at = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
+    replaced = graph.take(at.drop_null())
+    moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
+    fragments = []
+    if moved.num_rows:
+        identities = _whole(replaced, IDENTITY).to_pylist()
+        fragments += write_moved_rows(dataset, moved, identities)
+        addresses = replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
+        groups = (np.asarray(addresses.column(0)).astype(np.int64) >> 32) % writer.buckets.count
+        writer.add_to(Section(alias, of_graph=True).moved, groups, addresses)
+    if new.num_rows:
+        fragments += write_rows(dataset, new)
+    return UpsertPart(moved.num_rows, pickle.dumps(fragments))
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionTask:
+    """Rows of some fragments to mark as deleted."""
+
+    target: FragmentTarget
+    alias: str
+    scratch: Scratch
+    slices: tuple[KeySlice, ...]
+
+
+def mark_replaced(task: DeletionTask) -> bytes:
+    """The pickled `Deletions` of the rows."""
+    found = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
+    return pickle.dumps(write_deletions(_open(task.target), np.concatenate(found).tolist()))
+
+
+def _open(target: FragmentTarget) -> Dataset:
+    return open_dataset(target.location, branch=target.branch, version=target.version)
+
+
+def _whole(table: pa.Table, name: str) -> Any:
+    return table.column(name).combine_chunks()
