@@ -1,7 +1,7 @@
 """Runs a plan, before or after any rule, over small tables of dictionaries, in the most literal way.
 
-The meaning of each step as its description says it, with no regard for speed: the rules are checked against it. Scores
-need an index or a model and are left out.
+The meaning of each step as its description says it, with no regard for speed: the rules are checked against it. Search
+is in `reference_search`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import date, datetime
 from functools import cmp_to_key
 from typing import Any, Final
 
+from omnigraph.base.errors import RunError
 from omnigraph.query.coercion import midnight
 from omnigraph.query.expressions import (
     AggregateCall,
@@ -32,6 +33,7 @@ from omnigraph.query.expressions import (
     OutputRef,
     Prefix,
     Substring,
+    TextMatch,
 )
 from omnigraph.query.plan import (
     Aggregate,
@@ -53,13 +55,18 @@ from omnigraph.query.plan import (
     Project,
     Relation,
     Scan,
+    Search,
     Unit,
 )
 from omnigraph.query.syntax import Operator, Sign
+from omnigraph.query.tables import is_opaque
+from tests.query.reference_search import matches, scored
 
 Row = dict[str, Any]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
+I64_MIN: Final = -(2**63)
+I64_MAX: Final = 2**63 - 1
 _SIDES: Final = {
     Direction.OUT: (("src", "dst"),),
     Direction.IN: (("dst", "src"),),
@@ -67,7 +74,7 @@ _SIDES: Final = {
 }
 
 
-def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:
+def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:  # noqa: PLR0912 - one case per step
     """The rows of a relation; `outer` are those of the join that it is the inner side of."""
     match relation:
         case Unit():
@@ -98,6 +105,10 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
             return _aggregate(relation, run(relation.input, tables, outer))
         case Order():
             return _order(relation, run(relation.input, tables, outer))
+        case Search(below, scores):
+            rows = run(below, tables, outer)
+            made = {found.name: scored(found.score, rows, value) for found in scores}
+            return [row | {name: made[name][at] for name in made} for at, row in enumerate(rows)]
         case Limit(below, count, offset):
             skip = 0 if offset is None else value(offset, {})
             return run(below, tables, outer)[skip : skip + value(count, {})]
@@ -230,7 +241,7 @@ def _call(call: AggregateCall, rows: list[Row]) -> Any:
         return None
     match call.function:
         case Function.SUM:
-            return sum(values)
+            return exact(sum(values))
         case Function.AVG:
             return sum(values) / len(values)
         case Function.MIN:
@@ -261,13 +272,19 @@ def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expressi
             return found
         case ColumnRef() | OutputRef():
             return row[expr.name]
-        case EntityRef(entity):
-            return row[f"{entity}.id"]
+        case EntityRef(entity, table):
+            if row[f"{entity}.id"] is None:
+                return None
+            shown = [column for column in table.columns if not is_opaque(column.type)]
+            return tuple((column, row[f"{entity}.{column.name}"]) for column in shown)
         case Negated(operand):
             found = value(operand, row)
-            return None if found is None else -found
+            return None if found is None else exact(-found)
         case Computed(sign, left, right):
-            return _computed(sign, value(left, row), value(right, row))
+            return exact(_computed(sign, value(left, row), value(right, row)))
+        case TextMatch(mode, column, query, edits):
+            text = value(column, row)
+            return None if text is None else matches(mode, text, value(query, row), edits)
         case IsNull(operand, negated):
             return (value(operand, row) is None) is not negated
         case And(operands) | Or(operands):
@@ -329,6 +346,13 @@ def _computed(sign: Sign, left: Any, right: Any) -> Any:
             return left * right
         case Sign.DIV:
             return None if right == 0 else left / right
+
+
+def exact(found: Any) -> Any:
+    """A computed number; whole numbers are I64, and nothing else."""
+    if isinstance(found, int) and not I64_MIN <= found <= I64_MAX:
+        raise RunError("the number does not fit I64", code="integer_overflow")
+    return found
 
 
 def _joined(values: list[bool | None], *, deciding: bool) -> bool | None:
