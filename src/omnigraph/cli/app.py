@@ -24,6 +24,7 @@ class Family:
 COMMANDS: Final[Mapping[str, str | Family]] = {
     "init": "omnigraph.cli.init",
     "load": "omnigraph.cli.load",
+    "export": "omnigraph.cli.export",
     "lint": "omnigraph.cli.lint",
     "explain": "omnigraph.cli.explain",
     "snapshot": "omnigraph.cli.snapshot",

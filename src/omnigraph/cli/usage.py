@@ -49,7 +49,6 @@ _OTHER_NAMES: Final = {
 }
 _PLANNED: Final = frozenset(
     {
-        "export",
         "query",
         "mutate",
         "branch",

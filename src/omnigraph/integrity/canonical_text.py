@@ -49,8 +49,21 @@ def array_text(columns: Sequence[Column]) -> Column:
     for column in columns:
         pieces.append('","' if pieces else '["')
         text = canonical_text(column)
-        pieces.append(_escaped(text) if pa.types.is_string(column.type) else text)
+        pieces.append(escaped_text(text) if pa.types.is_string(column.type) else text)
     return _joined(*pieces, '"]')
+
+
+def escaped_text(text: Column) -> Column:
+    """The text as it stands between the quotes of JSON. Most columns need no escape at all."""
+    offsets, data = text_buffers(text)
+    used = data[offsets[0] : offsets[-1]]
+    if not ((used < _CONTROLS_END) | (used == ord('"')) | (used == ord("\\"))).any():
+        return text
+    special = pc.match_substring_regex(text, _ESCAPED).fill_null(False)
+    chosen: Any = text.filter(special)
+    escapes = [json.dumps(value, ensure_ascii=False)[1:-1] for value in chosen.to_pylist()]
+    escaped: Column = pc.replace_with_mask(text, special, pa.array(escapes, pa.utf8()))
+    return escaped
 
 
 def _joined(*pieces: Column | str) -> Column:
@@ -67,16 +80,3 @@ def _float_text(column: Column) -> Column:
     numbers = wide.fill_null(0.0).to_numpy(zero_copy_only=False)
     absent = None if wide.null_count == 0 else wide.is_null().to_numpy(zero_copy_only=False)
     return pa.array(list(map(repr, numbers.tolist())), pa.utf8(), mask=absent)
-
-
-def _escaped(text: Column) -> Column:
-    """The text as it stands between the quotes of JSON. Most columns need no escape at all."""
-    offsets, data = text_buffers(text)
-    used = data[offsets[0] : offsets[-1]]
-    if not ((used < _CONTROLS_END) | (used == ord('"')) | (used == ord("\\"))).any():
-        return text
-    special = pc.match_substring_regex(text, _ESCAPED).fill_null(False)
-    chosen: Any = text.filter(special)
-    escapes = [json.dumps(value, ensure_ascii=False)[1:-1] for value in chosen.to_pylist()]
-    escaped: Column = pc.replace_with_mask(text, special, pa.array(escapes, pa.utf8()))
-    return escaped

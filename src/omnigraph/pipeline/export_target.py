@@ -1,0 +1,218 @@
+"""Where an export goes: a stream, one file, or a folder of parts; on disk or on S3.
+
+In: what the user typed. Out: a `Target`, refused before anything starts when something is there already. Parts are
+written elsewhere and brought here when all of them are whole, so nothing half-written ever has a final name. Only an
+object store, which cannot rename, gets the parts of a new folder under their names at once; each of them is whole, and
+an export that fails takes them away.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from omnigraph.base.errors import RefusedError, UsageError
+from omnigraph.base.limits import EXPORT_COPY_BYTES
+from omnigraph.graph.scratch import Scratch, open_scratch
+from omnigraph.pipeline.export_part import ExportFormat, Part
+from omnigraph.pipeline.inputs import Compression
+from omnigraph.schema import EdgeType, NodeType
+from omnigraph.storage.byte_sink import file_exists, move_file, write_file
+from omnigraph.storage.byte_source import read_bytes
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.location import Location, Scheme, parse_location
+from omnigraph.storage.objects import ObjectStore
+
+_SUFFIXES: Final = {ExportFormat.NDJSON: ".jsonl", ExportFormat.PARQUET: ".parquet"}
+_PART_NAME: Final = re.compile(r"(node|edge)-[A-Za-z0-9_]+-[0-9]{5,}\.(jsonl|parquet)")
+_STREAM: Final = "-"
+
+
+class TargetKind(Enum):
+    """The shapes of an export."""
+
+    STREAM = "stream"
+    FILE = "file"
+    FOLDER = "folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The place of an export; a stream has none. `force` replaces what an earlier export left there."""
+
+    kind: TargetKind
+    location: Location | None = None
+    force: bool = False
+    compression: Compression = Compression.NONE
+
+    @property
+    def place(self) -> Location:
+        assert self.location is not None, "a stream has no place"
+        return self.location
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether workers write parts where they belong."""
+        return self.kind is TargetKind.FOLDER and not self.place.is_local and not self.force
+
+
+def parse_target(
+    out: str | None, format_: ExportFormat, options: Mapping[str, str] | None = None, *, force: bool = False
+) -> Target:
+    """The target that a text names; raise for one that cannot be."""
+    if out is None or out == _STREAM:
+        if format_ is ExportFormat.PARQUET:
+            raise UsageError(
+                "Parquet is written as files, not to stdout", code="export_format", hint="pass --out FOLDER/"
+            )
+        return Target(TargetKind.STREAM)
+    location = parse_location(out.rstrip("/") or out, options)
+    if location.scheme is Scheme.MEMORY:
+        raise UsageError(
+            f"an export to memory ends with its process: '{out}'",
+            code="export_target",
+            hint="pass a file or a folder, on disk or on S3",
+        )
+    is_there = location.is_local and Path(location.uri).is_dir()
+    if format_ is ExportFormat.PARQUET or out.endswith("/") or is_there:
+        return Target(TargetKind.FOLDER, location, force)
+    if out.endswith(_SUFFIXES[ExportFormat.PARQUET]):
+        raise UsageError(
+            f"'{out}' is named like Parquet, and the export is NDJSON",
+            code="export_format",
+            hint="pass --format parquet and a folder, or name the file .jsonl",
+        )
+    packed = (Compression.GZIP, Compression.ZSTD)
+    compression = next((found for found in packed if out.endswith(found.value)), Compression.NONE)
+    return Target(TargetKind.FILE, location, force, compression)
+
+
+def refuse_taken(target: Target) -> None:
+    """Raise unless the target is free, or may be replaced."""
+    match target.kind:
+        case TargetKind.STREAM:
+            return
+        case TargetKind.FILE:
+            _refuse_missing_parent(target.place)
+            if file_exists(target.place) and not target.force:
+                raise _taken(target.place, "is there already", "pass --force to replace it, or another name")
+        case TargetKind.FOLDER:
+            _refuse_missing_parent(target.place)
+            _refuse_taken_folder(target)
+
+
+def part_name(entity: NodeType | EdgeType, number: int, format_: ExportFormat) -> str:
+    """The name of a part; parts of a type in the order of their names are in the order of their ids."""
+    return f"{entity.kind.value}-{entity.name}-{number:05d}{_SUFFIXES[format_]}"
+
+
+@contextmanager
+def open_workplace(root: Location, target: Target, *, share_disk: bool) -> Iterator[Scratch]:
+    """Where workers put what is not whole yet, gone at the end.
+
+    Beside the target when they share this machine's disk, otherwise below the graph's root, which they all reach.
+    """
+    if not share_disk:
+        with open_scratch(root) as scratch:
+            yield scratch
+        return
+    beside = Path(target.place.uri) if target.location is not None and target.place.is_local else None
+    folder = None if beside is None else str(beside.parent)
+    prefix = "omnigraph-export-" if beside is None else f".{beside.name}."
+    with substrate_errors("write", folder or tempfile.gettempdir()):
+        made = tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
+    with made as name:
+        yield Scratch(parse_location(name))
+
+
+def deliver_file(target: Target, parts: Sequence[Part]) -> None:
+    """All parts as one file."""
+    with write_file(target.place) as file:
+        copy_parts(parts, file)
+
+
+def copy_parts(parts: Sequence[Part], sink: BinaryIO) -> None:
+    """The bytes of parts, one after the other."""
+    for part in parts:
+        for start in range(0, part.size_bytes, EXPORT_COPY_BYTES):
+            sink.write(read_bytes(part.output, start, min(EXPORT_COPY_BYTES, part.size_bytes - start)))
+
+
+def deliver_folder(target: Target, parts: Sequence[Part]) -> tuple[Location, ...]:
+    """Each part under its name in the target's folder; parts of an earlier export go. Where each is now."""
+    names = [part.output.uri.rpartition("/")[2] for part in parts]
+    if target.place.is_local:
+        with substrate_errors("write the folder", target.place.uri):
+            _fill_folder(Path(target.place.uri), dict(zip(names, parts, strict=True)))
+    elif not target.takes_parts:
+        for name, part in zip(names, parts, strict=True):
+            deliver_file(Target(TargetKind.FILE, target.place.child(name)), [part])
+    for entry in _names_in(target.place):
+        if _PART_NAME.fullmatch(entry) and entry not in names:
+            ObjectStore(target.place).delete(entry)
+    return tuple(target.place.child(name) for name in names)
+
+
+def take_away(target: Target, parts: Sequence[str]) -> None:
+    """Delete parts that workers wrote where they belong, of an export that failed."""
+    for name in parts:
+        ObjectStore(target.place).delete(name)
+
+
+def _fill_folder(folder: Path, parts: Mapping[str, Part]) -> None:
+    """A new folder gets its name when it is full; one that is there gets whole files."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as draft:
+        full = Path(draft) / "full"
+        full.mkdir()
+        for name, part in parts.items():
+            _bring(part, parse_location(str(full / name)))
+        if not folder.exists():
+            full.rename(folder)
+            return
+        for name in parts:
+            (full / name).replace(folder / name)
+
+
+def _bring(part: Part, place: Location) -> None:
+    is_here = (
+        part.output.is_local and Path(part.output.uri).stat().st_dev == Path(place.uri).parent.stat().st_dev
+    )
+    if is_here:
+        move_file(part.output, place)
+    else:
+        deliver_file(Target(TargetKind.FILE, place), [part])
+
+
+def _refuse_missing_parent(location: Location) -> None:
+    if location.is_local and not Path(location.uri).parent.is_dir():
+        parent = Path(location.uri).parent
+        raise UsageError(
+            f"there is no folder {parent}",
+            code="export_folder_missing",
+            hint="make it first, or choose another",
+        )
+
+
+def _refuse_taken_folder(target: Target) -> None:
+    place = target.place
+    if place.is_local and Path(place.uri).exists() and not Path(place.uri).is_dir():
+        raise _taken(place, "is a file, and the parts go to a folder", "choose another name")
+    names = _names_in(place)
+    if any(not _PART_NAME.fullmatch(name) for name in names):
+        raise _taken(place, "holds other files", "choose an empty folder, or a new one")
+    if names and not target.force:
+        raise _taken(place, "holds an export already", "pass --force to replace it, or another folder")
+
+
+def _names_in(place: Location) -> tuple[str, ...]:
+    return tuple(name for name in ObjectStore(place).folders() if name)
+
+
+def _taken(place: Location, sentence: str, hint: str) -> RefusedError:
+    return RefusedError(f"{place} {sentence}", code="export_exists", hint=hint, facts={"out": place.uri})
