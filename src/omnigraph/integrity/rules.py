@@ -13,7 +13,7 @@ from enum import Enum
 class Rule(Enum):
     """A code and its meaning."""
 
-    LINE_SYNTAX = ("V001", "the line is not JSON")
+    LINE_SYNTAX = ("V001", "the line is not JSON, or not a row of CSV")
     LINE_SHAPE = ("V002", "the line is JSON, but neither a node nor an edge")
     UNKNOWN_TYPE = ("V003", "the line names a node or edge type that the schema does not have")
     LINE_TOO_LONG = ("V004", "the line is longer than a line may be")

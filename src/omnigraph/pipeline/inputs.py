@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import ContentError, UsageError
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectStore
 
@@ -65,12 +65,23 @@ def find_inputs(names: Sequence[str], options: Mapping[str, str] | None = None) 
             raise UsageError(
                 f"there is no data at '{name}'",
                 code="input_missing",
-                hint="pass a file, a directory or a quoted glob of .jsonl files",
+                hint="pass a file, a directory or a quoted glob of .jsonl, .parquet or .csv files",
                 facts={"data": name},
             )
         for match in matches:
             found.setdefault(match.location.uri, match)
     return tuple(found.values())
+
+
+def unreadable_input(file: InputFile, error: Exception) -> ContentError:
+    """The error for a file whose bytes are not what its name says."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return ContentError(
+        f"'{file.name}' cannot be read as {file.format.value}{file.compression.value}: {lines[0]}",
+        code="input_unreadable",
+        hint="nothing was written; the file is damaged, cut off or of another format: write it again",
+        facts={"data": file.name},
+    )
 
 
 def _expand(name: str, options: Mapping[str, str] | None) -> Iterator[InputFile]:
@@ -136,10 +147,18 @@ def _file(name: str, location: Location, size: int) -> InputFile:
         raise UsageError(
             f"'{name}' is not a data file that load knows",
             code="input_format",
-            hint="name it .jsonl, .ndjson, .json (also .gz or .zst), .parquet or .csv",
+            hint="name it .jsonl, .ndjson, .json or .csv (also .gz or .zst), or .parquet",
             facts={"data": name},
         )
-    return InputFile(name, location, size, format_, _compression_of(location.uri))
+    compression = _compression_of(location.uri)
+    if format_ is InputFormat.PARQUET and compression is not Compression.NONE:
+        raise UsageError(
+            f"'{name}' is Parquet inside of another packing",
+            code="input_format",
+            hint=f"unpack it first: Parquet is packed inside, and {compression.value} only hides it",
+            facts={"data": name},
+        )
+    return InputFile(name, location, size, format_, compression)
 
 
 def _compression_of(name: str) -> Compression:

@@ -7,15 +7,14 @@ file is one range.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from omnigraph.base.limits import LOAD_BLOCK_BYTES, LOAD_LINE_BYTES_MAX, LOAD_RANGE_BYTES
-from omnigraph.pipeline.inputs import Compression, InputFile
-from omnigraph.storage.byte_source import read_bytes
+from omnigraph.pipeline.inputs import Compression, InputFile, unreadable_input
+from omnigraph.storage.byte_source import open_bytes, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,23 @@ def read_line_blocks(piece: ByteRange, block_bytes: int = LOAD_BLOCK_BYTES) -> I
     if piece.file.compression is Compression.NONE:
         yield from _cut_at_lines(_blocks_of_range(piece, block_bytes))
     else:
-        yield from _cut_at_lines(_unpacked_blocks(piece.file, block_bytes))
+        yield from _cut_at_lines(read_file_blocks(piece.file, block_bytes))
+
+
+def read_file_blocks(file: InputFile, block_bytes: int = LOAD_BLOCK_BYTES) -> Iterator[bytes]:
+    """The bytes of a whole file, unpacked, in blocks of about that size."""
+    stream = open_bytes(file.location, file.size)
+    try:
+        if file.compression is not Compression.NONE:
+            stream = pa.CompressedInputStream(
+                stream, "gzip" if file.compression is Compression.GZIP else "zstd"
+            )
+        while data := stream.read(block_bytes):
+            yield data
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable_input(file, error) from error
+    finally:
+        stream.close()
 
 
 def _blocks_of_range(piece: ByteRange, block_bytes: int) -> Iterator[bytes]:
@@ -97,31 +112,6 @@ def _rest_of_line(file: InputFile, at: int, block_bytes: int) -> Iterator[bytes]
             return
         at += len(data)
         yield data
-
-
-def _unpacked_blocks(file: InputFile, block_bytes: int) -> Iterator[bytes]:
-    raw = pa.PythonFile(_Reader(file), mode="r")
-    with pa.CompressedInputStream(raw, "gzip" if file.compression is Compression.GZIP else "zstd") as stream:
-        while data := stream.read(block_bytes):
-            yield data
-
-
-class _Reader(io.RawIOBase):
-    """A file as pyarrow's decompressor reads it: forward only."""
-
-    def __init__(self, file: InputFile) -> None:
-        super().__init__()
-        self._file = file
-        self._at = 0
-
-    def read(self, length: int = -1) -> bytes:
-        wanted = self._file.size - self._at if length < 0 else min(length, self._file.size - self._at)
-        data = read_bytes(self._file.location, self._at, wanted) if wanted > 0 else b""
-        self._at += len(data)
-        return data
-
-    def readable(self) -> bool:
-        return True
 
 
 def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
