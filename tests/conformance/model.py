@@ -35,11 +35,13 @@ class ModelGraph:
     def __init__(self, catalog: Catalog, tables: Mapping[str, Sequence[Row]] | None = None) -> None:
         self.catalog = catalog
         self.tables = {found.alias: list((tables or {}).get(found.alias, ())) for found in catalog.types}
-        self._fresh = count(1)
+        self._fresh = count(1)  # shared by copies, so that no id is ever made twice
 
     def copy(self) -> ModelGraph:
         rows = {alias: [dict(row) for row in found] for alias, found in self.tables.items()}
-        return ModelGraph(self.catalog, rows)
+        copied = ModelGraph(self.catalog, rows)
+        copied._fresh = self._fresh
+        return copied
 
     def load(self, lines: Sequence[str]) -> None:
         """Append the records of NDJSON, which is sound."""

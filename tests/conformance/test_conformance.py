@@ -11,7 +11,7 @@ from tests.conformance.comparison import difference
 from tests.conformance.worlds import WORLDS, Session, World, outcome
 
 FILES = read_case_files()
-CASES_MIN = 100
+CASES_MIN = 500
 
 
 @pytest.fixture(scope="session")
