@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol, TypeVar
 
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.ids import CommitId
-from omnigraph.base.limits import EXPORT_SAMPLE_ROWS, EXPORT_STREAMED_PARTS
+from omnigraph.base.limits import EXPORT_PART_BYTES, EXPORT_SAMPLE_ROWS, EXPORT_STREAMED_PARTS
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.graph.stamp import FORMAT, Format
@@ -62,7 +62,10 @@ class Workers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What to export, and where to. No types are all of them. `stream` takes the lines of a target that is one."""
+    """What to export, and where to. No types are all of them. `stream` takes the lines of a target that is one.
+
+    `part_bytes` is about how long the text of a part is, which decides where parts are cut.
+    """
 
     target: Target
     format: ExportFormat = ExportFormat.NDJSON
@@ -70,6 +73,7 @@ class ExportRequest:
     branch: str = MAIN
     commit: str | None = None
     stream: BinaryIO | None = None
+    part_bytes: int = EXPORT_PART_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,7 @@ class _Exporting:
         plans = [plan_whole(found) for found in slices]
         for at in large:
             seen = [sample for (of, _), sample in zip(looks, samples, strict=True) if of == at]
-            plans[at] = plan_table(tables[at].rows, seen)
+            plans[at] = plan_table(tables[at].rows, seen, self.request.part_bytes)
         return plans
 
     def _sort(self, tables: Sequence[ExportTable], plans: Sequence[TablePlan]) -> list[list[Run]]:

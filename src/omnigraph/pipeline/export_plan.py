@@ -19,8 +19,10 @@ from omnigraph.base.limits import (
     EXPORT_CUTS,
     EXPORT_PART_BYTES,
     EXPORT_REREAD_MAX,
-    EXPORT_RUN_BYTES,
+    EXPORT_RUN_PARTS,
     EXPORT_WHOLE_ROWS_MAX,
+    EXPORT_ZONE_ROWS_MIN,
+    EXPORT_ZONES,
 )
 from omnigraph.schema import EdgeType, NodeType
 from omnigraph.storage.location import Location
@@ -98,12 +100,17 @@ def cut_distance(rows: int) -> int:
     return 1 << max(4, (rows // EXPORT_CUTS).bit_length())
 
 
-def plan_table(rows: int, samples: Sequence[Sample]) -> TablePlan:
+def zone_rows(rows: int) -> int:
+    """How many rows a zone has: few against the rows of a part, and not too many zones."""
+    return min(max(rows // EXPORT_ZONES, EXPORT_ZONE_ROWS_MIN), EXPORT_BATCH_ROWS_MAX)
+
+
+def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = EXPORT_PART_BYTES) -> TablePlan:
     """The parts of a table that was looked at."""
     cuts = sorted(cut for sample in samples for cut in sample.cuts)
     weighed = sum(sample.weighed_rows for sample in samples)
     row_bytes = sum(sample.weighed_bytes for sample in samples) / weighed if weighed else _ROW_BYTES
-    cuts_per_part = max(1, round(EXPORT_PART_BYTES / row_bytes / cut_distance(rows)))
+    cuts_per_part = max(1, round(part_bytes / row_bytes / cut_distance(rows)))
     bounds = cuts[cuts_per_part::cuts_per_part]
     ranges = tuple(IdRange(low, high) for low, high in zip([None, *bounds], [*bounds, None], strict=True))
     zones = [zone for sample in samples for zone in sample.zones]
@@ -111,7 +118,7 @@ def plan_table(rows: int, samples: Sequence[Sample]) -> TablePlan:
     reads = _plan_reads(bounds, zones, rows)
     if reads is not None:
         return TablePlan(ranges, batch_rows, reads)
-    run_rows = max(1, int(EXPORT_RUN_BYTES / row_bytes))
+    run_rows = max(1, int(EXPORT_RUN_PARTS * part_bytes / row_bytes))
     return TablePlan(ranges, batch_rows, None, tuple(group_slices([zone.piece for zone in zones], run_rows)))
 
 

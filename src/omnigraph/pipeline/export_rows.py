@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.base.limits import EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS_MAX
 from omnigraph.integrity.raw import ID, Column
 from omnigraph.pipeline.export_plan import ExportTable, IdRange
+from omnigraph.pipeline.id_order import id_order
 from omnigraph.pipeline.ndjson_text import json_lines, line_bytes
 from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, arrow_schema
 from omnigraph.storage.dataset import ADDRESS, Dataset, open_dataset
@@ -52,15 +53,13 @@ def rows_within(batches: Iterable[pa.RecordBatch], wanted: IdRange) -> Iterator[
 
 
 def ordered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """The rows in the order of their ids, by their bytes; None when there are none."""
+    """The rows in the order of their ids; None when there are none."""
     if not batches:
         return None
     concat: Any = pa.concat_batches  # type: ignore[attr-defined]
     rows: pa.RecordBatch = concat(batches)
-    ids = rows.column(ID)
-    if pc.all(pc.less(ids[:-1], ids[1:])).as_py() is not False:
-        return rows
-    taken: pa.RecordBatch = rows.take(pc.sort_indices(ids))
+    order = id_order(rows.column(ID))
+    taken: pa.RecordBatch = rows if order is None else rows.take(order)
     return taken
 
 
@@ -111,15 +110,3 @@ def _blob_sizes(described: Column) -> Column:
     struct: Any = described
     sizes: Column = pc.if_else(struct.is_valid(), struct.field("size"), pa.scalar(0, pa.uint64()))
     return sizes
-
-
-def place_of(ids: Column, bound: str) -> int:
-    """How many of some ordered ids lie before a bound."""
-    low, high = 0, len(ids)
-    while low < high:
-        middle = (low + high) // 2
-        if ids[middle].as_py() < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low

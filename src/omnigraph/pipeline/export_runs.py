@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import IOBase
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 
+from omnigraph.base.ids import new_ulid
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.raw import ID
 from omnigraph.pipeline.export_plan import ExportTable
-from omnigraph.pipeline.export_rows import open_table, ordered, place_of, read_slices
+from omnigraph.pipeline.export_rows import open_table, ordered, read_slices
+from omnigraph.pipeline.id_order import place_of
+from omnigraph.storage.byte_sink import write_file
 from omnigraph.storage.row_slices import RowSlice
 
 
@@ -56,16 +60,16 @@ def write_run(task: RunTask) -> Run:
         return Run({}, 0)
     ids = rows.column(ID)
     places = [0, *(place_of(ids, bound) for bound in task.bounds), rows.num_rows]
-    sink: Any = pa.BufferOutputStream()
-    spans = {}
-    for part, (start, end) in enumerate(pairwise(places)):
-        if end > start:
-            begin = sink.tell()
-            with pa.ipc.new_stream(sink, rows.schema) as stream:
-                stream.write_batch(rows.slice(start, end - start))
-            spans[part] = (begin, sink.tell() - begin)
-    name = task.scratch.write("run", sink.getvalue().to_pybytes())
-    return Run({part: RunPiece(name, *span) for part, span in spans.items()}, rows.num_rows)
+    name = f"run-{new_ulid()}"
+    pieces = {}
+    with write_file(task.scratch.location.child(name)) as file:
+        for part, (start, end) in enumerate(pairwise(places)):
+            if end > start:
+                begin, sink = file.tell(), cast(IOBase, file)
+                with pa.ipc.new_stream(sink, rows.schema) as stream:
+                    stream.write_batch(rows.slice(start, end - start))
+                pieces[part] = RunPiece(name, begin, file.tell() - begin)
+    return Run(pieces, rows.num_rows)
 
 
 def read_runs(scratch: Scratch, pieces: Iterable[RunPiece]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ their ids as the cuts are. Safe to repeat: nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.limits import EXPORT_BATCH_ROWS_MAX
-from omnigraph.integrity.raw import ID
+from omnigraph.integrity.raw import ID, Column
 from omnigraph.integrity.text_hash import hash_texts
-from omnigraph.pipeline.export_plan import ExportTable, Sample, Zone, cut_distance
+from omnigraph.pipeline.export_plan import ExportTable, Sample, Zone, cut_distance, zone_rows
 from omnigraph.pipeline.export_rows import measured_bytes, open_table
 from omnigraph.schema import arrow_schema
 from omnigraph.storage.dataset import Dataset
@@ -46,9 +46,8 @@ def sample_ids(task: SampleTask) -> Sample:
         done = 0
         for batch in read_slice(dataset, piece, [ID], EXPORT_BATCH_ROWS_MAX):
             ids = batch.column(ID)
-            extremes = pc.min_max(ids).as_py()
             here = RowSlice(piece.fragment, piece.start + done, len(ids), piece.index + done)
-            zones.append(Zone(here, extremes["min"], extremes["max"]))
+            zones += _zones(ids, here, zone_rows(task.table.rows))
             hashes = hash_texts(ids)
             chosen = pa.array(np.flatnonzero(hashes % distance == 0))
             cuts += [str(cut) for cut in ids.take(chosen).to_pylist()]
@@ -56,6 +55,14 @@ def sample_ids(task: SampleTask) -> Sample:
             done += len(ids)
     weight = _text_bytes(dataset, task.table, places)
     return Sample(tuple(zones), tuple(cuts), len(places), weight)
+
+
+def _zones(ids: Column, here: RowSlice, rows: int) -> Iterator[Zone]:
+    for at in range(0, len(ids), rows):
+        some = ids.slice(at, rows)
+        extremes = pc.min_max(some).as_py()
+        piece = RowSlice(here.fragment, here.start + at, len(some), here.index + at)
+        yield Zone(piece, extremes["min"], extremes["max"])
 
 
 def _text_bytes(dataset: Dataset, table: ExportTable, places: Sequence[int]) -> int:

@@ -1,0 +1,101 @@
+"""What the tests of export share: workers in this process, loads of lines, and graphs as values that compare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+import omnigraph as og
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stamp import FORMAT, Format
+from omnigraph.pipeline.export import Exported, ExportRequest, export
+from omnigraph.pipeline.export_part import ExportFormat
+from omnigraph.pipeline.export_target import parse_target
+from omnigraph.pipeline.inputs import find_inputs
+from omnigraph.pipeline.load import Loaded, LoadRequest, load
+from omnigraph.pipeline.load_change import LoadMode
+from omnigraph.pipeline.load_source import PieceSource, Result, Task
+from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location
+
+Record = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class WorkersHere:
+    """Runs tasks in this process and keeps what they were."""
+
+    shares_disk: bool = True
+    steps: list[tuple[str, int]] = field(default_factory=list)
+
+    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        self.steps.append((step, len(tasks)))
+        return [function(task) for task in tasks]
+
+    def share_disk(self) -> bool:
+        return self.shares_disk
+
+
+def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+    return [function(task) for task in tasks]
+
+
+def make_graph(location: Location, schema: str) -> Location:
+    og.init(location.uri, schema, options=og.OpenOptions(dict(location.options), "ada"))
+    return location
+
+
+def load_file(root: Location, path: Path, branch: str = MAIN, mode: LoadMode = LoadMode.APPEND) -> Loaded:
+    source = PieceSource(plan_json_pieces(find_inputs([str(path)])))
+    return load(root, LoadRequest(source, mode, "ada", branch), in_place)
+
+
+def load_records(
+    root: Location,
+    folder: Path,
+    records: Sequence[Record],
+    branch: str = MAIN,
+    mode: LoadMode = LoadMode.APPEND,
+) -> Loaded:
+    path = folder / f"records-{uuid4().hex}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return load_file(root, path, branch, mode)
+
+
+def export_here(
+    root: Location,
+    out: str | Path,
+    format_: ExportFormat = ExportFormat.NDJSON,
+    *,
+    workers: WorkersHere | None = None,
+    force: bool = False,
+    rules: Format = FORMAT,
+    **wanted: Any,
+) -> Exported:
+    options = dict(root.options) or None if str(out).startswith("s3:") else None
+    target = parse_target(str(out), format_, options, force=force)
+    request = ExportRequest(target, format_, **wanted)
+    return export(root, request, workers or WorkersHere(), rules)
+
+
+def contents(root: Location, branch: str = MAIN, rules: Format = FORMAT) -> dict[str, pa.Table]:
+    """Every table with its rows in the order of their ids, blobs with their bytes."""
+    found = {}
+    snapshot = read_snapshot(root, branch, rules=rules)
+    for alias, table in snapshot.tables.items():
+        dataset = open_dataset(root.child(table.path), branch=table.pin.branch, version=table.pin.version)
+        rows = dataset.native.scanner(blob_handling="all_binary").to_table().combine_chunks()
+        assert rows.num_rows == table.row_count
+        found[alias] = rows.sort_by("id").replace_schema_metadata()
+    return found
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
