@@ -1,32 +1,46 @@
-"""`Graph.load`: names of files and a mode come in, one commit goes out. It runs on Spark."""
+"""Loading: names of files or frames and a mode come in, one commit goes out. It runs on Spark.
+
+Everything that can be refused without looking at rows is refused before Spark starts and before a branch is made:
+words, names, types, headers and footers. A frame is written to the scratch folder first, which is gone when the load
+has ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.scratch import open_scratch
 from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.pipeline.inputs import InputFile, InputFormat, find_inputs
+from omnigraph.pipeline.blocks import Piece
 from omnigraph.pipeline.load import Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource, Result, RunTasks, Task
-from omnigraph.pipeline.load_task import LoadPart
-from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.pipeline.load_inputs import LoadInputs, plan_files, plan_source, sort_inputs
+from omnigraph.pipeline.load_source import LoadSource, PieceSource, Result, RunTasks, Task
+from omnigraph.pipeline.load_task import LoadPart, load_piece
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
 from omnigraph.pipeline.watch import TaskSize
+from omnigraph.schema import Catalog
 from omnigraph.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How to load. `base` is the branch to fork from when the branch is not there yet; `dry_run` only checks."""
+    """How to load.
+
+    `type` is that of rows which do not name it themselves; `base` is the branch to fork from when the branch is not
+    there yet; `dry_run` only checks.
+    """
 
     mode: str = "append"
     actor: str = ""
+    type: str | None = None
     base: str | None = None
     dry_run: bool = False
     spark: SparkSettings = field(default_factory=SparkSettings)
@@ -40,33 +54,62 @@ class LoadOutcome:
     loaded: Loaded
     branch_created: bool
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by the alias of their type, `node:Person` or `edge:Knows`."""
+        return self.loaded.counts
 
-def check_words(root: Location, names: Sequence[str], mode: str) -> tuple[InputFile, ...]:
-    """The files that the names stand for; raise `UsageError` for a mode or a name that load cannot use."""
-    _check_mode(mode)
-    files = find_inputs(names, dict(root.options) or None)
-    _refuse_other_formats(files)
-    return files
+    @property
+    def total(self) -> int:
+        """All rows."""
+        return self.loaded.total
 
-
-def load_files(root: Location, branch: str, names: Sequence[str], options: LoadOptions) -> LoadOutcome:
-    """Load files, directories and globs of NDJSON as one commit."""
-    files = check_words(root, names, options.mode)
-    created = _fork_if_missing(root, branch, options)
-    source = PieceSource(plan_json_pieces(files))
-    request = LoadRequest(source, LoadMode(options.mode), options.actor, branch, options.dry_run)
-    return LoadOutcome(load(root, request, _on_spark(source.size_bytes, options)), created)
+    @property
+    def commit(self) -> CommitRecord | None:
+        """The one commit, or None for a dry run and for an input without rows."""
+        return self.loaded.commit
 
 
-def _refuse_other_formats(files: Sequence[InputFile]) -> None:
-    other = next((file for file in files if file.format is not InputFormat.NDJSON), None)
-    if other is not None:
-        raise UsageError(
-            f"'{other.name}' is {other.format.value}, and this release loads NDJSON only",
-            code="input_format",
-            hint="write it as lines of JSON, in files called .jsonl",
-            facts={"data": other.name},
-        )
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """A load whose words are good: what it reads, where to, and the catalog when a type was named."""
+
+    root: Location
+    branch: str
+    inputs: LoadInputs
+    pieces: tuple[Piece, ...]
+    catalog: Catalog | None
+
+
+def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
+    """Judge what was asked for; raise for a mode, a name, a type or a file that load cannot use."""
+    _check_mode(options.mode)
+    inputs = sort_inputs(data, options.type, dict(root.options) or None)
+    _check_spark(inputs, options)
+    catalog = _read_catalog(root, branch, options) if inputs.names_types else None
+    return LoadPlan(root, branch, inputs, plan_files(inputs, catalog), catalog)
+
+
+def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
+    """Load what was planned, as one commit, on Spark."""
+    with open_source(plan, options) as source:
+        created = _fork_if_missing(plan, options)
+        request = LoadRequest(source, LoadMode(options.mode), options.actor, plan.branch, options.dry_run)
+        return LoadOutcome(load(plan.root, request, _on_spark(plan, source, options)), created)
+
+
+@contextmanager
+def open_source(plan: LoadPlan, options: LoadOptions) -> Iterator[LoadSource]:
+    """The source of a plan. What it has in the scratch folder is gone afterwards."""
+    how = RunOptions("load", options.report, part_size)
+    scratch = open_scratch(plan.root) if plan.inputs.needs_scratch else nullcontext()
+    with scratch as place:
+        yield plan_source(plan.inputs, plan.pieces, plan.catalog, place, how)
+
+
+def part_size(part: LoadPart) -> TaskSize:
+    """What a finished part adds to the progress."""
+    return TaskSize(sum(rows.count for rows in part.rows.values()), part.bytes_read)
 
 
 def _check_mode(name: str) -> None:
@@ -79,27 +122,45 @@ def _check_mode(name: str) -> None:
         ) from unknown
 
 
-def _fork_if_missing(root: Location, branch: str, options: LoadOptions) -> bool:
-    if options.base is None or branch in read_snapshot(root).manifest.read_state().branches:
+def _check_spark(inputs: LoadInputs, options: LoadOptions) -> None:
+    if inputs.session is not None and options.spark.master is not None:
+        raise UsageError(
+            "a Spark DataFrame is loaded on its own session, and a master is given beside it",
+            code="spark_session_exists",
+            hint="leave the master out",
+        )
+
+
+def _read_catalog(root: Location, branch: str, options: LoadOptions) -> Catalog:
+    """The schema of the branch, or of the one it will be made from."""
+    here = branch if options.base is None or _has_branch(root, branch) else options.base
+    return read_snapshot(root, here).schema.catalog
+
+
+def _has_branch(root: Location, branch: str) -> bool:
+    return branch in read_snapshot(root).manifest.read_state().branches
+
+
+def _fork_if_missing(plan: LoadPlan, options: LoadOptions) -> bool:
+    if options.base is None or _has_branch(plan.root, plan.branch):
         return False
     if options.dry_run:
         raise RefusedError(
-            f"branch '{branch}' is not there, and a dry run makes none",
+            f"branch '{plan.branch}' is not there, and a dry run makes none",
             code="dry_run_branch",
             hint=f"check against {options.base} instead, or create the branch first",
         )
-    create_branch(root, branch, options.actor, source_snapshot(root, options.base))
+    create_branch(plan.root, plan.branch, options.actor, source_snapshot(plan.root, options.base))
     return True
 
 
-def _on_spark(size_bytes: int | None, options: LoadOptions) -> RunTasks:
+def _on_spark(plan: LoadPlan, source: LoadSource, options: LoadOptions) -> RunTasks:
+    size_bytes = source.size_bytes if isinstance(source, PieceSource) else None
+
     def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        how = RunOptions("load", options.report, part_size, size_bytes)
-        return run_tasks(spark_session(options.spark), function, tasks, how)
+        session = plan.inputs.session or spark_session(options.spark)
+        reads = RunOptions("load", options.report, part_size, size_bytes)
+        how = reads if function is load_piece else RunOptions("check", options.report)
+        return run_tasks(session, function, tasks, how)
 
     return run
-
-
-def part_size(part: LoadPart) -> TaskSize:
-    """What a finished part adds to the progress."""
-    return TaskSize(sum(rows.count for rows in part.rows.values()), part.bytes_read)

@@ -151,13 +151,14 @@ def _load_mistakes(place: Path) -> None:
 def _load_file(place: Path, name: str) -> Loaded:
     import omnigraph
     from omnigraph.api.graph import default_actor
-    from omnigraph.api.loading import LoadOptions, load_files
+    from omnigraph.api.loading import LoadOptions, plan_load, run_load
     from omnigraph.cli.progress import show_progress
 
     graph = omnigraph.open(str(place / "graph.omni"))
     with show_progress(quiet=not sys.stderr.isatty()) as report:
         options = LoadOptions(actor=default_actor(), report=report)
-        return load_files(graph.location, graph.branch, [str(place / name)], options).loaded
+        plan = plan_load(graph.location, graph.branch, str(place / name), options)
+        return run_load(plan, options).loaded
 
 
 def _snapshot(place: Path) -> None:

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 Data = Annotated[
     list[str],
     typer.Option(
-        "--data", metavar="PATH", help="A file, directory or quoted glob of NDJSON; repeat it for more."
+        "--data",
+        metavar="PATH",
+        help="A file, directory or quoted glob of NDJSON, Parquet or CSV; repeat it for more.",
+    ),
+]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "--type", metavar="NAME", help="The node or edge type of the rows of Parquet and CSV files."
     ),
 ]
 Mode = Annotated[
@@ -45,6 +53,7 @@ def load(
     data: Data,
     uri: Uri = None,
     store: Store = None,
+    type_name: Type = None,
     mode: Mode = "append",
     branch: Branch = "main",
     base: Base = None,
@@ -58,38 +67,46 @@ def load(
 
     Runs on Spark: locally unless a master is configured. One load is one commit, whatever its size. When any line is
     wrong nothing is written, and the first 100 mistakes are shown with file, line and property.
+
+    The lines of NDJSON name their types. Parquet and CSV files hold rows of one type, which --type names; an edge has
+    the columns from and to.
     """
     location = resolve_target(context, uri, store)
     if mode == "overwrite" and not dry_run:
         confirm_destruction(context, location, f"load --mode {mode}", yes=yes, as_json=as_json)
 
     from omnigraph.api.graph import default_actor
-    from omnigraph.api.loading import LoadOptions, check_words, load_files
+    from omnigraph.api.loading import LoadOptions, plan_load, run_load
     from omnigraph.cli.progress import show_progress
     from omnigraph.pipeline.session import SparkSettings
 
-    check_words(location, data, mode)
-    announce_target(context, location)
     with show_progress(quiet=context.obj.quiet) as report:
         options = LoadOptions(
-            mode, actor or default_actor(), base, dry_run, SparkSettings(master=spark_master), report
+            mode=mode,
+            actor=actor or default_actor(),
+            type=type_name,
+            base=base,
+            dry_run=dry_run,
+            spark=SparkSettings(master=spark_master),
+            report=report,
         )
-        outcome = load_files(location, branch, data, options)
-    document = _to_json(location, branch, options, outcome)
+        plan = plan_load(location, branch, data, options)
+        announce_target(context, location)
+        outcome = run_load(plan, options)
     if as_json:
-        write_json(document)
+        write_json(_to_json(location, branch, options, outcome))
     elif not context.obj.quiet:
         verb = "checked" if dry_run else "loaded"
-        commit = outcome.loaded.commit
-        at = f" at commit {commit.id}" if commit else ""
-        sys.stderr.write(f"{verb} {document['total_entities']} entities{at}\n")
+        at = f" at commit {outcome.commit.id}" if outcome.commit else ""
+        sys.stderr.write(f"{verb} {_counted(outcome.total)}{at}\n")
 
 
 def _to_json(location: Location, branch: str, options: LoadOptions, outcome: LoadOutcome) -> dict[str, Any]:
-    from omnigraph.cli.shapes import commit_to_json
+    from omnigraph.cli.shapes import commit_to_json, table_names
+    from omnigraph.graph.snapshot import read_snapshot
 
-    loaded = outcome.loaded
-    counts = {kind: _counts(loaded.counts, kind) for kind in ("node", "edge")}
+    counts = {kind: _counts(outcome.counts, kind) for kind in ("node", "edge")}
+    names = {} if outcome.commit is None else table_names(read_snapshot(location, branch))
     return {
         "uri": location.uri,
         "branch": branch,
@@ -99,10 +116,14 @@ def _to_json(location: Location, branch: str, options: LoadOptions, outcome: Loa
         "dry_run": options.dry_run,
         "nodes": counts["node"],
         "edges": counts["edge"],
-        "total_entities": loaded.total,
+        "total_entities": outcome.total,
         "actor_id": options.actor,
-        "commit": None if loaded.commit is None else commit_to_json(loaded.commit, {}),
+        "commit": None if outcome.commit is None else commit_to_json(outcome.commit, names),
     }
+
+
+def _counted(total: int) -> str:
+    return "1 entity" if total == 1 else f"{total} entities"
 
 
 def _counts(counts: Any, kind: str) -> list[dict[str, Any]]:
@@ -119,6 +140,7 @@ COMMAND = CommandSource(
     (
         "omnigraph load --data people.jsonl graph.omni",
         "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
+        "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
         "omnigraph load --data people.jsonl --dry-run --json graph.omni",
     ),
 )

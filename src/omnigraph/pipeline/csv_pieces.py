@@ -20,7 +20,12 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 from omnigraph.base.errors import ContentError
-from omnigraph.base.limits import CSV_HEADER_BYTES_MAX, INPUT_PLAN_THREADS, VIOLATION_VALUE_LENGTH_MAX
+from omnigraph.base.limits import (
+    CSV_HEADER_BYTES_MAX,
+    INPUT_PLAN_THREADS,
+    LOAD_PACKED_FACTOR,
+    VIOLATION_VALUE_LENGTH_MAX,
+)
 from omnigraph.integrity.raw import RawBatch, RawColumn, plain_array
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.blocks import BadLine, Block, Entity, TypedRows
@@ -32,7 +37,7 @@ from omnigraph.pipeline.input_types import (
     refuse_twin_columns,
     type_of_rows,
 )
-from omnigraph.pipeline.inputs import InputFile
+from omnigraph.pipeline.inputs import Compression, InputFile
 from omnigraph.pipeline.ranges import read_file_blocks
 from omnigraph.schema import Catalog
 
@@ -57,6 +62,11 @@ class CsvPiece:
     @property
     def size_bytes(self) -> int:
         return self.file.size
+
+    @property
+    def text_bytes(self) -> int:
+        packed = self.file.compression is not Compression.NONE
+        return self.size_bytes * (LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = type_of_rows(catalog, self.type_name)

@@ -51,3 +51,18 @@ class PieceSource:
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
         return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedSource:
+    """Several sources, read one after another and loaded as one. No two of them have a name in common."""
+
+    sources: tuple[LoadSource, ...]
+
+    @property
+    def text_bytes(self) -> int | None:
+        known = [source.text_bytes for source in self.sources]
+        return None if None in known else sum(size for size in known if size is not None)
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        return [part for source in self.sources for part in source.read(shape, run_tasks)]

@@ -20,6 +20,7 @@ from omnigraph.base.limits import (
     LOAD_BLOCK_ROWS_MAX,
     LOAD_RANGE_BYTES,
     PARQUET_BUFFER_BYTES,
+    PARQUET_FIELD_TEXT_BYTES,
 )
 from omnigraph.pipeline.arrow_rows import arrow_block
 from omnigraph.pipeline.blocks import Block, Entity
@@ -31,7 +32,7 @@ from omnigraph.storage.byte_source import open_bytes
 
 @dataclass(frozen=True, slots=True)
 class ParquetPiece:
-    """Some row groups of one file, and how many bytes and rows they unpack to."""
+    """Some row groups of one file, and how many bytes, rows and fields they unpack to."""
 
     file: InputFile
     type_name: str
@@ -39,10 +40,16 @@ class ParquetPiece:
     row_groups: tuple[int, ...]
     size_bytes: int
     rows: int
+    fields: int
 
     @property
     def name(self) -> str:
         return self.file.name
+
+    @property
+    def text_bytes(self) -> int:
+        """Repeated values are stored once, so a field counts as some characters at least."""
+        return max(self.size_bytes, self.fields * PARQUET_FIELD_TEXT_BYTES)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = type_of_rows(catalog, self.type_name)
@@ -84,7 +91,8 @@ def _plan_file(file: InputFile, entity: Entity) -> list[ParquetPiece]:
         size += metadata.row_group(group).total_byte_size
         rows += metadata.row_group(group).num_rows
         if size >= LOAD_RANGE_BYTES or group == metadata.num_row_groups - 1:
-            pieces.append(ParquetPiece(file, entity.name, len(pieces), tuple(groups), size, rows))
+            fields = rows * len(names)
+            pieces.append(ParquetPiece(file, entity.name, len(pieces), tuple(groups), size, rows, fields))
             groups, size, rows = [], 0, 0
     return pieces
 

@@ -1,10 +1,11 @@
 """Runs descriptions of work on Spark: one task, one partition, one call of a function on an executor.
 
 In: a top-level function and small picklable tasks. Out: the results in the order of the tasks. Rows never pass
-through the JVM: a task reads and writes by itself and returns what the driver has to know. The whole is one Spark
-job, run once. Spark may run a task twice, so a function must be safe to repeat; only the result of an attempt that
-succeeded arrives. The first task that keeps failing ends the job, and its error is raised here as the one that
-the function raised. Ctrl-C cancels the job and returns when its tasks have stopped.
+through the JVM: a task reads and writes by itself and returns what the driver has to know. Rows that Spark holds
+already, in a frame of the user's, are handed to the function by partition. The whole is one Spark job, run once. Spark
+may run a task twice, so a function must be safe to repeat; only the result of an attempt that succeeded arrives. The
+first task that keeps failing ends the job, and its error is raised here as the one that the function raised. Ctrl-C
+cancels the job and returns when its tasks have stopped.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from omnigraph.pipeline.watch import SizeSum, TaskSize, Watch, make_size_sum
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+PartitionFunction = Callable[[int, "Iterator[pa.RecordBatch]"], Result]
 
-_COLUMNS: Final = "task long, result binary"
+_COLUMNS: Final = "partition long, result binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,43 +56,69 @@ def run_tasks(
     """The result of every task, in the order of the tasks."""
     if not tasks:
         return ()
-    options = options or RunOptions()
     count = len(tasks)
-    silent = Watch(options.step, count, report_nothing, options.clock)
+    packed = tuple(pickle.dumps(task) for task in tasks)
+    frame = session.range(0, count, 1, numPartitions=count)
+    return run_partitions(frame, _make_task_function(function, packed), options, count)
+
+
+def run_partitions(
+    frame: DataFrame,
+    function: PartitionFunction[Result],
+    options: RunOptions | None = None,
+    count: int | None = None,
+) -> tuple[Result, ...]:
+    """What the function makes of each partition of a frame, in their order. Spark runs the frame's plan once.
+
+    The function gets the number of the partition and its batches. `count` is how many there are, when that is known.
+    """
+    session = frame.sparkSession
+    options = options or RunOptions()
+    silent = Watch(options.step, 0, report_nothing, options.clock)
     prepare_executors(session, lambda action: run_job(session, action, silent))
     size_sum = make_size_sum(session) if options.measure and not is_connect(session) else None
     watch = Watch(options.step, count, options.report, options.clock)
     watch.measure_with(size_sum, options.bytes_total)
-    packed = tuple(pickle.dumps(task) for task in tasks)
-    run = _make_partition_function(function, packed, options.measure, size_sum)
-    frame = session.range(0, count, 1, numPartitions=count).mapInArrow(run, _COLUMNS)
-    table = run_job(session, frame.toArrow, watch)
+    run = _make_partition_function(function, options.measure, size_sum)
+    table = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch)
     rows: list[dict[str, Any]] = table.to_pylist()
-    results: dict[int, Result] = {row["task"]: pickle.loads(row["result"]) for row in rows}
-    return tuple(results[task] for task in range(count))
+    return tuple(pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: int(row["partition"])))
+
+
+def _make_task_function(
+    function: Callable[[Task], Result], packed: tuple[bytes, ...]
+) -> PartitionFunction[Result]:
+    """For a frame of numbers, one a partition. It is made here so that Spark sends it with the tasks inside."""
+
+    def run(_: int, batches: Iterator[pa.RecordBatch]) -> Result:
+        numbers: list[Any] = [number for batch in batches for number in batch.column(0).to_pylist()]
+        (task,) = numbers
+        return function(pickle.loads(packed[task]))
+
+    return run
 
 
 def _make_partition_function(
-    function: Callable[[Task], Result],
-    packed: tuple[bytes, ...],
+    function: PartitionFunction[Result],
     measure: Callable[[Result], TaskSize] | None,
     size_sum: SizeSum | None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs on an executor. It is made here so that Spark sends it with the tasks inside."""
+    """What runs on an executor."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
+        from pyspark import TaskContext
 
-        for batch in batches:
-            tasks: list[Any] = batch.column(0).to_pylist()
-            for task in tasks:
-                try:
-                    result = function(pickle.loads(packed[task]))
-                    if measure is not None and size_sum is not None:
-                        size_sum.add(measure(result))
-                    column = pyarrow.array([pickle.dumps(result)], pyarrow.binary())
-                except Exception as error:
-                    raise pack_error(error) from None
-                yield pyarrow.RecordBatch.from_arrays([pyarrow.array([task]), column], ["task", "result"])
+        context = TaskContext.get()
+        assert context is not None, "this runs in a task"
+        partition = context.partitionId()
+        try:
+            result = function(partition, batches)
+            if measure is not None and size_sum is not None:
+                size_sum.add(measure(result))
+            column = pyarrow.array([pickle.dumps(result)], pyarrow.binary())
+        except Exception as error:
+            raise pack_error(error) from None
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array([partition]), column], ["partition", "result"])
 
     return run

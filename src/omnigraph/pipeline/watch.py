@@ -15,6 +15,7 @@ from omnigraph.base.clock import Clock
 from omnigraph.base.progress import Progress, Report
 
 if TYPE_CHECKING:
+    from pyspark import SparkStageInfo
     from pyspark.sql import SparkSession
 
 
@@ -39,17 +40,21 @@ class SizeSum(Protocol):
 
 
 class TaskCounter(Protocol):
-    """Asks Spark how many tasks of a job have finished."""
+    """Asks Spark how many tasks of a job have finished, and of how many that it knows."""
 
     def tasks_done(self) -> int: ...
+
+    def tasks_known(self) -> int: ...
 
 
 class Watch:
     """Turns what Spark says about one job into progress events, each only when something has changed."""
 
-    def __init__(self, step: str, tasks_total: int, report: Report, clock: Clock) -> None:
+    def __init__(self, step: str, tasks_total: int | None, report: Report, clock: Clock) -> None:
+        """Without `tasks_total`, Spark is asked for that too: it learns of a plan's tasks stage by stage."""
         self._step = step
-        self._tasks_total = tasks_total
+        self._asks_total = tasks_total is None
+        self._tasks_total = tasks_total or 0
         self._report = report
         self._clock = clock
         self._started = clock.monotonic()
@@ -63,6 +68,8 @@ class Watch:
 
     def look(self, counter: TaskCounter) -> None:
         """Tell what has changed since the last look."""
+        if self._asks_total:
+            self._tasks_total = max(self._tasks_total, counter.tasks_known())
         self._tell(min(counter.tasks_done(), self._tasks_total), is_last=False)
 
     def finish(self) -> None:
@@ -111,9 +118,15 @@ class JobGroupCounter:
         self._group = group
 
     def tasks_done(self) -> int:
+        return sum(stage.numCompletedTasks for stage in self._stages())
+
+    def tasks_known(self) -> int:
+        return sum(stage.numTasks for stage in self._stages())
+
+    def _stages(self) -> list[SparkStageInfo]:
         jobs = [self._tracker.getJobInfo(job) for job in self._tracker.getJobIdsForGroup(self._group)]
-        stages = [self._tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return sum(stage.numCompletedTasks for stage in stages if stage)
+        found = [self._tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return [stage for stage in found if stage]
 
 
 class ConnectCounter:
@@ -121,9 +134,15 @@ class ConnectCounter:
 
     def __init__(self) -> None:
         self._done = 0
+        self._known = 0
 
     def __call__(self, stages: Iterable[Any] | None, **_: Any) -> None:
-        self._done = max(self._done, sum(stage.num_completed_tasks for stage in stages or ()))
+        told = list(stages or ())
+        self._done = max(self._done, sum(stage.num_completed_tasks for stage in told))
+        self._known = max(self._known, sum(stage.num_tasks for stage in told))
 
     def tasks_done(self) -> int:
         return self._done
+
+    def tasks_known(self) -> int:
+        return self._known
