@@ -36,8 +36,16 @@ def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[
     return [function(task) for task in tasks]
 
 
-def source(*paths: Path) -> PieceSource:
-    return PieceSource(plan_json_pieces(find_inputs([str(path) for path in paths])))
+class LargeSource(PieceSource):
+    """Files that are treated as if there were too many keys for the driver."""
+
+    @property
+    def text_bytes(self) -> None:  # type: ignore[override]
+        return None
+
+
+def source(*paths: Path, kind: type[PieceSource] = PieceSource) -> PieceSource:
+    return kind(plan_json_pieces(find_inputs([str(path) for path in paths])))
 
 
 @pytest.fixture
@@ -46,15 +54,17 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-@pytest.fixture
-def load_records(root: Location, tmp_path: Path) -> Callable[..., Loaded]:
+@pytest.fixture(params=[PieceSource, LargeSource], ids=["driver", "buckets"])
+def load_records(request: pytest.FixtureRequest, root: Location, tmp_path: Path) -> Callable[..., Loaded]:
+    kind: type[PieceSource] = request.param
+
     def run(
         *records: Record, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN, dry_run: bool = False
     ) -> Loaded:
         path = tmp_path / "data.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        request = LoadRequest(source(path), mode, "ada", branch, dry_run)
-        return load(root, request, in_place)
+        wanted = LoadRequest(source(path, kind=kind), mode, "ada", branch, dry_run)
+        return load(root, wanted, in_place)
 
     return run
 

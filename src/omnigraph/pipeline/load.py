@@ -18,7 +18,7 @@ from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.lookup import SnapshotLookup
-from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.records import CommitRecord, StreamBatch
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage, WritableTable, discard_fork
@@ -38,7 +38,7 @@ from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, ch
 from omnigraph.pipeline.load_source import LoadSource, RunTasks
 from omnigraph.pipeline.load_task import FragmentTarget, LoadShape
 from omnigraph.storage.deletion import delete_fragments
-from omnigraph.storage.location import Location
+from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.staging import (
     StagedTransaction,
     stage_fragments,
@@ -54,7 +54,7 @@ ErrorSink = Callable[[Iterable[Violation]], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What to load, how, and where to."""
+    """What to load, how, and where to. A batch of a `stream` that was committed before is not committed again."""
 
     source: LoadSource
     mode: LoadMode
@@ -62,6 +62,7 @@ class LoadRequest:
     branch: str = MAIN
     dry_run: bool = False
     errors: ErrorSink | None = None
+    stream: StreamBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks, world: World
             return Loaded(loading.counts(), None)
         # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
         restage = None if request.mode is LoadMode.OVERWRITE else loading.restage
-        wanted = Write(WriterKind.LOAD, request.actor, loading.stage, restage)
+        wanted = Write(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
         published = write(root, request.branch, wanted, world)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
@@ -276,11 +277,11 @@ class _Checked:
 
 
 def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
-    """None when the keys, or the rows of a merge, are few enough for the driver."""
+    """None when the keys, or the rows of a merge, are few enough for the driver, or can only be in its memory."""
     merges = request.mode is LoadMode.MERGE
     most = LOAD_MERGE_DRIVER_BYTES_MAX if merges else LOAD_DRIVER_BYTES_MAX
     size = request.source.text_bytes
-    if size is not None and size <= most:
+    if scratch.location.scheme is Scheme.MEMORY or (size is not None and size <= most):
         return None
     return Buckets(scratch, bucket_count(size))
 
