@@ -10,9 +10,10 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from omnigraph.base.errors import NotFoundError
+from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.manifest import open_manifest
@@ -21,6 +22,10 @@ from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_
 from omnigraph.storage.location import Location, parse_location
 
 if TYPE_CHECKING:
+    from omnigraph.api.loading import LoadOutcome
+    from omnigraph.api.querying import PreparedQuery
+    from omnigraph.api.results import Result
+    from omnigraph.base.progress import Report
     from omnigraph.graph.pending import PendingIntent
 
 
@@ -59,6 +64,76 @@ class Graph:
             )
         return record
 
+    def query(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        commit: str | None = None,
+        at: datetime | None = None,
+    ) -> Result:
+        """Run a read query. `name` chooses one of several in the text; `commit` and `at` read an earlier state."""
+        return self.prepare(source, name).run(self.pin(commit=commit, at=at), params)
+
+    def prepare(self, source: str, name: str | None = None) -> PreparedQuery:
+        """A query that is parsed and planned once and run often, over snapshots that `pin` gives."""
+        from omnigraph.api.querying import prepared
+
+        return prepared(source, name)
+
+    def pin(self, *, commit: str | None = None, at: datetime | None = None) -> Snapshot:
+        """The state to read: the newest, the one of a commit, or the newest that was there at a moment."""
+        if at is None:
+            return self.snapshot(commit=commit)
+        moment_us = int(at.timestamp() * 1_000_000)
+        record = next((found for found in self.commits() if found.created_us <= moment_us), None)
+        if commit is not None or record is None:
+            raise UsageError(
+                "give a commit or a time, not both"
+                if commit is not None
+                else f"the graph did not exist at {at.isoformat()}",
+                code="moment_unknown",
+                hint="`omnigraph commit list` shows the commits of a branch",
+            )
+        return self.snapshot(commit=record.id)
+
+    def load(  # noqa: PLR0913  # a program names what it wants
+        self,
+        data: object,
+        *,
+        type: str | None = None,  # noqa: A002  # what users call it
+        mode: str = "append",
+        branch: str | None = None,
+        from_: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+        spark_master: str | None = None,
+        report: Report | None = None,
+    ) -> LoadOutcome:
+        """Load files or frames as one commit, on Spark, or raise with nothing written.
+
+        `data` is the name of a file, directory or glob or a list of them, a frame (pyarrow, pandas, Polars, Spark), or
+        a dict of such by type. `type` is that of a frame, or of Parquet and CSV files. `mode` is append, merge or
+        overwrite. `branch` is the graph's unless given; `from_` is the branch to make it from when it is not there.
+        `dry_run` checks and writes nothing. `report` is told how far the work is.
+        """
+        self._refuse_if_read_only("load")
+        from omnigraph.api.loading import LoadOptions, plan_load, run_load
+        from omnigraph.base.progress import report_nothing
+        from omnigraph.pipeline.session import SparkSettings
+
+        options = LoadOptions(
+            mode=mode,
+            actor=actor or default_actor(),
+            type=type,
+            base=from_,
+            dry_run=dry_run,
+            spark=SparkSettings(master=spark_master),
+            report=report or report_nothing,
+        )
+        return run_load(plan_load(self.location, branch or self.branch, data, options), options)
+
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""
         found = self.snapshot().manifest.read_recoveries()
@@ -69,6 +144,15 @@ class Graph:
         from omnigraph.graph.pending import list_pending
 
         return list_pending(self.location)
+
+    def _refuse_if_read_only(self, doing: str) -> None:
+        if self.read_only:
+            raise RefusedError(
+                f"the graph is open for reading only, and {doing} writes",
+                code="read_only",
+                hint="open it without read_only=True",
+                facts={"uri": self.uri},
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,3 +182,9 @@ class ParameterError(OmnigraphError):
     """The parameters given to a query do not fit its declaration; all mistakes are listed."""
 
     kind = ErrorKind.BAD_REQUEST
+
+
+class RunError(OmnigraphError):
+    """A query was stopped while it ran: it hit a budget, or a number left the range of its type."""
+
+    kind = ErrorKind.BAD_REQUEST

@@ -10,15 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance.fragment import write_fragments
 
 from omnigraph.base.effects import announce
+from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.storage.failures import DatasetExistsError, substrate_errors
 from omnigraph.storage.location import Location
+
+if TYPE_CHECKING:
+    Texts = pa.Array[Any]
+else:
+    Texts = pa.Array
 
 DATA_STORAGE_VERSION: Final = "2.2"
 IDENTITY: Final = "_rowid"
@@ -61,6 +68,17 @@ class Dataset:
             return self.native.scanner(
                 columns=columns, filter=where, late_materialization=True, with_row_address=with_addresses
             ).to_table()
+
+    def read_by_text(self, column: str, values: Texts, columns: list[str]) -> pa.Table:
+        """The rows whose text is one of the values, with their addresses: by filter for a few, by a scan for many."""
+        where = None
+        if len(values) <= LOOKUP_FILTER_VALUES_MAX:
+            texts = ", ".join("'" + str(value).replace("'", "''") + "'" for value in values.to_pylist())
+            where = f"`{column}` IN ({texts})" if texts else "false"
+        found = self.read(list(dict.fromkeys((*columns, column))), where, with_addresses=True)
+        if where is None:
+            found = found.filter(pc.is_in(found.column(column), value_set=values))
+        return found
 
     def read_batches(
         self, columns: list[str] | None = None, where: str | None = None, *, batch_rows: int | None = None

@@ -1,0 +1,138 @@
+"""`Graph.query` and `Graph.prepare`: query text and parameters come in, a result goes out.
+
+A text is parsed and checked once per schema, and planned once per snapshot of the tables it reads. The snapshot is read
+when a query starts and stays the same until its last row. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+from omnigraph.api.results import Result, ResultSource
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.engine.run import RunOptions, gather_facts, run_query
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, check_queries, coerce_params, parse_queries
+from omnigraph.query.plan import QueryPlan
+from omnigraph.query.rewrite import rewrite_plan
+from omnigraph.query.shapes import query_shape
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_PLANS_MAX: Final = 16
+_TEXTS_MAX: Final = 256
+
+
+@dataclass(slots=True)
+class PreparedQuery:
+    """One query of a text, parsed once. Plans are kept for the last few schemas and table versions."""
+
+    source: str
+    name: str | None = None
+    source_name: str = "<query>"
+    clock: Clock = SYSTEM_CLOCK
+    _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
+    _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
+
+    def run(
+        self,
+        snapshot: Snapshot,
+        params: Mapping[str, object] | None = None,
+        options: RunOptions | None = None,
+    ) -> Result:
+        """The rows of the query over a snapshot."""
+        plan = self.plan(snapshot)
+        bound = self.bind(plan, params)
+        stream = run_query(snapshot, bound, options)
+        source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
+        return Result(source, stream)
+
+    def checked(self, snapshot: Snapshot) -> CheckedQuery:
+        """The query, checked against the snapshot's schema."""
+        found = self._checked.get(snapshot.schema.hash)
+        if found is None:
+            file = parse_queries(self.source, self.source_name)
+            queries = check_queries(file, snapshot.schema.catalog)
+            found = _chosen(queries, self.name)
+            _keep(self._checked, snapshot.schema.hash, found)
+        return found
+
+    def plan(self, snapshot: Snapshot) -> ReadPlan:
+        """The rewritten plan for the tables of a snapshot, before parameters."""
+        checked = self.checked(snapshot)
+        reads = _reads(checked, snapshot)
+        key = (
+            snapshot.root.uri,
+            snapshot.schema.hash,
+            *((alias, snapshot.tables[alias].pin) for alias in reads),
+        )
+        found = self._plans.get(key)
+        if found is None:
+            plan = checked.plan
+            if not isinstance(plan, ReadPlan):
+                raise UsageError(
+                    f"query {checked.name} changes the graph",
+                    code="query_is_mutation",
+                    hint="run it with `mutate`",
+                )
+            facts = gather_facts(snapshot, reads)
+            rewritten = rewrite_plan(plan, facts)
+            assert isinstance(rewritten, ReadPlan)
+            found = rewritten
+            _keep(self._plans, key, found)
+        return found
+
+    def bind(self, plan: ReadPlan, params: Mapping[str, object] | None) -> ReadPlan:
+        """The plan with the values of its parameters and the moment."""
+        values = coerce_params(plan.parameters, params or {})
+        now = datetime.fromtimestamp(self.clock.now_us() / 1_000_000, UTC)
+        bound: QueryPlan = bind_plan(plan, values, now)
+        assert isinstance(bound, ReadPlan)
+        return bound
+
+
+_PREPARED: OrderedDict[tuple[str, str | None, str], PreparedQuery] = OrderedDict()
+
+
+def prepared(source: str, name: str | None = None, source_name: str = "<query>") -> PreparedQuery:
+    """The prepared query of a text; the same one for the same text, while it is in use."""
+    key = (source, name, source_name)
+    found = _PREPARED.get(key)
+    if found is None:
+        found = PreparedQuery(source, name, source_name)
+        _keep(_PREPARED, key, found, _TEXTS_MAX)
+    return found
+
+
+def _chosen(queries: tuple[CheckedQuery, ...], name: str | None) -> CheckedQuery:
+    listed = ", ".join(found.name for found in queries)
+    if name is not None:
+        chosen = next((found for found in queries if found.name == name), None)
+        if chosen is None:
+            raise NotFoundError(
+                f"there is no query '{name}'",
+                code="query_missing",
+                hint=f"the text has: {listed}" if listed else "the text has no queries",
+                facts={"query": name},
+            )
+        return chosen
+    if len(queries) != 1:
+        hint = f"name one of: {listed}" if listed else "write `query name() { … }`"
+        raise UsageError(f"the text has {len(queries)} queries", code="query_unnamed", hint=hint)
+    return queries[0]
+
+
+def _reads(checked: CheckedQuery, snapshot: Snapshot) -> tuple[str, ...]:
+    return query_shape(checked, snapshot.schema.catalog).reads
+
+
+def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value, most: int = _PLANS_MAX) -> None:
+    kept[key] = value
+    if len(kept) > most:
+        kept.popitem(last=False)

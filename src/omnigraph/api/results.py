@@ -1,0 +1,141 @@
+"""What a query gives back: Arrow batches as they come, and the same rows in the shapes that programs want.
+
+Batches are made while they are taken; a whole shape first takes them all. In JSON an entity is an object with its
+non-null members, F32 numbers and vectors have the digits of their width, datetimes are RFC 3339 in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.base.errors import MachineError, UsageError
+from omnigraph.engine.run import Stream
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSource:
+    """Which query gave a result, and of what: its branch, the manifest version and the commit."""
+
+    query_name: str
+    branch: str
+    manifest_version: int
+    commit: str
+
+
+@dataclass(slots=True)
+class Result:
+    """The rows of a query. Either the batches are taken one by one, or the whole is."""
+
+    source: ResultSource
+    stream: Stream
+    _table: pa.Table | None = field(default=None, init=False)
+    _is_taken: bool = field(default=False, init=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.stream.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self.schema.names)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as they are made."""
+        if self._table is not None:
+            yield from self._table.to_batches()
+            return
+        if self._is_taken:
+            raise UsageError(
+                "the rows of this result have been taken already",
+                code="result_taken",
+                hint="use arrow() first, which keeps them, or run the query again",
+            )
+        self._is_taken = True
+        yield from self.stream.batches
+
+    def arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        if self._table is None:
+            self._table = pa.Table.from_batches(list(self.batches()), schema=self.schema)
+        return self._table
+
+    def pandas(self) -> pd.DataFrame:
+        """All rows as a pandas frame."""
+        return self.arrow().to_pandas()
+
+    def polars(self) -> Any:
+        """All rows as a Polars frame; Polars is not installed with this package."""
+        try:
+            import polars
+        except ImportError as missing:
+            raise MachineError(
+                "Polars is not installed", code="polars_missing", hint="install the package `polars`"
+            ) from missing
+        return polars.from_arrow(self.arrow())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows as dictionaries of Python values; an entity is a dictionary of its non-null members."""
+        return [row for batch in self.arrow().to_batches() for row in _rows(batch, _as_python)]
+
+    def json(self) -> list[dict[str, Json]]:
+        """All rows as JSON values."""
+        return [row for batch in self.arrow().to_batches() for row in json_rows(batch)]
+
+
+def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Json]]:
+    """The rows of a batch as JSON values."""
+    return _rows(batch, _as_json)
+
+
+def _rows(batch: pa.RecordBatch, convert: Any) -> Iterator[dict[str, Any]]:
+    names = batch.schema.names
+    columns = [convert(batch.column(number)) for number in range(len(names))]
+    for cells in zip(*columns, strict=True):
+        yield dict(zip(names, cells, strict=True))
+
+
+def _as_python(array: Any) -> list[Any]:
+    if pa.types.is_struct(array.type):
+        return _members(array, _as_python)
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _as_json(array: Any) -> list[Any]:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return _members(array, _as_json)
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [None if not items.is_valid else _as_json(items.values) for items in array]
+    if pa.types.is_float32(kind):
+        return [None if text is None else float(text) for text in array.cast(pa.utf8()).to_pylist()]
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return [_moment_text(value) for value in array.to_pylist()]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _members(array: Any, convert: Any) -> list[Any]:
+    """Structs as dictionaries without the nulls."""
+    names = [array.type.field(number).name for number in range(array.type.num_fields)]
+    columns = [convert(member) for member in array.flatten()]
+    present = array.is_valid().to_pylist()
+    return [
+        {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None} if there else None
+        for there, cells in zip(present, zip(*columns, strict=True), strict=True)
+    ]
+
+
+def _moment_text(value: date | datetime | None) -> str | None:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+    return None if value is None else value.isoformat()

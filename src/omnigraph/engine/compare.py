@@ -1,0 +1,110 @@
+"""Comparisons of Arrow values with the meaning of the language.
+
+Numbers of different types compare exactly: no integer is rounded on its way to a float, none wraps between signed and
+unsigned. A date beside a datetime is the midnight with which it begins. Null with anything is null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.domain import Array, Scalar
+from omnigraph.query.syntax import Operator
+
+Value = Array | Scalar
+
+_KERNELS: Final[dict[Operator, Any]] = {
+    Operator.EQ: pc.equal,
+    Operator.NE: pc.not_equal,
+    Operator.LT: pc.less,
+    Operator.LE: pc.less_equal,
+    Operator.GT: pc.greater,
+    Operator.GE: pc.greater_equal,
+}
+_REVERSED: Final = {
+    Operator.LT: Operator.GT,
+    Operator.LE: Operator.GE,
+    Operator.GT: Operator.LT,
+    Operator.GE: Operator.LE,
+}
+_MOMENT: Final = pa.timestamp("ms", "UTC")
+_EXACT_MAX: Final = 2**53
+
+
+def compared(operator: Operator, left: Value, right: Value) -> Value:
+    """`left operator right` as Bool values."""
+    kernel = _KERNELS[operator]
+    types = (left.type, right.type)
+    if any(pa.types.is_null(found) for found in types):
+        length = len(left) if isinstance(left, pa.Array) else len(right) if isinstance(right, pa.Array) else 0
+        nothing: Any = pa.scalar(None, pa.bool_()) if not length else pa.nulls(length, pa.bool_())
+        return nothing  # type: ignore[no-any-return]
+    if left.type == right.type:
+        return kernel(left, right)  # type: ignore[no-any-return]
+    if any(pa.types.is_timestamp(found) for found in types):
+        return kernel(left.cast(_MOMENT), right.cast(_MOMENT))  # type: ignore[no-any-return]
+    floats = [pa.types.is_floating(found) for found in types]
+    if all(floats):
+        return kernel(left.cast(pa.float64()), right.cast(pa.float64()))  # type: ignore[no-any-return]
+    if floats[0]:
+        return _beside_float(_REVERSED.get(operator, operator), right, left)
+    if floats[1]:
+        return _beside_float(operator, left, right)
+    return _integers(operator, left, right)
+
+
+def repeated(value: Value, length: int) -> Array:
+    """A value as one array of this length."""
+    if not isinstance(value, pa.Scalar):
+        return value
+    single: Any = value
+    return pa.repeat(single, length)  # type: ignore[no-any-return]
+
+
+def _integers(operator: Operator, left: Value, right: Value) -> Value:
+    kernel = _KERNELS[operator]
+    if pa.types.is_uint64(left.type) or pa.types.is_uint64(right.type):
+        wide = pa.decimal128(20, 0)
+        return kernel(left.cast(wide), right.cast(wide))  # type: ignore[no-any-return]
+    return kernel(left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
+
+
+def _beside_float(operator: Operator, whole: Value, real: Value) -> Value:
+    """An integer beside a float: through floats where all integers survive that, otherwise by the sign."""
+    kernel = _KERNELS[operator]
+    real = real.cast(pa.float64())
+    if whole.type in {pa.int32(), pa.uint32()} or _is_small(whole):
+        return kernel(whole.cast(pa.float64(), safe=False), real)  # type: ignore[no-any-return]
+    return _by_sign(kernel, whole, real)
+
+
+def _is_small(whole: Value) -> bool:
+    bounds: Any = pc.min_max(pa.array([whole.as_py()], whole.type) if isinstance(whole, pa.Scalar) else whole)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    return low is None or (low >= -_EXACT_MAX and high <= _EXACT_MAX)
+
+
+def _by_sign(kernel: Any, whole: Value, real: Value) -> Value:
+    length = len(whole) if isinstance(whole, pa.Array) else len(real) if isinstance(real, pa.Array) else 1
+    integers, floats = repeated(whole, length), repeated(real, length)
+    missing: Any = pc.or_(integers.is_null(), floats.is_null())
+    numbers: npt.NDArray[Any] = integers.fill_null(0).to_numpy(zero_copy_only=False)
+    others: npt.NDArray[np.float64] = floats.fill_null(0.0).to_numpy(zero_copy_only=False)
+    low, high = (0.0, 2.0**64) if numbers.dtype == np.uint64 else (-(2.0**63), 2.0**63)
+    floor = np.floor(others)
+    inside = (floor >= low) & (floor < high)
+    near = np.where(inside, floor, 0.0).astype(numbers.dtype)
+    sign = (numbers > near).astype(np.int8) - (numbers < near).astype(np.int8)
+    # Equal to the floor, and the float has a fraction: the integer is smaller.
+    sign = np.where((sign == 0) & (others > floor), -1, sign)
+    sign = np.where(inside, sign, np.where(others >= high, -1, 1)).astype(np.float64)
+    sign[np.isnan(others)] = np.nan
+    mask = missing.to_numpy(zero_copy_only=False)
+    found: Any = kernel(pa.array(sign, mask=mask, from_pandas=False), pa.scalar(0.0))
+    both_single = isinstance(whole, pa.Scalar) and isinstance(real, pa.Scalar)
+    return found[0] if both_single else found  # type: ignore[no-any-return]

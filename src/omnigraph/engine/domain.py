@@ -1,0 +1,104 @@
+"""An immutable array that columns refer to by position, and the way from a value back to its position.
+
+The ids of a table version are a domain, and so are the ids of the ends of an edge table; a position there is the dense
+id of a node. Lookups go through sorted 64-bit hashes (16 bytes per value) and compare the texts at the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.integrity.text_hash import hash_texts
+
+if TYPE_CHECKING:
+    Array = pa.Array[Any]
+    Scalar = pa.Scalar[Any]
+else:
+    Array = pa.Array
+    Scalar = pa.Scalar
+Codes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Domain:
+    """Values by position.
+
+    `is_unique` says that no value occurs twice, as for ids, and that none is null; `is_own` that the values belong to
+    the query that made them and not to a cache.
+    """
+
+    __slots__ = ("_factors", "_hashes", "_order", "array", "is_own", "is_unique")
+
+    def __init__(self, array: Array, *, is_unique: bool = False, is_own: bool = False) -> None:
+        self.array = array
+        self.is_unique = is_unique
+        self.is_own = is_own
+        self._hashes: npt.NDArray[np.uint64] | None = None
+        self._order: Codes | None = None
+        self._factors: tuple[Codes, Domain] | None = None
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the values, and of the lookup that they may get."""
+        return int(self.array.nbytes) + (16 * len(self.array) if self.is_unique else 8 * len(self.array))
+
+    def find(self, texts: Array) -> Codes:
+        """The position of each text, -1 where it is null or not there. Only for domains of unique texts."""
+        assert self.is_unique, "only unique values have one position"
+        found = np.full(len(texts), -1, dtype=np.int64)
+        if not len(texts) or not len(self.array):
+            return found
+        hashes, order = self._lookup()
+        asked = hash_texts(texts)
+        open_rows = np.arange(len(texts))
+        if texts.null_count:
+            open_rows = open_rows[texts.is_valid().to_numpy(zero_copy_only=False)]
+        at = np.searchsorted(hashes, asked[open_rows])
+        while len(open_rows):
+            inside = at < len(hashes)
+            inside[inside] = hashes[at[inside]] == asked[open_rows[inside]]
+            open_rows, at = open_rows[inside], at[inside]
+            candidates = order[at]
+            same = _equal_texts(self.array, candidates, texts, open_rows)
+            found[open_rows[same]] = candidates[same]
+            # Two texts with one hash: look at the next one.
+            open_rows, at = open_rows[~same], at[~same] + 1
+        return found
+
+    def factors(self) -> tuple[Codes, Domain]:
+        """For each position the position of its value among the distinct ones (-1 for null), and those."""
+        if self._factors is None:
+            encoded: Any = without_negative_zero(self.array).dictionary_encode()
+            indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            self._factors = (indices.astype(np.int64), Domain(encoded.dictionary, is_unique=True))
+        return self._factors
+
+    def _lookup(self) -> tuple[npt.NDArray[np.uint64], Codes]:
+        if self._hashes is None or self._order is None:
+            hashes = hash_texts(self.array)
+            order = np.argsort(hashes)
+            self._order = order
+            self._hashes = hashes[order]
+        return self._hashes, self._order
+
+
+def without_negative_zero(array: Array) -> Array:
+    """The same values, for grouping: -0.0 is equal to 0.0."""
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.add(array, pa.scalar(0.0, array.type))  # type: ignore[no-any-return]
+
+
+def _equal_texts(values: Array, at: Codes, texts: Array, rows: Codes) -> Mask:
+    mine, theirs = values.take(pa.array(at)), texts.take(pa.array(rows))
+    equal: Any = pc.equal(mine, theirs)
+    mask: Mask = equal.to_numpy(zero_copy_only=False)
+    return mask

@@ -1,0 +1,181 @@
+"""Rows on their way through a plan: columns of one length, and how often each row stands there.
+
+A column is an Arrow array or `Coded`: positions in a domain, -1 for null, whose values are made when somebody asks for
+them. A frame is never changed; taking rows of it copies positions and numbers, never texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.engine.domain import Array, Codes, Domain, Mask
+
+Weights = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A column as positions in a domain."""
+
+    codes: Codes
+    domain: Domain
+
+    def array(self) -> Array:
+        """The values."""
+        return gathered(self.domain.array, self.codes)
+
+    def take(self, rows: Codes) -> Coded:
+        return Coded(self.codes[rows], self.domain)
+
+
+Column = Array | Coded
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Some rows. `weights` None means that every row stands for itself."""
+
+    length: int
+    columns: Mapping[str, Column]
+    weights: Weights | None = None
+
+    def array(self, name: str) -> Array:
+        """The values of a column."""
+        column = self.columns[name]
+        return column.array() if isinstance(column, Coded) else column
+
+    def take(self, rows: Codes) -> Frame:
+        """Some of the rows, in the given order, as often as they are given."""
+        columns = {name: _taken(column, rows) for name, column in self.columns.items()}
+        weights = None if self.weights is None else self.weights[rows]
+        return Frame(len(rows), columns, weights)
+
+    def keep(self, mask: Mask) -> Frame:
+        """The rows where the mask is true."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def slice(self, start: int, stop: int) -> Frame:
+        """The rows from `start` up to `stop`."""
+        if start <= 0 and stop >= self.length:
+            return self
+        stop = min(stop, self.length)
+        columns = {
+            name: Coded(column.codes[start:stop], column.domain)
+            if isinstance(column, Coded)
+            else column.slice(start, stop - start)
+            for name, column in self.columns.items()
+        }
+        return Frame(stop - start, columns, None if self.weights is None else self.weights[start:stop])
+
+    def plus(self, columns: Mapping[str, Column]) -> Frame:
+        """The same rows with more columns."""
+        return replace(self, columns={**self.columns, **columns})
+
+    def only(self, names: Iterable[str]) -> Frame:
+        """The same rows with these columns alone, as far as they are there."""
+        kept = {name: self.columns[name] for name in names if name in self.columns}
+        return replace(self, columns=kept)
+
+    def spread(self) -> Frame:
+        """Every row once for each time it stands there."""
+        if self.weights is None:
+            return self
+        rows = np.repeat(np.arange(self.length), self.weights)
+        return replace(self, weights=None).take(rows)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows these are, counting weights."""
+        return self.length if self.weights is None else int(self.weights.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Roughly what the frame holds that nobody else holds."""
+        total = 0 if self.weights is None else self.weights.nbytes
+        own: dict[int, int] = {}
+        for column in self.columns.values():
+            if isinstance(column, Coded):
+                total += column.codes.nbytes
+                if column.domain.is_own:
+                    own[id(column.domain)] = int(column.domain.array.nbytes)
+            else:
+                total += int(column.nbytes)
+        return total + sum(own.values())
+
+
+def concat_frames(frames: Sequence[Frame]) -> Frame:
+    """The rows of all frames, which have the same columns; there is at least one."""
+    if len(frames) == 1:
+        return frames[0]
+    columns = {name: _joined([frame.columns[name] for frame in frames]) for name in frames[0].columns}
+    weights = None
+    if any(frame.weights is not None for frame in frames):
+        weights = np.concatenate([weights_of(frame) for frame in frames])
+    return Frame(sum(frame.length for frame in frames), columns, weights)
+
+
+def weights_of(frame: Frame) -> Weights:
+    """How often each row stands there."""
+    return np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
+
+
+def gathered(values: Array, codes: Codes) -> Array:
+    """The values at these positions, null at -1."""
+    missing = codes < 0
+    indices = pa.array(codes, mask=missing) if missing.any() else pa.array(codes)
+    return values.take(indices)
+
+
+def compacted(frame: Frame, name: str) -> Frame:
+    """The frame with one coded column alone: each position once, with the number of its rows. Nulls go."""
+    column = frame.columns[name]
+    assert isinstance(column, Coded), "positions are counted"
+    codes = column.codes
+    weights = frame.weights
+    present = codes >= 0
+    if not present.all():
+        codes = codes[present]
+        weights = None if weights is None else weights[present]
+    kept, counts = counted(codes, weights, len(column.domain))
+    return Frame(len(kept), {name: Coded(kept, column.domain)}, counts)
+
+
+def counted(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, Weights]:
+    """The distinct positions and the sum of weights of each; exact as long as the sums fit 64 bits."""
+    if len(codes) * 8 >= size and (weights is None or float(weights.sum(dtype=np.float64)) < 2**53):
+        counts = np.bincount(codes, weights=weights, minlength=size)
+        kept = np.flatnonzero(counts)
+        return kept, counts[kept].astype(np.int64)
+    if weights is None:
+        return np.unique(codes, return_counts=True)
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else order
+    sums = np.add.reduceat(weights[order], first) if len(ordered) else weights
+    return ordered[first], sums
+
+
+def _taken(column: Column, rows: Codes) -> Column:
+    if isinstance(column, Coded):
+        return column.take(rows)
+    if pa.types.is_primitive(column.type):
+        return column.take(pa.array(rows))
+    return Coded(rows.astype(np.int64, copy=False), Domain(column, is_own=True))
+
+
+def _joined(columns: list[Column]) -> Column:
+    first = columns[0]
+    if isinstance(first, Coded) and all(
+        isinstance(other, Coded) and other.domain is first.domain for other in columns
+    ):
+        codes = [column.codes for column in columns if isinstance(column, Coded)]
+        return Coded(np.concatenate(codes), first.domain)
+    arrays = [column.array() if isinstance(column, Coded) else column for column in columns]
+    joined: Any = pa.concat_arrays(arrays)
+    return joined  # type: ignore[no-any-return]

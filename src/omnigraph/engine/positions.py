@@ -1,0 +1,50 @@
+"""From one domain to another: where the ids of a column stand in the domain that a step works in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from omnigraph.engine.cache import Cache
+from omnigraph.engine.domain import Codes, Domain
+from omnigraph.engine.frame import Coded, Column
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """For each position of one domain that in another, -1 where it is not there. It keeps both alive."""
+
+    before: Domain
+    after: Domain
+    codes: Codes
+
+
+def positions_in(domain: Domain, column: Column, cache: Cache) -> Codes:
+    """The position of each id of the column in the domain, -1 for null and for ids that are not there."""
+    if not isinstance(column, Coded):
+        return domain.find(column)
+    if column.domain is domain:
+        return column.codes
+    if column.domain.is_own:
+        if len(column.domain) <= 2 * len(column.codes):
+            return _mapped(domain.find(column.domain.array), column.codes)
+        return domain.find(column.array())
+    key = ("translation", id(column.domain), id(domain))
+    known = cache.get(key, Translation)
+    if known is None:
+        if len(column.codes) * 16 < len(column.domain) and cache.touch(key) < 2:
+            return domain.find(column.array())
+        known = Translation(column.domain, domain, domain.find(column.domain.array))
+        cache.put(key, known, known.codes.nbytes)
+    return _mapped(known.codes, column.codes)
+
+
+def _mapped(codes: Codes, at: Codes) -> Codes:
+    if not len(codes):
+        return np.full(len(at), -1, dtype=np.int64)
+    found = codes[at]
+    missing = at < 0
+    if missing.any():
+        found[missing] = -1
+    return found

@@ -1,0 +1,163 @@
+"""One table at its published version, as the steps of a plan read it: whole columns from the cache, or streams.
+
+A column enters the cache when it would be read whole anyway, when the table is small, or when it is asked for again;
+never more than a part of the cache for one request. What is not cached is read from storage, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from omnigraph.base.limits import (
+    ENGINE_CACHE_COLUMN_PART,
+    ENGINE_EAGER_ROWS_MAX,
+    ENGINE_TOUCHES_MIN,
+    LOOKUP_FILTER_VALUES_MAX,
+)
+from omnigraph.engine.cache import Cache
+from omnigraph.engine.domain import Array, Codes, Domain
+from omnigraph.engine.facts import read_table_facts
+from omnigraph.engine.options import EngineOptions
+from omnigraph.engine.pushdown import column_text, text_literal
+from omnigraph.graph.records import TableRecord
+from omnigraph.query.facts import TableFacts
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+
+_TEXT_BYTES: Final = 24
+_FACTS_BYTES: Final = 1024
+_HANDLE_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """A published version of a table: what everything cached is named by."""
+
+    uri: str
+    table: str
+    branch: str | None
+    version: int
+
+
+class TableReader:
+    """Reads one table at its pin."""
+
+    __slots__ = ("_cache", "_options", "_root", "key", "record")
+
+    def __init__(self, root: Location, record: TableRecord, cache: Cache, options: EngineOptions) -> None:
+        self.record = record
+        self.key = TableKey(root.uri, record.id, record.pin.branch, record.pin.version)
+        self._root = root
+        self._cache = cache
+        self._options = options
+
+    @property
+    def rows(self) -> int:
+        return self.record.row_count
+
+    @property
+    def cache(self) -> Cache:
+        return self._cache
+
+    def dataset(self) -> Dataset:
+        """The open dataset; a handle is small, and opening one takes longer than many reads."""
+        found = self._cache.get((self.key, "dataset"), Dataset)
+        if found is None:
+            location = self._root.child(self.record.path)
+            pin = self.record.pin
+            found = open_dataset(location, branch=pin.branch, version=pin.version)
+            self._cache.put((self.key, "dataset"), found, _HANDLE_BYTES)
+        return found
+
+    def facts(self) -> TableFacts:
+        """The size and the indexes, for the rules."""
+        return self._cache.get_or_make(
+            (self.key, "facts"), TableFacts, lambda: read_table_facts(self.dataset(), self.rows), _FACTS_BYTES
+        )
+
+    def hot(self, names: Sequence[str], *, whole: bool) -> dict[str, Domain] | None:
+        """These columns from memory, or None if they are better read from storage.
+
+        `whole` says that all of them would be read anyway.
+        """
+        if not self._options.cached:
+            return None
+        found: dict[str, Domain] = {}
+        missing: list[str] = []
+        for name in names:
+            domain = self._cache.get((self.key, "column", name), Domain)
+            if domain is None:
+                missing.append(name)
+            else:
+                found[name] = domain
+        if not missing:
+            return found
+        if not self._is_admitted(missing, whole=whole):
+            return None
+        found.update(self._read_whole(missing))
+        return found
+
+    def ids(self) -> Domain:
+        """The ids of all rows, whatever they take."""
+        found = self._cache.get((self.key, "column", "id"), Domain)
+        return self._read_whole(["id"])["id"] if found is None else found
+
+    def batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
+        """The rows that pass, from storage. Names come without repetition."""
+        if self.rows:
+            yield from self.dataset().read_batches(list(names), where, batch_rows=self._options.frame_rows)
+
+    def rows_with(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
+        """The rows whose text column is one of these, through an index where there is one."""
+        values = [str(value) for value in texts.to_pylist()]
+        for start in range(0, len(values), LOOKUP_FILTER_VALUES_MAX):
+            part = values[start : start + LOOKUP_FILTER_VALUES_MAX]
+            listed = ", ".join(text_literal(value) for value in part)
+            yield from self.batches(names, f"{column_text(name)} IN ({listed})")
+
+    def at(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
+        """Columns of the rows at these positions, from storage."""
+        table = self.dataset().take(offsets.tolist(), list(names))
+        return {name: one_array(table.column(name)) for name in names}
+
+    def size_of(self, names: Sequence[str]) -> int:
+        """About how many bytes whole columns take."""
+        schema = self.dataset().schema
+        return sum(_width(schema.field(name).type) for name in names) * self.rows
+
+    def _is_admitted(self, names: Sequence[str], *, whole: bool) -> bool:
+        if self.rows <= ENGINE_EAGER_ROWS_MAX:
+            return True
+        if self.size_of(names) > self._cache.bytes_max // ENGINE_CACHE_COLUMN_PART:
+            return False
+        touched = self._cache.touch((self.key, "column", tuple(names)))
+        return whole or touched >= ENGINE_TOUCHES_MIN
+
+    def _read_whole(self, names: Sequence[str]) -> dict[str, Domain]:
+        table = self.dataset().read(list(names))
+        found = {}
+        for name in names:
+            domain = Domain(one_array(table.column(name)), is_unique=name == "id")
+            self._cache.put((self.key, "column", name), domain, domain.nbytes)
+            found[name] = domain
+        return found
+
+
+def one_array(column: Any) -> Array:
+    """A column of a table as one array."""
+    whole: Any = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+    return whole  # type: ignore[no-any-return]
+
+
+def _width(kind: pa.DataType) -> int:
+    if pa.types.is_primitive(kind):
+        return max(1, kind.bit_width // 8)
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _width(kind.value_type)
+    return _TEXT_BYTES * (4 if pa.types.is_list(kind) else 2)

@@ -1,0 +1,169 @@
+"""Following the edges of one table from a set of nodes, in one of three ways that give the same pairs.
+
+The way is chosen at every hop, from the frontier that is really there: adjacency when it is in memory or quickly made;
+lookups by index for a small frontier; adjacency again for a large one, as long as it fits the cache; otherwise a scan
+of the edge table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.base.limits import (
+    ENGINE_CACHE_COLUMN_PART,
+    ENGINE_EAGER_ROWS_MAX,
+    ENGINE_INDEXED_FRONTIER_MAX,
+    ENGINE_TOUCHES_MIN,
+)
+from omnigraph.engine.adjacency import Adjacency, Neighbours, build_adjacency
+from omnigraph.engine.domain import Array, Codes, Domain
+from omnigraph.engine.frame import Coded
+from omnigraph.engine.options import TraversalMode
+from omnigraph.engine.positions import positions_in
+from omnigraph.engine.scope import Scope
+from omnigraph.engine.tables import one_array
+from omnigraph.query.plan import Direction, EdgeExpand, EdgeScan, Expand, ExpandInto
+from omnigraph.query.tables import Table
+from omnigraph.schema.indexable import IndexKind
+
+Traversal = Expand | ExpandInto | EdgeExpand | EdgeScan
+
+_EDGE_BYTES: Final = 160
+SIDES: Final = {
+    Direction.OUT: (("src", "dst"),),
+    Direction.IN: (("dst", "src"),),
+    Direction.BOTH: (("src", "dst"), ("dst", "src")),
+}
+
+
+class Walker:
+    """Follows the edges of a table in one direction."""
+
+    def __init__(self, table: Table, direction: Direction, step: Traversal, scope: Scope) -> None:
+        self.table = table
+        self.direction = direction
+        self.reader = scope.tables.reader(table)
+        self._step = step
+        self._scope = scope
+        self._adjacency: Adjacency | None = None
+
+    def choose(self, frontier: int) -> TraversalMode:
+        """The way to follow the edges from so many nodes."""
+        mode, reason = self._choice(frontier)
+        self._scope.note(self._step, mode.value, reason)
+        return mode
+
+    def adjacency(self) -> Adjacency:
+        """The adjacency of the table, built if it is not in memory."""
+        if self._adjacency is None:
+            self._adjacency = adjacency_of(self.table, self._scope)
+        return self._adjacency
+
+    def hop(self, frontier: Coded) -> tuple[Codes, Coded]:
+        """For each node of the frontier its distinct neighbours: the place in the frontier, and the neighbour."""
+        mode = self.choose(len(frontier.codes))
+        if mode is TraversalMode.ADJACENCY:
+            adjacency = self.adjacency()
+            codes = positions_in(adjacency.near(self.direction), frontier, self._scope.cache)
+            places, far = spread_neighbours(adjacency.neighbours(self.direction), codes)
+            return places, Coded(far, adjacency.far(self.direction))
+        asked = Domain(frontier.array(), is_unique=True, is_own=True)
+        places_found: list[Codes] = []
+        ends: list[Array] = []
+        for near, far_name in SIDES[self.direction]:
+            for batch in self.edges(asked.array, (near, far_name), near, mode):
+                places = asked.find(batch.column(near))
+                kept = np.flatnonzero(places >= 0)
+                places_found.append(places[kept])
+                ends.append(batch.column(far_name).take(pa.array(kept)))
+        return _distinct_pairs(places_found, ends)
+
+    def edges(
+        self, texts: Array, columns: Sequence[str], near: str, mode: TraversalMode
+    ) -> Iterator[pa.RecordBatch]:
+        """The edges at these nodes, from storage; a scan gives other edges as well."""
+        names = tuple(dict.fromkeys(columns))
+        if mode is TraversalMode.INDEXED:
+            return self.reader.rows_with(names, near, texts)
+        return self.reader.batches(names, None)
+
+    def _choice(self, frontier: int) -> tuple[TraversalMode, str]:
+        forced = self._scope.options.mode
+        if forced is not None:
+            return forced, "as asked"
+        rows = self.reader.rows
+        if self._adjacency or self._scope.cache.get((self.reader.key, "adjacency"), Adjacency):
+            return TraversalMode.ADJACENCY, "in memory"
+        if rows <= ENGINE_EAGER_ROWS_MAX:
+            return TraversalMode.ADJACENCY, "few edges"
+        fits = rows * _EDGE_BYTES <= self._scope.cache.bytes_max // ENGINE_CACHE_COLUMN_PART * 2
+        if frontier <= ENGINE_INDEXED_FRONTIER_MAX and self._is_indexed():
+            again = self._scope.cache.touch((self.reader.key, "hop")) >= ENGINE_TOUCHES_MIN
+            if not (again and fits):
+                return TraversalMode.INDEXED, f"{frontier} nodes"
+        if fits:
+            return TraversalMode.ADJACENCY, f"{frontier} nodes"
+        return TraversalMode.EDGE_SCAN, f"{frontier} nodes, and {rows} edges are too many to keep"
+
+    def _is_indexed(self) -> bool:
+        facts = self.reader.facts()
+        return all(facts.index(near, IndexKind.BTREE) for near, _ in SIDES[self.direction])
+
+
+def adjacency_of(table: Table, scope: Scope) -> Adjacency:
+    """The adjacency of an edge table, from the cache or built now."""
+    reader = scope.tables.reader(table)
+    found = scope.cache.get((reader.key, "adjacency"), Adjacency)
+    if found is None:
+        ends = reader.dataset().read(["src", "dst"])
+        sources, targets = one_array(ends.column("src")), one_array(ends.column("dst"))
+        found = build_adjacency(sources, targets, one_type=scope.tables.is_one_type(table))
+        scope.cache.put((reader.key, "adjacency"), found, found.nbytes)
+    return found
+
+
+def spread_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Codes]:
+    """For each position its neighbours: the place of the position among the codes, and the neighbour."""
+    places, at = spread_ranges(neighbours.starts, codes)
+    return places, neighbours.far[at].astype(np.int64)
+
+
+def spread_ranges(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
+    """Every index of `starts[code] : starts[code + 1]` for each code, beside the place of the code; -1 has none."""
+    if len(starts) < 2:
+        empty = np.zeros(0, dtype=np.int64)
+        return empty, empty
+    begins, counts = range_counts(starts, codes)
+    places = np.repeat(np.arange(len(codes)), counts)
+    before = np.cumsum(counts) - counts
+    at = np.arange(len(places)) + np.repeat(begins - before, counts)
+    return places, at
+
+
+def range_counts(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
+    """Where the range of each code begins, and how long it is; -1 has length 0."""
+    begins = starts[codes]
+    counts = starts[codes + 1] - begins
+    missing = codes < 0
+    if missing.any():
+        counts[missing] = 0
+    return begins, counts
+
+
+def _distinct_pairs(places: list[Codes], ends: list[Array]) -> tuple[Codes, Coded]:
+    if not ends:
+        nothing: Any = pa.array([], pa.utf8())
+        empty = np.zeros(0, dtype=np.int64)
+        return empty, Coded(empty, Domain(nothing, is_unique=True, is_own=True))
+    encoded: Any = pa.chunked_array(ends, type=pa.utf8()).dictionary_encode().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.chunk(0)
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    size = max(len(encoded.dictionary), 1)
+    pairs = np.unique(np.concatenate(places) * size + codes)
+    domain = Domain(encoded.dictionary, is_unique=True, is_own=True)
+    return pairs // size, Coded(pairs % size, domain)

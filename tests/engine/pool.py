@@ -1,0 +1,186 @@
+"""Snapshots over many small graphs, cheaply: a pool of tables, any of which can stand together in a snapshot.
+
+Every table of the schema is made several times with other contents, once, as real datasets beside a real graph; a
+snapshot chooses one of each. Some tables have indexes, some several fragments, some deleted rows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from omnigraph.api.graph import init
+from omnigraph.base.ids import Incarnation
+from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.schema import EdgeType, NodeType, arrow_schema
+from omnigraph.schema.indexable import IndexKind
+from omnigraph.storage.dataset import Dataset, create_dataset
+from omnigraph.storage.indexes import (
+    IndexPlan,
+    IndexSpec,
+    build_index_segment,
+    commit_index_segments,
+    plan_index,
+)
+from tests.query.golden_files import GOLDEN, read_text
+
+Rows = list[dict[str, Any]]
+
+PERSONS: Final = ("a", "b", "c", "d", "ü'")
+COMPANIES: Final = ("x", "y", "a")
+CITIES: Final = ("s", "t")
+VARIANTS: Final = {
+    "node:Person": 10,
+    "node:Company": 4,
+    "node:City": 3,
+    "edge:Knows": 24,
+    "edge:Follows": 3,
+    "edge:WorksAt": 10,
+    "edge:LocatedIn": 5,
+    "edge:Contains": 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One table: its record, and its rows as the reference reads them."""
+
+    record: TableRecord
+    rows: Rows
+
+
+class Pool:
+    """All variants by alias, over one snapshot. Not a dataclass, because Hypothesis would print all of it."""
+
+    def __init__(self, snapshot: Snapshot, variants: Mapping[str, Sequence[Variant]]) -> None:
+        self.snapshot = snapshot
+        self.variants = variants
+
+    def choose(self, numbers: Mapping[str, int]) -> tuple[Snapshot, dict[str, Rows]]:
+        """A snapshot with these variants, and its tables for the reference."""
+        chosen = {alias: self.variants[alias][number] for alias, number in numbers.items()}
+        tables = {alias: found.record for alias, found in chosen.items()}
+        rows = {alias: found.rows for alias, found in chosen.items()}
+        return replace(self.snapshot, tables=tables), rows
+
+
+def make_pool(folder: Path, seed: int = 7) -> Pool:
+    """Make every variant."""
+    graph = init(str(folder / "pool.omni"), read_text(GOLDEN / "schema.pg"))
+    snapshot = graph.snapshot()
+    dice = random.Random(seed)
+    variants = {
+        alias: [_variant(snapshot, alias, number, dice) for number in range(count)]
+        for alias, count in VARIANTS.items()
+    }
+    return Pool(snapshot, variants)
+
+
+def _variant(snapshot: Snapshot, alias: str, number: int, dice: random.Random) -> Variant:
+    record = snapshot.tables[alias]
+    catalog = snapshot.schema.catalog
+    types: tuple[NodeType | EdgeType, ...] = (*catalog.nodes, *catalog.edges)
+    entity = next(found for found in types if found.alias == alias)
+    rows = _rows(alias, number, dice)
+    schema = arrow_schema(entity)
+    path = f"{record.path}-v{number}"
+    dataset = create_dataset(snapshot.root.child(path), _table(rows, schema))
+    if number % 2:
+        dataset = _indexed(dataset, ("src", "dst") if alias.startswith("edge:") else ("id",))
+    incarnation = Incarnation(f"{number:016x}")
+    pin = Pin(None, dataset.version)
+    new = replace(record, path=path, incarnation=incarnation, pin=pin, row_count=len(rows))
+    return Variant(new, rows)
+
+
+def _indexed(dataset: Dataset, columns: Sequence[str]) -> Dataset:
+    for column in columns:
+        spec = IndexSpec(column, IndexKind.BTREE)
+        plan = plan_index(dataset, spec)
+        if isinstance(plan, IndexPlan):
+            segment = build_index_segment(dataset, plan, plan.fragment_ids)
+            dataset = commit_index_segments(dataset, spec, [segment])
+    return dataset
+
+
+def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
+    columns = [pa.array([row[field.name] for row in rows], type=field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _rows(alias: str, number: int, dice: random.Random) -> Rows:
+    match alias:
+        case "node:Person":
+            return [_person(key, dice) for key in PERSONS]
+        case "node:Company":
+            return [
+                {
+                    "id": key,
+                    "code": key,
+                    "name": dice.choice(("m", "n")),
+                    "founded": dice.choice((None, date(2000, 1, 1), date(1969, 12, 31))),
+                    "logo": None,
+                }
+                for key in COMPANIES
+            ]
+        case "node:City":
+            return [
+                {"id": key, "name": dice.choice(("m", "n")), "size": dice.randint(-1, 2)} for key in CITIES
+            ]
+    ends = {
+        "edge:Knows": (PERSONS, PERSONS),
+        "edge:Follows": (PERSONS, PERSONS),
+        "edge:WorksAt": (PERSONS, COMPANIES),
+        "edge:LocatedIn": (COMPANIES, CITIES),
+        "edge:Contains": (CITIES, CITIES),
+    }[alias]
+    count = 0 if number == 0 else dice.randint(1, 10 if alias == "edge:Knows" else 5)
+    return [_edge(alias, place, ends, dice) for place in range(count)]
+
+
+def _person(key: str, dice: random.Random) -> dict[str, Any]:
+    return {
+        "id": key,
+        "slug": key,
+        "name": dice.choice(("m", "n")),
+        "age": dice.choice((None, 0, 1, 2)),
+        "status": dice.choice(("active", "paused", "left")),
+        "tags": dice.choice((None, (), ("m",), ("n", "ö"))),
+        "points": dice.choice((None, (), (1,), (2, -1))),
+        "bio": dice.choice((None, "", "nö'm", "m%_")),
+        "embedding": None,
+        "photo": None,
+        "joined": dice.choice((date(2020, 1, 1), date(1969, 12, 31))),
+        "seen": dice.choice(
+            (None, datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1000, UTC))
+        ),
+        "active": dice.choice((True, False)),
+        "height": dice.choice((None, 0.5, 1.5)),
+        "ratio": dice.choice((None, 0.0, -0.5, 2.0**53)),
+        "visits": dice.choice((None, 0, 2**32 - 1)),
+        "total": dice.choice((None, 0, -1, 2**53 + 1)),
+        "big": dice.choice((None, 1, 2**53 + 1, 2**64 - 1)),
+    }
+
+
+def _edge(
+    alias: str, number: int, ends: tuple[Sequence[str], Sequence[str]], dice: random.Random
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": f"e{number}", "src": dice.choice(ends[0]), "dst": dice.choice(ends[1])}
+    match alias:
+        case "edge:Knows":
+            since = dice.choice((None, date(2020, 1, 1)))
+            return row | {"since": since, "weight": dice.choice((0.2, 0.5, 0.9))}
+        case "edge:Follows":
+            return row | {"note": dice.choice((None, "m"))}
+        case "edge:WorksAt":
+            return row | {"role": dice.choice((None, "m", "n"))}
+        case _:
+            return row
