@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph import spark
     from omnigraph.api.graph import Graph, OpenOptions, init, open
 
-__all__ = ["Graph", "OpenOptions", "__version__", "init", "open"]
+__all__ = ["Graph", "OpenOptions", "__version__", "init", "open", "spark"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Import the Python surface when it is first used, so that `omnigraph version` starts without Lance."""
-    if name in __all__:
+    if name in __all__ and name != "spark":
         from omnigraph.api import graph
 
         return getattr(graph, name)
+    if name == "spark":
+        from importlib import import_module
+
+        return import_module("omnigraph.spark")
     raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")

@@ -15,6 +15,7 @@ from tests.style.source import Source, python_sources
 CALLERS: Final[dict[str, tuple[str, ...]]] = {
     "commit_": (
         "omnigraph.graph.commit",
+        "omnigraph.graph.loose",  # what commit lets Lance do by itself
         "omnigraph.graph.recovery",
         "omnigraph.graph.publish",  # the manifest's own head
         "omnigraph.graph.compaction",  # the manifest's own fragments
@@ -25,6 +26,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
     "delete_": (
         "omnigraph.maintenance.cleanup",
         "omnigraph.pipeline.load",  # what a refused load staged itself
+        "omnigraph.pipeline.source_write",  # what the tasks of a failed Spark write staged
         "omnigraph.graph.stage",  # a fork that the write made itself and does not need
         "omnigraph.graph.scratch",  # what one operation passed between its workers
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph

@@ -6,6 +6,7 @@ younger one with its number). Anything else is "unknown", never "gone": containe
 
 from __future__ import annotations
 
+import getpass
 import os
 import socket
 from dataclasses import dataclass
@@ -29,6 +30,14 @@ def current_process() -> ProcessIdentity:
     host, boot_id, namespace = _machine()
     pid = os.getpid()
     return ProcessIdentity(host, boot_id, namespace, pid, _start_time(pid) or "")
+
+
+def login_name() -> str:
+    """Whom this process runs for."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
 
 
 def is_known_gone(process: ProcessIdentity) -> bool:

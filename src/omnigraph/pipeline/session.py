@@ -34,6 +34,11 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A ready session for a Python program; see `spark_session`."""
+    return spark_session(SparkSettings(master, conf or {}))
+
+
 def spark_session(settings: SparkSettings | None = None) -> SparkSession:
     """A ready session."""
     settings = settings or SparkSettings()

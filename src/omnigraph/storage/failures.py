@@ -203,12 +203,12 @@ def substrate_errors(doing: str, uri: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
-        raise _made(_DAMAGED, _first_line(error), doing, uri) from error
+        raise _made(_DAMAGED, plain_cause(error), doing, uri) from error
 
 
 def translate(error: Exception, doing: str, uri: str) -> OmnigraphError:
     """The error of ours that says what `error` means."""
-    cause = _first_line(error)
+    cause = plain_cause(error)
     searched = cause.replace(_path_of(uri), "")
     for rule in _RULES:
         if isinstance(error, rule.types) or rule.pattern.search(searched):
@@ -227,6 +227,7 @@ def _path_of(uri: str) -> str:
     return uri.split("://", 1)[-1].strip("/")
 
 
-def _first_line(error: BaseException) -> str:
+def plain_cause(error: BaseException) -> str:
+    """What a library said, in one line and without its source positions."""
     text = str(error).split("\n\nDebug source")[0].strip()
     return " ".join(_SOURCE_POSITION.sub("", text).split())

@@ -1,0 +1,28 @@
+"""Errors of the Spark data source as people see them: Spark shows only the text of what a Python process raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.pipeline.load import LoadRejectedError
+
+
+class DataSourceError(Exception):
+    """A failed read or write. Its text is the sentence, the mistakes of the rows if there are any, and the hint."""
+
+
+@contextmanager
+def told_to_spark() -> Iterator[None]:
+    """Give an error of ours a text that says everything."""
+    try:
+        yield
+    except OmnigraphError as error:
+        raise DataSourceError(_text(error)) from None
+
+
+def _text(error: OmnigraphError) -> str:
+    sentence = error.render() if isinstance(error, LoadRejectedError) else error.message
+    hint = f"\nhint: {error.hint}" if error.hint else ""
+    return f"{sentence} ({error.code}){hint}".replace("--mode merge", "option 'mode' merge")

@@ -1,0 +1,117 @@
+"""Reads a type for Spark: fragments of one pinned version, each group of them a partition.
+
+In: options. Out: record batches in Spark's types, made on executors. Whatever is published meanwhile, a read sees the
+version that it was pinned to when it was defined. There is no filter pushdown, because Spark 4.3.0 keeps a pushed
+filter for the next query on the same frame: the caller passes a filter. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from omnigraph.base.errors import UsageError
+from omnigraph.base.ids import CommitId
+from omnigraph.base.limits import SOURCE_PARTITION_ROWS
+from omnigraph.graph.moments import read_moment_snapshot
+from omnigraph.graph.records import Pin
+from omnigraph.graph.snapshot import Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.pipeline.source_errors import told_to_spark
+from omnigraph.pipeline.source_options import ReadOptions
+from omnigraph.pipeline.source_types import find_type, spark_batch, spark_schema
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.scan import Scan, check_filter, scan_fragments
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTable:
+    """A table at a published version, as it travels to executors."""
+
+    location: Location
+    pin: Pin
+
+    def open(self) -> Dataset:
+        return open_dataset(self.location, branch=self.pin.branch, version=self.pin.version)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """What one read sees: a table, the commit it was found at, and the columns as Spark knows them."""
+
+    table: PinnedTable
+    commit: str
+    schema: StructType
+    where: str | None
+
+    @property
+    def scan(self) -> Scan:
+        return Scan(tuple(self.schema.names), self.where)
+
+
+def plan_read(options: ReadOptions) -> TableRead:
+    """Pin what the options name, and check its columns and filter before any task starts."""
+    snapshot = _snapshot(options)
+    entity = find_type(snapshot.schema.catalog, options.type)
+    table = snapshot.tables[entity.alias]
+    pinned = PinnedTable(snapshot.root.child(table.path), table.pin)
+    schema = spark_schema(entity, options.columns)
+    if options.where is not None:
+        check_filter(pinned.open(), options.where)
+    return TableRead(pinned, snapshot.head, schema, options.where)
+
+
+def refuse_other_schema(given: StructType, wanted: StructType) -> None:
+    """A schema that the caller gives must be the table's own; whether a column may be null is not asked."""
+    if [(field.name, field.dataType.simpleString()) for field in given] != [
+        (field.name, field.dataType.simpleString()) for field in wanted
+    ]:
+        raise UsageError(
+            f"the given schema is {given.simpleString()}, and the type's is {wanted.simpleString()}",
+            code="source_schema",
+            hint="leave the schema out; option 'columns' chooses columns",
+        )
+
+
+def group_fragments(rows: Mapping[int, int]) -> list[tuple[int, ...]]:
+    """Neighbouring fragments together until a group has enough rows for a task of its own."""
+    groups: list[tuple[int, ...]] = []
+    group: tuple[int, ...] = ()
+    waiting = 0
+    for fragment, count in rows.items():
+        if group and waiting + count > SOURCE_PARTITION_ROWS:
+            groups.append(group)
+            group, waiting = (), 0
+        group, waiting = (*group, fragment), waiting + count
+    return [*groups, group] if group else groups
+
+
+class TableReader(DataSourceReader):
+    """Plans on the driver and reads on executors. It has no `pushFilters`, see above."""
+
+    def __init__(self, read: TableRead) -> None:
+        self._read = read
+
+    def partitions(self) -> list[InputPartition]:
+        with told_to_spark():
+            return [
+                InputPartition(group) for group in group_fragments(self._read.table.open().fragment_rows())
+            ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        fragments = partition.value or ()  # Spark makes up one partition when there is none
+        with told_to_spark():
+            for batch in scan_fragments(self._read.table.open(), fragments, self._read.scan):
+                yield spark_batch(batch, self._read.schema)
+
+
+def _snapshot(options: ReadOptions) -> Snapshot:
+    if options.commit is not None:
+        return read_commit_snapshot(options.root, CommitId(options.commit), options.branch)[0]
+    if options.moment_us is not None:
+        return read_moment_snapshot(options.root, options.moment_us, options.branch)[0]
+    return read_snapshot(options.root, options.branch)

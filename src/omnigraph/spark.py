@@ -1,0 +1,8 @@
+"""`omnigraph.spark`: what Spark programs use. A ready session, and the data source `omnigraph`."""
+
+from __future__ import annotations
+
+from omnigraph.pipeline.data_source import OmnigraphDataSource
+from omnigraph.pipeline.session import session
+
+__all__ = ["OmnigraphDataSource", "session"]

@@ -1,0 +1,108 @@
+"""Reads of the Spark data source, planned and run without Spark: one pinned state, its columns, its filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputPartition
+
+from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.base.limits import SOURCE_PARTITION_ROWS
+from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.pipeline.data_source import OmnigraphDataSource
+from omnigraph.pipeline.source_errors import DataSourceError
+from omnigraph.pipeline.source_options import ReadOptions
+from omnigraph.pipeline.source_read import TableReader, group_fragments, plan_read
+from omnigraph.storage.location import Location
+from tests.graph.writers import PERSON, Change, create, run
+
+
+@pytest.fixture
+def root(store_location: Location) -> Location:
+    create(store_location)
+    run(store_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
+    run(store_location, [Change(PERSON, upsert=(("b", 3), ("c", 4)))])
+    return store_location
+
+
+def rows(reader: TableReader) -> list[dict[str, Any]]:
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return sorted((row for batch in batches for row in batch.to_pylist()), key=str)
+
+
+def ages(root: Location, **options: Any) -> dict[str, int]:
+    read = plan_read(ReadOptions(root, "Person", **options))
+    return {row["id"]: row["age"] for row in rows(TableReader(read))}
+
+
+def test_no_filter_is_pushed() -> None:
+    """Spark 4.3.0 keeps pushed filters for the next query on the same frame; test_data_source.py shows it."""
+    assert TableReader.pushFilters is DataSourceReader.pushFilters
+
+
+def test_the_head_a_commit_and_a_moment(root: Location) -> None:
+    snapshot = read_snapshot(root)
+    newest, before, *_ = make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
+    assert ages(root) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, commit=before.id) == {"a": 1, "b": 2}
+    assert ages(root, moment_us=newest.created_us) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, moment_us=newest.created_us - 1) == {"a": 1, "b": 2}
+    with pytest.raises(NotFoundError) as early:
+        ages(root, moment_us=0)
+    assert early.value.code == "moment_too_early"
+
+
+def test_a_read_stays_at_what_it_was_pinned_to(root: Location) -> None:
+    options = {"uri": root.uri, "type": "Person", **{f"storage.{k}": v for k, v in root.options}}
+    source = OmnigraphDataSource(CaseInsensitiveDict(options))
+    schema = source.schema()
+    run(root, [Change(PERSON, insert=("later",), delete=())])
+    reader = source.reader(schema)
+    assert isinstance(reader, TableReader)
+    assert [row["id"] for row in rows(reader)] == ["a", "b", "c"]
+
+
+def test_columns_and_a_filter_on_another_column(root: Location) -> None:
+    read = plan_read(ReadOptions(root, "node:Person", columns=("slug",), where="age > 2 AND id <> 'x)'"))
+    assert rows(TableReader(read)) == [{"slug": "b"}, {"slug": "c"}]
+
+
+@pytest.mark.parametrize(
+    "where", ["years > 3", "age >", "age > 3) OR (age < 2", "age > 3; drop", "age", "age > 'x'", "(age > 1"]
+)
+def test_a_bad_filter_is_refused_before_any_task_starts(root: Location, where: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        plan_read(ReadOptions(root, "Person", where=where))
+    assert refused.value.code == "filter_malformed"
+
+
+def test_unknown_names_are_told_with_the_known_ones(root: Location) -> None:
+    with pytest.raises(UsageError, match="no column years") as column:
+        plan_read(ReadOptions(root, "Person", columns=("id", "years")))
+    assert column.value.hint == "its columns are: id, slug, age"
+    with pytest.raises(NotFoundError) as missing:
+        plan_read(ReadOptions(root, "Persn"))
+    assert missing.value.hint == "the types are: Person, Company, Knows"
+
+
+def test_a_schema_of_the_caller_must_be_the_types_own(root: Location) -> None:
+    options = {"uri": root.uri, "type": "Person", **{f"storage.{k}": v for k, v in root.options}}
+    source = OmnigraphDataSource(CaseInsensitiveDict(options))
+    source.reader(source.schema())
+    with pytest.raises(DataSourceError, match="leave the schema out"):
+        source.reader(plan_read(ReadOptions(root, "Person", columns=("id",))).schema)
+
+
+def test_the_partition_that_spark_makes_up_is_empty(root: Location) -> None:
+    reader = TableReader(plan_read(ReadOptions(root, "Company")))
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []
+
+
+def test_fragments_are_grouped_until_a_task_has_enough_rows() -> None:
+    full = SOURCE_PARTITION_ROWS
+    assert group_fragments({}) == []
+    assert group_fragments({3: 1, 4: 1, 9: full - 2, 10: 1}) == [(3, 4, 9), (10,)]
+    assert group_fragments({1: 2 * full, 2: 1, 3: 0}) == [(1,), (2, 3)]
