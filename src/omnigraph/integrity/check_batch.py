@@ -50,10 +50,14 @@ DEFAULT_OPTIONS: Final = CheckOptions()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedBatch:
-    """The typed rows, and what is wrong with them. Only a batch without breaches may be written."""
+    """The typed rows, and what is wrong with them. Only a batch without breaches may be written.
+
+    `known_ids` are the ids without the new ULIDs, which no other row has: what the rules over sets compare.
+    """
 
     rows: pa.RecordBatch
     breaches: tuple[Breach, ...]
+    known_ids: Column
 
 
 def check_batch(
@@ -69,11 +73,11 @@ def check_batch(
         columns[found.name] = typing.property(found)
     given = typing.column(ID, _TEXT, required=False) if ID in raw.columns else no_ids(raw.rows)
     breaches = [*_unknown_properties(entity, raw), *typing.breaches, *value_breaches(entity, columns)]
-    ids, mismatches = row_ids(entity, columns, given, options.new_ulids)
+    found_ids = row_ids(entity, columns, given, options.new_ulids)
     schema = arrow_schema(entity)
-    arrays = [ids if name == ID else columns[name] for name in schema.names]
+    arrays = [found_ids.ids if name == ID else columns[name] for name in schema.names]
     build: Callable[..., pa.RecordBatch] = pa.RecordBatch.from_arrays
-    return CheckedBatch(build(arrays, schema=schema), (*breaches, *mismatches))
+    return CheckedBatch(build(arrays, schema=schema), (*breaches, *found_ids.mismatches), found_ids.known)
 
 
 @dataclass(slots=True)

@@ -8,18 +8,22 @@ nodes also lists the edges that go with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.ids import TypeId
+from omnigraph.base.limits import CHECK_THREADS_ROWS_MIN
 from omnigraph.integrity.breaches import Breach
 from omnigraph.integrity.lookup import EmptyGraph, GraphLookup
-from omnigraph.integrity.raw import FROM, TO, Column, rows_where, taken_array
+from omnigraph.integrity.raw import FROM, TO, Column, rows_where, taken_array, whole_array
 from omnigraph.integrity.set_rules import (
     SourceCounts,
     cardinality_breaches,
@@ -54,8 +58,7 @@ class TypeChange:
     removed: Column = field(default_factory=lambda: NO_IDS)
 
     def column(self, name: str) -> Column:
-        column: Any = self.rows.column(name)
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return whole_array(self.rows.column(name))
 
     @property
     def ids(self) -> Column:
@@ -74,26 +77,50 @@ def check_change(
     """What each change breaks, in the order of the changes; each type has at most one."""
     by_type = {change.entity.id: change for change in changes}
     assert len(by_type) == len(changes), "one change per type"
-    return [tuple(_breaches(catalog, change, by_type, lookup)) for change in changes]
+    checks = [
+        (at, check)
+        for at, change in enumerate(changes)
+        for check in _checks(catalog, change, by_type, lookup)
+    ]
+    found: list[tuple[Breach, ...]] = [() for _ in changes]
+    if sum(change.rows.num_rows for change in changes) < CHECK_THREADS_ROWS_MIN:
+        answers = [tuple(check()) for _, check in checks]
+    else:
+        # Arrow compares columns without holding Python's lock.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            answers = list(pool.map(lambda one: tuple(one[1]()), checks))
+    for (at, _), breaches in zip(checks, answers, strict=True):
+        found[at] += breaches
+    return found
 
 
-def _breaches(
+_Check = Callable[[], Iterable[Breach]]
+
+
+def _checks(
     catalog: Catalog, change: TypeChange, by_type: Mapping[TypeId, TypeChange], lookup: GraphLookup
-) -> Iterator[Breach]:
+) -> Iterator[_Check]:
+    """The rules that apply to a change, each to be asked on its own."""
+    entity = change.entity
     own = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
-    yield from duplicate_ids(change.ids)
-    if change.mode is ChangeMode.INSERT and len(change.ids):
-        yield from taken_ids(change.ids, own.present_ids(change.entity.id, change.ids))
-    for names in change.entity.rules.uniques:
-        yield from _unique_breaches(change, names, own)
-    if isinstance(change.entity, EdgeType):
-        for end, node in ((FROM, catalog.source_of(change.entity)), (TO, catalog.target_of(change.entity))):
-            ends = change.column("src" if end == FROM else "dst")
-            yield from dangling_ends(ends, _known(ends, node, by_type, lookup), end, node.name)
-        gone = by_type.get(change.entity.source)
-        yield from _cardinality_breaches(
-            change, change.entity.cardinality, own, NO_IDS if gone is None else gone.removed
-        )
+    yield lambda: duplicate_ids(change.ids)
+    if change.mode is ChangeMode.INSERT and change.ids.null_count < len(change.ids):
+        yield lambda: taken_ids(change.ids, own.present_ids(entity.id, change.ids))
+    for names in entity.rules.uniques:
+        yield partial(_unique_breaches, change, names, own)
+    if isinstance(entity, EdgeType):
+        yield partial(_end_breaches, change, FROM, catalog.source_of(entity), (by_type, lookup))
+        yield partial(_end_breaches, change, TO, catalog.target_of(entity), (by_type, lookup))
+        gone = by_type.get(entity.source)
+        leaving = NO_IDS if gone is None else gone.removed
+        yield partial(_cardinality_breaches, change, entity.cardinality, own, leaving)
+
+
+def _end_breaches(
+    change: TypeChange, end: str, node: NodeType, seen: tuple[Mapping[TypeId, TypeChange], GraphLookup]
+) -> tuple[Breach, ...]:
+    ends = change.column("src" if end == FROM else "dst")
+    return dangling_ends(ends, _known(ends, node, *seen), end, node.name)
 
 
 def _unique_breaches(change: TypeChange, names: tuple[str, ...], own: GraphLookup) -> Iterator[Breach]:

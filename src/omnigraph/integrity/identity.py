@@ -8,6 +8,7 @@ an array also when it has nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,23 +22,35 @@ from omnigraph.schema import EdgeType, NodeType
 NewUlids = Callable[[int], Column]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowIds:
+    """The ids, null where a part of the key is; those that another row could have; and given ids that are wrong.
+
+    A new ULID is null among the `known` ones: no other row has it.
+    """
+
+    ids: Column
+    known: Column
+    mismatches: tuple[Breach, ...] = ()
+
+
 def row_ids(
     entity: NodeType | EdgeType, columns: Mapping[str, Column], given: Column, new_ulids: NewUlids
-) -> tuple[Column, tuple[Breach, ...]]:
-    """The ids, null where a part of the key is; and the rows whose given id is another one.
+) -> RowIds:
+    """The ids of rows.
 
     `columns` are the typed columns that the key names; `given` has a null for each row without an id.
     """
     if entity.key:
         made = derived_ids(entity, columns)
-        return made, _mismatches(made, given)
+        return RowIds(made, made, _mismatches(made, given))
     if given.null_count == 0:
-        return given, ()
+        return RowIds(given, given)
     fresh = new_ulids(given.null_count)
     if given.null_count == len(given):
-        return fresh, ()
+        return RowIds(fresh, given)
     filled: Column = pc.replace_with_mask(given, given.is_null(), fresh)
-    return filled, ()
+    return RowIds(filled, given)
 
 
 def derived_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> Column:

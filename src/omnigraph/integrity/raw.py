@@ -129,7 +129,7 @@ def _raw_scalar(scalar: Scalar) -> pa.DataType:
 
 def plain_array(column: Column | pa.ChunkedArray[Any]) -> Column:
     """The column as one array of a plain type: no dictionary, view, run ends, extension or large text."""
-    array: Column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = whole_array(column)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
@@ -151,6 +151,14 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return pa.list_(kind.value_type)
     return kind
+
+
+def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
+    """The column as one array; what is in one piece already is not copied."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return joined  # type: ignore[no-any-return]
 
 
 def nulls(count: int, kind: pa.DataType) -> Column:

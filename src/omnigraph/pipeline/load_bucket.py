@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.breaches import Breach, Places
 from omnigraph.integrity.check_change import NO_IDS, ChangeMode
-from omnigraph.integrity.raw import Column
+from omnigraph.integrity.raw import Column, whole_array
 from omnigraph.integrity.report import Violation, ViolationReport, merge_reports, violations_of
 from omnigraph.pipeline.error_files import ErrorWriter
 from omnigraph.pipeline.key_files import Buckets, KeyFile, KeySlice, read_slices
@@ -133,5 +133,4 @@ class Bucket:
 
 def whole_column(table: pa.Table, name: str) -> Column:
     """A column of a table as one array."""
-    column: Any = table.column(name).combine_chunks()
-    return column  # type: ignore[no-any-return]
+    return whole_array(table.column(name))

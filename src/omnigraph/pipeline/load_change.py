@@ -19,7 +19,7 @@ import pyarrow as pa
 from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.integrity.breaches import NO_ROW, Breach, Places
 from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
-from omnigraph.integrity.raw import FROM, TO, Column
+from omnigraph.integrity.raw import FROM, TO, Column, whole_array
 from omnigraph.integrity.report import ViolationReport, gather_findings, lines_before
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.blocks import Entity
@@ -66,8 +66,7 @@ class LoadedColumns:
 
     @property
     def ids(self) -> Column:
-        column: Any = self.columns.column("id").combine_chunks()
-        return column  # type: ignore[no-any-return]
+        return whole_array(self.columns.column("id"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +179,6 @@ def _gather_columns(
         lines = table.column(LINE).to_numpy() + before[part.findings.file, part.findings.part]
         tables.append(table.set_column(table.num_columns - 1, LINE, pa.array(lines, pa.int64())))
         file_numbers.append(np.full(table.num_rows, files.index(part.findings.file), dtype=np.int32))
-    whole = pa.concat_tables(tables)
+    whole = pa.concat_tables(tables).combine_chunks()
     places = Places(files, np.concatenate(file_numbers), whole.column(LINE).to_numpy())
     return LoadedColumns(whole.drop_columns([LINE]), places)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.integrity.raw import Column
+from omnigraph.integrity.raw import Column, whole_array
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.pipeline.blocks import Entity
 from omnigraph.pipeline.key_files import KeyWriter
@@ -79,8 +79,11 @@ def add_input_keys(
     """The keys of rows of the input, each with its line, and the `whole` rows with their ids if asked for."""
     section = Section(entity.alias)
     numbers = pa.array(lines, pa.int64())
-    with_ids = rows if whole else rows.select(["id"])
-    writer.add(section.ids, rows.column("id"), with_ids.append_column(LINE, numbers))
+    ids = rows.column("id")
+    with_ids = (rows if whole else rows.select(["id"])).append_column(LINE, numbers)
+    # A row without an id, or with a new one, has nothing to compare.
+    compared = with_ids if whole or not ids.null_count else with_ids.filter(ids.is_valid())
+    writer.add(section.ids, compared.column("id"), compared)
     for end in ENDS if isinstance(entity, EdgeType) else ():
         writer.add(section.end(end), rows.column(end), keyed(rows.column(end), LINE, numbers))
     for number in range(len(entity.rules.uniques)):
@@ -94,5 +97,4 @@ def keyed(keys: Column, name: str, values: Column) -> pa.RecordBatch:
 
 
 def _column(rows: pa.RecordBatch | pa.Table, name: str) -> Column:
-    column: Any = rows.column(name)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole_array(rows.column(name))

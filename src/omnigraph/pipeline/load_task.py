@@ -19,7 +19,7 @@ import pyarrow as pa
 from omnigraph.base.limits import LOAD_FRAGMENT_BYTES
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.breaches import Places
-from omnigraph.integrity.check_batch import check_batch
+from omnigraph.integrity.check_batch import CheckedBatch, check_batch
 from omnigraph.integrity.report import (
     TaskFindings,
     Violation,
@@ -135,7 +135,7 @@ class _Loading:
                 reports.append(ViolationReport.of_breaches(checked.breaches, places))
                 if self._errors is not None:
                     every.extend(violations_of(checked.breaches, places))
-            self._gather(typed.entity).add(checked.rows, lines, is_good=not (checked.breaches or bad))
+            self._gather(typed.entity).add(checked, lines, is_good=not (checked.breaches or bad))
         self._reports = [merge_reports([*self._reports, *reports])]
         if self._errors is not None:
             self._errors.add(every)
@@ -170,14 +170,15 @@ class _Gathered:
     count: int = 0
     is_good: bool = True
 
-    def add(self, rows: pa.RecordBatch, lines: np.ndarray[Any, Any], *, is_good: bool) -> None:
+    def add(self, checked: CheckedBatch, lines: np.ndarray[Any, Any], *, is_good: bool) -> None:
+        rows = checked.rows
         self.count += rows.num_rows
         self.is_good = self.is_good and is_good
+        keyed = rows if self.whole else _keys(self.entity, checked)
         if self.keys is not None:
-            add_input_keys(self.keys, self.entity, rows, lines, whole=self.whole)
+            add_input_keys(self.keys, self.entity, keyed, lines, whole=self.whole)
         else:
-            kept = rows if self.whole else rows.select(key_columns(self.entity))
-            self.columns.append(kept.append_column(LINE, pa.array(lines, pa.int64())))
+            self.columns.append(keyed.append_column(LINE, pa.array(lines, pa.int64())))
         if self.target is not None and self.is_good:
             self.batches.append(rows)
             self.waiting_bytes += rows.nbytes
@@ -196,6 +197,10 @@ class _Gathered:
         dataset = open_dataset(self.target.location, branch=self.target.branch, version=self.target.version)
         self.fragments += write_rows(dataset, pa.Table.from_batches(self.batches))
         self.batches, self.waiting_bytes = [], 0
+
+
+def _keys(entity: Entity, checked: CheckedBatch) -> pa.RecordBatch:
+    return checked.rows.select(key_columns(entity)).set_column(0, "id", checked.known_ids)
 
 
 _PACKED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
