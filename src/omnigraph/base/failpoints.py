@@ -41,6 +41,8 @@ class Failpoint(StrEnum):
     ARM_BEFORE = "arm.before"
     ARM_AFTER = "arm.after"
     COMMIT_BEFORE = "commit.before"
+    INDEX_BEFORE = "index.commit.before"
+    INDEX_AFTER = "index.commit.after"
     COMMIT_AFTER = "commit.after"
     MIGRATE_BEFORE = "manifest.migrate.before"
     STAMP_BEFORE = "manifest.stamp.before"

@@ -21,6 +21,7 @@ from omnigraph.graph.arm import make_intent
 from omnigraph.graph.check import Healer, find_stale, open_base, refuse_old_staging
 from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_intents, write_intent
 from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
+from omnigraph.graph.loose import refuse_displaced
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Seen, Target, publish
 from omnigraph.graph.records import Pin, StreamBatch, TableRecord
@@ -208,15 +209,17 @@ class _Session:
         for effect, handle in zip(armed.staged.effects, armed.handles, strict=True):
             armed.lease.hold()
             failpoint(Failpoint.COMMIT_BEFORE)
-            committed = self._commit_table(effect, handle)
+            committed = self._commit_table(armed.staged, effect, handle)
             failpoint(Failpoint.COMMIT_AFTER)
             tables.append(self._moved(effect, committed))
         return Committed(armed, tuple(tables))
 
-    def _commit_table(self, effect: Effect, handle: Dataset) -> Dataset:
+    def _commit_table(self, staged: Staged, effect: Effect, handle: Dataset) -> Dataset:
         if isinstance(effect, ExactEffect):
             return commit_staged(handle, effect.transaction)
-        return effect.run(handle, self.lease.hold)
+        committed = effect.run(handle, self.lease.hold)
+        refuse_displaced(effect, staged.kind, staged.operation, committed)
+        return committed
 
     def _moved(self, effect: Effect, committed: Dataset) -> TableRecord:
         table = effect.table

@@ -1,0 +1,160 @@
+"""Which indexes of which tables have to be built over which fragments. Pure.
+
+In: per table its fragments, the indexes it has and those that it should have. Out: one row per declared index, with
+the work that it needs or the reason why it needs none, and the work cut into segments of bounded rows. An index is
+built where it is missing, extended over what it does not cover, and rebuilt as a whole when it has come to consist of
+too many segments, since each of them is looked into by every query. Small tables get their indexes too: a declared
+index is built as soon as there is a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.base.limits import INDEX_BYTES_PER_TASK, INDEX_PACKED_ROWS, INDEX_SEGMENTS_MAX
+from omnigraph.schema.indexable import IndexKind
+from omnigraph.storage.coverage import IndexDescription, Indexed, coverage_of
+from omnigraph.storage.indexes import IndexPlan, IndexSpec
+
+
+class IndexStatus(StrEnum):
+    """What happened to a declared index."""
+
+    BUILT = "built"
+    EXTENDED = "extended"
+    REBUILT = "rebuilt"
+    COMPLETE = "complete"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredIndex:
+    """An index that a table should have. `row_bytes` is what a value takes when that is large and known, else 0."""
+
+    spec: IndexSpec
+    row_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndexes:
+    """A table as the planner sees it. `rows` are the live rows of each fragment by its number."""
+
+    alias: str
+    rows: Mapping[int, int]
+    declared: tuple[DeclaredIndex, ...]
+    present: tuple[IndexDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWork:
+    """An index to build over some fragments. `present` is the Lance type of what is there already, if anything is."""
+
+    alias: str
+    declared: DeclaredIndex
+    status: IndexStatus
+    fragment_ids: tuple[int, ...]
+    present: str | None = None
+
+    @property
+    def spec(self) -> IndexSpec:
+        return self.declared.spec
+
+
+@dataclass(frozen=True, slots=True)
+class NoWork:
+    """An index that is complete, or that cannot be built, and then why."""
+
+    alias: str
+    spec: IndexSpec
+    status: IndexStatus
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """One segment: how to build it, over which fragments, and how many rows that is."""
+
+    plan: IndexPlan
+    fragment_ids: tuple[int, ...]
+    rows: int
+
+
+NO_ROWS = "the table has no rows"
+
+
+def plan_indexes(table: TableIndexes, rows_per_task: int) -> tuple[IndexWork | NoWork, ...]:
+    """One entry per declared index, in their order."""
+    return tuple(_plan_one(table, declared, rows_per_task) for declared in table.declared)
+
+
+def rebuild(work: IndexWork, rows: Mapping[int, int]) -> IndexWork:
+    """The same index over every fragment; what is there is replaced."""
+    return IndexWork(work.alias, work.declared, IndexStatus.REBUILT, tuple(sorted(rows)), work.present)
+
+
+def cut_segments(
+    work: IndexWork, plan: IndexPlan, rows: Mapping[int, int], rows_per_task: int
+) -> tuple[SegmentPlan, ...]:
+    """The plan's fragments in groups of bounded rows; a fragment with more of them is a group of its own."""
+    groups = _group(plan.fragment_ids, rows, _rows_max(work.declared, rows_per_task))
+    return tuple(SegmentPlan(plan, group, sum(rows[number] for number in group)) for group in groups)
+
+
+def pack_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, ...], ...]:
+    """Segments of one table in the order given, small ones together, so that a small table is one task."""
+    packs: list[list[SegmentPlan]] = []
+    packed_rows = 0
+    for segment in segments:
+        if not packs or packed_rows + segment.rows > INDEX_PACKED_ROWS:
+            packs.append([])
+            packed_rows = 0
+        packs[-1].append(segment)
+        packed_rows += segment.rows
+    return tuple(tuple(pack) for pack in packs)
+
+
+def _plan_one(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork | NoWork:
+    spec = declared.spec
+    if isinstance(coverage_of(spec, table.present, table.rows), Indexed):
+        return NoWork(table.alias, spec, IndexStatus.COMPLETE)
+    if not table.rows:
+        return NoWork(table.alias, spec, IndexStatus.SKIPPED, NO_ROWS)
+    named = next((index for index in table.present if index.name == spec.name), None)
+    if named is None:
+        return IndexWork(table.alias, declared, IndexStatus.BUILT, tuple(sorted(table.rows)))
+    if (named.column, named.kind) != (spec.column, spec.kind):
+        reason = f"'{named.name}' is another index, of the column '{named.column}'"
+        return NoWork(table.alias, spec, IndexStatus.SKIPPED, reason)
+    uncovered = tuple(sorted(table.rows.keys() - named.fragment_ids))
+    work = IndexWork(table.alias, declared, IndexStatus.EXTENDED, uncovered, named.lance_type)
+    return rebuild(work, table.rows) if _is_scattered(work, named, table, rows_per_task) else work
+
+
+def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
+    """Whether extending would leave many more segments than building anew."""
+    rows_max = _rows_max(work.declared, rows_per_task)
+    extended = named.segments + len(_group(work.fragment_ids, table.rows, rows_max))
+    anew = len(_group(tuple(sorted(table.rows)), table.rows, rows_max))
+    return extended > max(INDEX_SEGMENTS_MAX, 2 * anew)
+
+
+def _rows_max(declared: DeclaredIndex, rows_per_task: int) -> int:
+    if declared.spec.kind is IndexKind.VECTOR and declared.row_bytes:
+        return max(1, min(rows_per_task, INDEX_BYTES_PER_TASK // declared.row_bytes))
+    return rows_per_task
+
+
+def _group(
+    fragment_ids: Sequence[int], rows: Mapping[int, int], rows_max: int
+) -> tuple[tuple[int, ...], ...]:
+    groups: list[list[int]] = []
+    grouped_rows = 0
+    for number in fragment_ids:
+        if not groups or grouped_rows + rows[number] > rows_max:
+            groups.append([])
+            grouped_rows = 0
+        groups[-1].append(number)
+        grouped_rows += rows[number]
+    return tuple(tuple(group) for group in groups)

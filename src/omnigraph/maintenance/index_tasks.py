@@ -1,0 +1,75 @@
+"""What workers do for indexes: plan those that need training, and build segments.
+
+In: small tasks that name a table's version. Out: plans and segments that pickle. No head moves, and running a task
+twice leaves only files that nothing references.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from omnigraph.maintenance.index_plan import SegmentPlan
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.indexes import (
+    IndexPlan,
+    IndexSegment,
+    IndexSpec,
+    Unbuildable,
+    build_index_segment,
+    plan_index,
+)
+from omnigraph.storage.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """One version of one dataset, as a worker opens it."""
+
+    place: Location
+    branch: str | None
+    version: int
+
+    def open(self) -> Dataset:
+        return open_dataset(self.place, branch=self.branch, version=self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainTask:
+    """A vector index over some fragments. `present` is the Lance type of the one that is there, if one is."""
+
+    table: TableVersion
+    spec: IndexSpec
+    fragment_ids: tuple[int, ...]
+    present: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTask:
+    """Segments of one table."""
+
+    table: TableVersion
+    segments: tuple[SegmentPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSegments:
+    """The segments of a task in its order, and how many rows went into them."""
+
+    segments: tuple[IndexSegment, ...]
+    rows: int
+
+
+def train_index(task: TrainTask) -> IndexPlan | Unbuildable:
+    """How to build it. All segments of an index are of one type, so one that grew out of its type is built anew."""
+    dataset = task.table.open()
+    plan = plan_index(dataset, task.spec, task.fragment_ids)
+    if isinstance(plan, Unbuildable) or task.present in (None, plan.lance_type):
+        return plan
+    return replace(plan, fragment_ids=tuple(sorted(dataset.fragment_rows())))
+
+
+def build_segments(task: BuildTask) -> BuiltSegments:
+    """Write the index files of the task's segments."""
+    dataset = task.table.open()
+    built = tuple(build_index_segment(dataset, part.plan, part.fragment_ids) for part in task.segments)
+    return BuiltSegments(built, sum(part.rows for part in task.segments))

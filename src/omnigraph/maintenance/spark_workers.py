@@ -1,0 +1,33 @@
+"""Runs maintenance tasks on Spark. The session starts with the first task, so a run without work starts none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from omnigraph.base.progress import Report, report_nothing
+from omnigraph.maintenance.index_tasks import BuiltSegments, build_segments, train_index
+from omnigraph.pipeline.load_source import Result, RunTasks, Task
+from omnigraph.pipeline.session import SparkSettings, spark_session
+from omnigraph.pipeline.tasks import RunOptions, run_tasks
+from omnigraph.pipeline.watch import TaskSize
+
+
+def on_spark(settings: SparkSettings, report: Report = report_nothing) -> RunTasks:
+    """Whoever runs tasks on the configured session and reports how far they are."""
+
+    def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+        return run_tasks(spark_session(settings), function, tasks, _options(function, report))
+
+    return run
+
+
+def built_size(built: BuiltSegments) -> TaskSize:
+    """What a finished task adds to the progress."""
+    return TaskSize(rows=built.rows)
+
+
+def _options(function: Callable[..., Any], report: Report) -> RunOptions:
+    if function is build_segments:
+        return RunOptions("build indexes", report, built_size)
+    return RunOptions("train indexes" if function is train_index else "work", report)

@@ -1,0 +1,33 @@
+"""What the fragments of a version are made of, from its metadata alone.
+
+In: a dataset. Out: rows and data files of each fragment. Two versions in which a fragment has the same files hold the
+same values in it; rows may have been deleted in between, or have moved to other fragments. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.failures import substrate_errors
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Live rows, and per data file its path and the numbers of the fields that are read from it."""
+
+    rows: int
+    files: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
+    """Every fragment of the version by its number."""
+    with substrate_errors("read the fragments", dataset.uri):
+        found = {}
+        for fragment in dataset.native.get_fragments():
+            metadata = fragment.metadata
+            rows = fragment.count_rows() if metadata.num_rows is None else metadata.num_rows
+            files = tuple((file.path, tuple(file.fields)) for file in metadata.files)
+            found[fragment.fragment_id] = Fragment(rows, files)
+        return found

@@ -1,0 +1,143 @@
+"""What is built over which fragments: the pure decisions, one case a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from omnigraph.base.limits import INDEX_BYTES_PER_TASK, INDEX_PACKED_ROWS, INDEX_SEGMENTS_MAX
+from omnigraph.maintenance.index_plan import (
+    NO_ROWS,
+    DeclaredIndex,
+    IndexStatus,
+    IndexWork,
+    NoWork,
+    SegmentPlan,
+    TableIndexes,
+    cut_segments,
+    pack_segments,
+    plan_indexes,
+    rebuild,
+)
+from omnigraph.schema.indexable import IndexKind
+from omnigraph.storage.coverage import IndexDescription
+from omnigraph.storage.indexes import IndexPlan, IndexSpec
+
+ALIAS = "node:Person"
+SPEC = IndexSpec("id", IndexKind.BTREE)
+DECLARED = DeclaredIndex(SPEC)
+ROWS = {0: 10, 1: 20, 4: 30}
+
+
+def _present(*fragments: int, segments: int = 1, **other: str | IndexKind | None) -> IndexDescription:
+    name, column = str(other.get("name", SPEC.name)), str(other.get("column", "id"))
+    kind = other.get("kind", IndexKind.BTREE)
+    assert not isinstance(kind, str)
+    return IndexDescription(name, column, kind, "BTree", segments, frozenset(fragments), 0)
+
+
+def _built(*fragments: int) -> IndexWork:
+    return IndexWork(ALIAS, DECLARED, IndexStatus.BUILT, fragments)
+
+
+def _more(status: IndexStatus, *fragments: int) -> IndexWork:
+    return IndexWork(ALIAS, DECLARED, status, fragments, "BTree")
+
+
+COMPLETE = NoWork(ALIAS, SPEC, IndexStatus.COMPLETE)
+TAKEN = NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, "'id_btree' is another index, of the column 'age'")
+CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWork | NoWork]] = {
+    "missing": (ROWS, (), _built(0, 1, 4)),
+    "one row is enough": ({7: 1}, (), _built(7)),
+    "complete": (ROWS, (_present(0, 1, 4),), COMPLETE),
+    "complete beside a fragment that is gone": (ROWS, (_present(0, 1, 2, 4),), COMPLETE),
+    "complete under another name": (ROWS, (_present(0, 1, 4, name="theirs"),), COMPLETE),
+    "partial": (ROWS, (_present(0),), _more(IndexStatus.EXTENDED, 1, 4)),
+    "partial under another name": (ROWS, (_present(0, name="theirs"),), _built(0, 1, 4)),
+    "another kind of the same column": (
+        ROWS,
+        (_present(0, 1, 4, name="id_inverted", kind=IndexKind.INVERTED),),
+        _built(0, 1, 4),
+    ),
+    "the name is another column's": (ROWS, (_present(0, 1, 4, column="age"),), TAKEN),
+    "no rows": ({}, (), NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, NO_ROWS)),
+    "no rows any more": ({}, (_present(0),), COMPLETE),
+    "segments just few enough": (
+        ROWS,
+        (_present(0, segments=INDEX_SEGMENTS_MAX - 1),),
+        _more(IndexStatus.EXTENDED, 1, 4),
+    ),
+    "too many segments": (
+        ROWS,
+        (_present(0, segments=INDEX_SEGMENTS_MAX),),
+        _more(IndexStatus.REBUILT, 0, 1, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_decision(name: str) -> None:
+    rows, present, expected = CASES[name]
+    assert plan_indexes(TableIndexes(ALIAS, rows, (DECLARED,), present), 1_000) == (expected,)
+
+
+def test_a_large_table_is_not_rebuilt_for_having_the_segments_it_needs() -> None:
+    rows = dict.fromkeys(range(INDEX_SEGMENTS_MAX + 5), 10)
+    covered = _present(*range(INDEX_SEGMENTS_MAX + 4), segments=INDEX_SEGMENTS_MAX + 4)
+    table = TableIndexes(ALIAS, rows, (DECLARED,), (covered,))
+    assert plan_indexes(table, 10) == (_more(IndexStatus.EXTENDED, INDEX_SEGMENTS_MAX + 4),)
+
+
+def test_there_is_an_entry_for_every_declared_index_in_their_order() -> None:
+    specs = [SPEC, IndexSpec("name", IndexKind.INVERTED), IndexSpec("name", IndexKind.BTREE)]
+    table = TableIndexes(ALIAS, ROWS, tuple(map(DeclaredIndex, specs)), (_present(0, 1, 4),))
+    planned = plan_indexes(table, 1_000)
+    assert [entry.spec for entry in planned] == specs
+    assert [entry.status for entry in planned] == [
+        IndexStatus.COMPLETE,
+        IndexStatus.BUILT,
+        IndexStatus.BUILT,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows_per_task", "groups"),
+    [
+        (1_000, [((0, 1, 4), 60)]),
+        (60, [((0, 1, 4), 60)]),
+        (59, [((0, 1), 30), ((4,), 30)]),
+        (25, [((0,), 10), ((1,), 20), ((4,), 30)]),
+        (1, [((0,), 10), ((1,), 20), ((4,), 30)]),
+    ],
+)
+def test_segments_have_bounded_rows(rows_per_task: int, groups: list[tuple[tuple[int, ...], int]]) -> None:
+    work = _built(0, 1, 4)
+    plan = IndexPlan(SPEC, work.fragment_ids, "BTREE", {})
+    cut = cut_segments(work, plan, ROWS, rows_per_task)
+    assert [(part.fragment_ids, part.rows) for part in cut] == groups
+
+
+def test_vectors_count_by_their_bytes() -> None:
+    spec = IndexSpec("face", IndexKind.VECTOR)
+    work = IndexWork(ALIAS, DeclaredIndex(spec, INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4))
+    cut = cut_segments(work, IndexPlan(spec, work.fragment_ids, "IVF_FLAT", {}), ROWS, 1_000)
+    assert [part.fragment_ids for part in cut] == [(0, 1), (4,)]
+
+
+def test_a_rebuild_takes_every_fragment() -> None:
+    assert rebuild(_more(IndexStatus.EXTENDED, 4), ROWS) == _more(IndexStatus.REBUILT, 0, 1, 4)
+
+
+def test_small_segments_share_a_task_and_large_ones_do_not() -> None:
+    plan = IndexPlan(SPEC, (), "BTREE", {})
+    rows = [1, 2, INDEX_PACKED_ROWS, 3, INDEX_PACKED_ROWS - 3, 1, INDEX_PACKED_ROWS * 9]
+    packs = pack_segments([SegmentPlan(plan, (), count) for count in rows])
+    assert [[part.rows for part in pack] for pack in packs] == [
+        [1, 2],
+        [INDEX_PACKED_ROWS],
+        [3, INDEX_PACKED_ROWS - 3],
+        [1],
+        [INDEX_PACKED_ROWS * 9],
+    ]
+    assert pack_segments([]) == ()
