@@ -33,6 +33,7 @@ from omnigraph.pipeline.export_rows import open_table
 from omnigraph.pipeline.export_runs import Run, RunTask, write_run
 from omnigraph.pipeline.export_sample import SampleTask, sample_ids
 from omnigraph.pipeline.export_target import (
+    PARTS,
     Target,
     TargetKind,
     copy_parts,
@@ -187,7 +188,7 @@ class _Exporting:
         request = self.request
         if not table.rows and request.format is ExportFormat.NDJSON:
             return []
-        folder = request.target.place if request.target.takes_parts else self.scratch.location.child("parts")
+        folder = request.target.place if request.target.takes_parts else self.scratch.location.child(PARTS)
         tasks = []
         for number, wanted in enumerate(plan.ranges):
             slices = () if plan.reads is None else plan.reads[number]

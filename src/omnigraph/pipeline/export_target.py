@@ -32,6 +32,8 @@ from omnigraph.storage.objects import ObjectStore
 _SUFFIXES: Final = {ExportFormat.NDJSON: ".jsonl", ExportFormat.PARQUET: ".parquet"}
 _PART_NAME: Final = re.compile(r"(node|edge)-[A-Za-z0-9_]+-[0-9]{5,}\.(jsonl|parquet)")
 _STREAM: Final = "-"
+PARTS: Final = "parts"
+"""The folder of scratch in which parts lie under their names."""
 
 
 class TargetKind(Enum):
@@ -120,7 +122,7 @@ def open_workplace(root: Location, target: Target, *, share_disk: bool) -> Itera
     """
     if not share_disk:
         with open_scratch(root) as scratch:
-            yield scratch
+            yield _furnished(scratch)
         return
     beside = Path(target.place.uri) if target.location is not None and target.place.is_local else None
     folder = None if beside is None else str(beside.parent)
@@ -128,7 +130,15 @@ def open_workplace(root: Location, target: Target, *, share_disk: bool) -> Itera
     with substrate_errors("write", folder or tempfile.gettempdir()):
         made = tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
     with made as name:
-        yield Scratch(parse_location(name))
+        yield _furnished(Scratch(parse_location(name)))
+
+
+def _furnished(scratch: Scratch) -> Scratch:
+    """With the folder of parts on disk. Workers make none: one that comes too late must find no place to write to."""
+    if scratch.location.is_local:
+        with substrate_errors("write", scratch.location.uri):
+            Path(scratch.location.child(PARTS).uri).mkdir(parents=True)
+    return scratch
 
 
 def deliver_file(target: Target, parts: Sequence[Part]) -> None:

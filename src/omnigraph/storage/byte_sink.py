@@ -61,7 +61,6 @@ def file_exists(location: Location) -> bool:
 
 @contextmanager
 def _draft_on_disk(path: Path) -> Iterator[BinaryIO]:
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with draft.open("xb") as file:

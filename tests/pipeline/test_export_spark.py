@@ -1,0 +1,52 @@
+"""Exports on real executors: they do the reading, and what they write is what one process writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from tests.pipeline.export_scenario import PART_BYTES
+from tests.pipeline.exporting import Record, export_here, load_records, make_graph
+from tests.pipeline.process import World
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SCHEMA = """\
+node Person { slug: String @key  age: I32?  photo: Blob? }
+edge Knows: Person -> Person { weight: F64? }
+"""
+
+
+@pytest.fixture
+def graph(world: World) -> Location:
+    """A graph whose rows lie in no order, so that they are sorted on the way."""
+    root = make_graph(parse_location(str(world.folder / "graph.omni")), SCHEMA)
+    slugs = [f"p{number * 7919 % 10_007}" for number in range(10_000)]
+    people: list[Record] = [
+        {"type": "Person", "data": {"slug": slug, "age": at % 90}} for at, slug in enumerate(slugs)
+    ]
+    people[5]["data"]["photo"] = "base64:/+8="
+    knows: list[Record] = [
+        {"edge": "Knows", "from": slug, "to": slugs[-at], "data": {"weight": at / 7}}
+        for at, slug in enumerate(slugs)
+    ]
+    load_records(root, world.folder, [*people, *knows])
+    return root
+
+
+def test_executors_read_and_write_the_same_bytes(world: World, graph: Location) -> None:
+    before = {entry.path for entry in ObjectStore(graph).list("")}
+    master = {"MASTER": "local-cluster[2,1,1024]"}
+    outcome = world.run("cluster", master, module="tests.pipeline.export_scenario")
+    assert outcome == {"total": 20_000, "share_disk": True}
+    export_here(graph, f"{world.folder}/here/", part_bytes=PART_BYTES)
+    assert len(files(world.folder / "here")) > 5
+    assert files(world.folder / "cluster") == files(world.folder / "here")
+    assert {entry.path for entry in ObjectStore(graph).list("")} == before
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
