@@ -48,6 +48,16 @@ def test_at_most_one_line_a_second_and_none_for_quick_work(monkeypatch: pytest.M
     ]
 
 
+def test_one_task_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = StringIO()
+    monkeypatch.setattr("sys.stderr", stderr)
+    with show_progress(quiet=False) as report:
+        report(Progress("load", 0.1, 0, 1, rows=0, bytes=0))
+        report(Progress("load", 7.0, 1, 1, rows=3, bytes=90))
+        report(Progress("load", 7.1, 1, 1, rows=3, bytes=90, is_last=True))
+    assert stderr.getvalue() == ""
+
+
 def test_quiet_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = StringIO()
     monkeypatch.setattr("sys.stderr", stderr)

@@ -1,7 +1,8 @@
 """Shows progress on stderr: a bar on a terminal, elsewhere a plain line at most every second, nothing when quiet.
 
-Work that ends within a second shows nothing. The events are values of `omnigraph.base.progress`; a command passes
-what `show_progress` yields to the work. However the work ends, the bar is gone afterwards.
+Work that ends within a second shows nothing, and a single task prints no lines: there is no half of it to tell. The
+events are values of `omnigraph.base.progress`; a command passes what `show_progress` yields to the work. However the
+work ends, the bar is gone afterwards.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ class _Lines:
     def show(self, progress: Progress) -> None:
         told_at = self._told_at.get(progress.step)
         is_early = progress.seconds < (_SECONDS_BEFORE if told_at is None else told_at + _SECONDS_BETWEEN)
-        if is_early and not (progress.is_last and told_at is not None):
+        # The last moment only ends what was shown, and whatever the work itself says afterwards tells the rest.
+        is_done = progress.tasks_done == progress.tasks_total
+        shown = told_at is not None if progress.is_last else not (is_early or is_done)
+        if not shown:
             return
         self._told_at[progress.step] = progress.seconds
         sys.stderr.write(describe(progress) + "\n")

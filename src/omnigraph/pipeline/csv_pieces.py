@@ -83,6 +83,32 @@ def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiec
         return tuple(threads.map(lambda file: _plan_file(file, entity), files))
 
 
+def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[Any]]:
+    """Every field as text, and the rows with another number of fields than there are names."""
+    ragged: list[Any] = []
+
+    def skip(row: Any) -> Literal["skip"]:
+        ragged.append(row)
+        return "skip"
+
+    source: Any = pa.BufferReader(data)
+    table = pcsv.read_csv(
+        source,
+        read_options=pcsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
+        parse_options=pcsv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
+        ),
+        convert_options=pcsv.ConvertOptions(
+            check_utf8=False,
+            column_types={name: pa.utf8() for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return table, ragged
+
+
 def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
     header = _split_header(file, read_file_blocks(file, CSV_HEADER_BYTES_MAX))
     _check_header(file, header.names, entity)
@@ -140,7 +166,7 @@ def _bad_header(file: InputFile, why: str, entity: Entity | None = None) -> Cont
 def _block(entity: Entity, names: list[str], stretch: Stretch) -> Block:
     if not stretch.data:
         return Block(stretch.lines, (), stretch.bad)
-    table, ragged = _parse(stretch.data, names)
+    table, ragged = parse_fields(stretch.data, names)
     starts = stretch.starts
     assert table.num_rows + len(ragged) == len(starts), "both ways to find rows agree"
     bad = [
@@ -150,32 +176,6 @@ def _block(entity: Entity, names: list[str], stretch: Stretch) -> Block:
     lines = np.delete(starts, [row.number - 1 for row in ragged])
     rows = (TypedRows(entity, _raw(entity, table), lines),) if table.num_rows else ()
     return Block(stretch.lines, rows, (*stretch.bad, *bad))
-
-
-def _parse(data: bytes, names: list[str]) -> tuple[pa.Table, list[Any]]:
-    """Every field as text, and the rows with another number of fields than there are names."""
-    ragged: list[Any] = []
-
-    def skip(row: Any) -> Literal["skip"]:
-        ragged.append(row)
-        return "skip"
-
-    source: Any = pa.BufferReader(data)
-    table = pcsv.read_csv(
-        source,
-        read_options=pcsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
-        parse_options=pcsv.ParseOptions(
-            newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
-        ),
-        convert_options=pcsv.ConvertOptions(
-            check_utf8=False,
-            column_types={name: pa.utf8() for name in names},
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return table, ragged
 
 
 def _raw(entity: Entity, table: pa.Table) -> RawBatch:
