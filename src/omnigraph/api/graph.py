@@ -22,6 +22,7 @@ from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_
 from omnigraph.storage.location import Location, parse_location
 
 if TYPE_CHECKING:
+    from omnigraph.api.exporting import ExportOutcome
     from omnigraph.api.loading import LoadOutcome
     from omnigraph.api.querying import PreparedQuery
     from omnigraph.api.results import Result
@@ -133,6 +134,37 @@ class Graph:
             report=report or report_nothing,
         )
         return run_load(plan_load(self.location, branch or self.branch, data, options), options)
+
+    def export(  # noqa: PLR0913  # a program names what it wants
+        self,
+        out: str | None = None,
+        *,
+        format: str = "ndjson",  # noqa: A002  # what users call it
+        types: tuple[str, ...] = (),
+        commit: str | None = None,
+        force: bool = False,
+        spark_master: str | None = None,
+        report: Report | None = None,
+    ) -> ExportOutcome:
+        """Write the graph on Spark: to a file, to a folder when `out` ends in `/`, or to stdout without one.
+
+        `format` is ndjson, which load reads, or parquet. `types` are all unless given. `commit` is an earlier state.
+        `force` replaces what an earlier export left. `report` is told how far the work is.
+        """
+        from omnigraph.api.exporting import ExportOptions, export_graph
+        from omnigraph.base.progress import report_nothing
+        from omnigraph.pipeline.session import SparkSettings
+
+        options = ExportOptions(
+            out=out,
+            format=format,
+            types=types,
+            commit=commit,
+            force=force,
+            spark=SparkSettings(master=spark_master),
+            report=report or report_nothing,
+        )
+        return export_graph(self.location, self.branch, options)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""
