@@ -54,9 +54,11 @@ class World:
             text=True,
         )
 
-    def run(self, name: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def run(
+        self, name: str, env: Mapping[str, str] | None = None, module: str = "tests.pipeline.scenario"
+    ) -> dict[str, Any]:
         """Run a scenario to its end: what it printed on stdout, and that it said nothing else."""
-        process = self.start(sys.executable, "-m", "tests.pipeline.scenario", name, env=env)
+        process = self.start(sys.executable, "-m", module, name, env=env)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
         assert process.returncode == 0, stderr
         assert stderr == ""

@@ -1,0 +1,309 @@
+"""What the tests let the Spark data source do: `python -m tests.pipeline.source_scenario NAME` prints JSON.
+
+A process has one Spark session, and a session costs seconds, so a scenario does many things and tells what it saw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
+
+import omnigraph as og
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import parse_location
+from omnigraph.storage.scan import Scan, scan_fragments
+from tests.docs.markdown import ROOT, blocks
+from tests.graph.writers import PERSON, Change, run
+
+SCHEMA: Final = """\
+node Person { slug: String @key  age: I64?  @range(age, 0..150) }
+node Thing {
+  name: String @key
+  b: Bool?  i: I32?  l: I64?  u: U32?  ul: U64?  f: F32?  d: F64?
+  day: Date?  at: DateTime?  raw: Blob?  kind: enum(small, large)?
+  v: Vector(3)?  tags: [String]?  sizes: [U64]?  moments: [DateTime]?
+}
+edge Knows: Person -> Person { weight: F64? }
+"""
+THINGS: Final = (
+    "name string, b boolean, i int, l bigint, u bigint, ul decimal(20,0), f float, d double, day date, at timestamp, "
+    "raw binary, kind string, v array<float>, tags array<string>, sizes array<decimal(20,0)>, "
+    "moments array<timestamp>"
+)
+FIRST_MOMENT: Final = datetime(1, 1, 1, tzinfo=UTC)
+LAST_MOMENT: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+
+
+class Source:
+    """The data source on one graph, in few words."""
+
+    def __init__(self, spark: SparkSession, name: str, schema: str = SCHEMA) -> None:
+        self.spark = spark
+        self.uri = str(Path(name).resolve())
+        self.graph = og.init(self.uri, schema, options=og.OpenOptions(actor="ada"))
+
+    def read(self, of: str, **options: str) -> DataFrame:
+        reader = self.spark.read.format("omnigraph").option("uri", self.uri).option("type", of)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return reader.load()
+
+    def write(self, frame: DataFrame, of: str, save: str = "append", **options: str) -> None:
+        writer = frame.write.format("omnigraph").option("uri", self.uri).option("type", of)
+        for name, value in options.items():
+            writer = writer.option(name, value)
+        writer.mode(save).save()
+
+    def rows(self, alias: str, branch: str = "main") -> list[dict[str, Any]]:
+        """The rows of a table as Lance has them."""
+        snapshot = read_snapshot(parse_location(self.uri), branch)
+        table = snapshot.tables[alias]
+        dataset = open_dataset(
+            snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version
+        )
+        scan = Scan(tuple(dataset.schema.names))
+        batches = scan_fragments(dataset, tuple(dataset.fragment_rows()), scan)
+        return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: str(row["id"]))
+
+    def data_files(self) -> int:
+        return len(list(Path(self.uri).glob("*/*/data/*.lance")))
+
+    def people(self, *rows: tuple[str, int | None]) -> DataFrame:
+        return self.spark.createDataFrame(list(rows), "slug string, age bigint")
+
+
+def run_local() -> dict[str, Any]:
+    """Everything on one local session, beginning with the example of the documentation."""
+    seen: dict[str, Any] = {"document": _run_document()}
+    spark = _session()
+    source = Source(spark, "things.omni")
+    seen["types"] = _types(spark, source)
+    seen["emptied"] = _overwrite_with_nothing(source)
+    seen["errors"] = _errors(source)
+    seen["abort"] = _abort(source)
+    seen["stream"] = _stream_twice(spark)
+    seen["pushed"] = _pushed(spark)
+    return seen
+
+
+def run_executors() -> dict[str, Any]:
+    """On two executor processes: many partitions both ways, and who read and wrote."""
+    spark = _session()
+    source = Source(spark, "graph.omni")
+    frame = spark.range(0, 4_000, 1, 4).selectExpr("concat('p', id) AS slug", "id % 100 AS age")
+    source.write(frame, "Person")
+    found = source.read("Person")
+    folder = os.environ["SCENARIO_FOLDER"]
+    both = spark.range(0, 2, 1, 2).mapInArrow(_meet(folder), "daemon long").collect()
+    older = found.selectExpr("slug", "age + 1 AS age")
+    source.write(older, "Person", mode="merge")
+    return {
+        "executors": len({row.daemon for row in both}),
+        "files": source.data_files(),
+        "rows": found.count(),
+        "ages": found.selectExpr("sum(age)").collect()[0][0],
+        "older": source.read("Person").selectExpr("sum(age)").collect()[0][0],
+        "commits": len(list(source.graph.commits())),
+        "error": _failure(lambda: source.write(source.people(("p1", 1)), "Person")),
+    }
+
+
+def run_connect() -> dict[str, Any]:
+    """On a Spark Connect server."""
+    spark = _session()
+    source = Source(spark, "graph.omni")
+    source.write(source.people(("a", 1), ("b", 2)), "Person")
+    source.write(source.people(("b", 3)), "Person", mode="merge")
+    return {
+        "kind": type(spark).__module__,
+        "rows": [row.asDict() for row in source.read("Person").orderBy("id").collect()],
+        "error": _failure(lambda: source.read("Person", filter="nope = 1").collect()),
+    }
+
+
+def _run_document() -> dict[str, Any]:
+    """The example of the documentation, cell by cell, as a notebook would."""
+    names: dict[str, Any] = {}
+    text = (ROOT / "docs" / "user" / "spark.md").read_text(encoding="utf-8")
+    cells = [block.text for block in blocks(text) if block.language == "python"]
+    for cell in cells:
+        exec(compile(cell, "spark.md", "exec"), names)
+    return {"cells": len(cells), "copied": names["copy"].count()}
+
+
+def _session() -> SparkSession:
+    spark = og.spark.session()
+    spark.dataSource.register(og.spark.OmnigraphDataSource)
+    return spark
+
+
+def _types(spark: SparkSession, source: Source) -> dict[str, Any]:
+    """Every type there and back: into Lance, out of it, and into another graph as it was read."""
+    full = (
+        "full", True, -(2**31), 2**63 - 1, 2**32 - 1, Decimal(2**64 - 1), 1.5, 0.1,
+        date(1, 1, 1), LAST_MOMENT, b"\x00\xff", "small",
+        [1.0, -2.5, 3.25], ["a", "", "é"], [Decimal(0), Decimal(2**64 - 1)], [FIRST_MOMENT],
+    )  # fmt: skip
+    empty: tuple[Any, ...] = ("empty", *[None] * 15)
+    hollow: tuple[Any, ...] = ("hollow", *[None] * 12, [], [], [])
+    source.write(spark.createDataFrame([full, empty, hollow], THINGS), "Thing")
+    frame = source.read("Thing")
+    other = Source(spark, "other.omni")
+    other.write(frame, "node:Thing")
+    return {
+        "schema": frame.schema.simpleString(),
+        "stored": str(source.rows("node:Thing")[1]),
+        "copied": other.rows("node:Thing") == source.rows("node:Thing"),
+    }
+
+
+def _overwrite_with_nothing(source: Source) -> int:
+    source.write(source.people(("ada", 36)), "Person")
+    source.write(source.people(("ada", 36)).filter("false"), "Person", "overwrite")
+    return len(source.rows(PERSON))
+
+
+def _errors(source: Source) -> dict[str, str]:
+    """Mistakes that are found in the three places where Spark runs our code: planning, a task, the commit."""
+    source.write(source.people(("ada", 36)), "Person")
+    return {
+        "plan": _failure(lambda: source.read("Person", filter="years > 3")),
+        "column": _failure(lambda: source.write(source.people(("x", 1)).drop("age"), "Knows")),
+        "commit": _failure(lambda: source.write(source.people(("x", 200), ("ada", 1)), "Person")),
+    }
+
+
+def _abort(source: Source) -> dict[str, Any]:
+    """One task fails after the other one has written its fragment on its executor."""
+    before = source.data_files()
+    frame = source.spark.range(0, 2, 1, 2).mapInArrow(
+        _fail_when_written(source.uri, before), "slug string, age bigint"
+    )
+    failure = _failure(lambda: source.write(frame, "Person"))
+    return {"failure": failure, "left": source.data_files() - before}
+
+
+def _fail_when_written(
+    uri: str, before: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            number = batch.column(0).to_pylist()[0]
+            if number == 1:
+                for _ in range(600):
+                    if len(list(Path(uri).glob("*/*/data/*.lance"))) > before:
+                        raise ValueError("on purpose")
+                    SYSTEM_CLOCK.sleep(0.1)
+                raise AssertionError("the other task wrote nothing")
+            yield pa.RecordBatch.from_pydict({"slug": ["staged"], "age": [1]})
+
+    return work
+
+
+def _meet(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Two of these end only when both run at the same time, so both executors take part."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            Path(folder, f"task-{batch.column(0).to_pylist()[0]}").touch()
+            for _ in range(2_000):
+                if len(list(Path(folder).glob("task-*"))) >= 2:
+                    break
+                SYSTEM_CLOCK.sleep(0.1)
+            yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()]})
+
+    return work
+
+
+class _Pushing(DataSource):
+    """Ten numbers, with the filter pushdown that ours does without."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pushing"
+
+    def schema(self) -> str:
+        return "x int"
+
+    def reader(self, schema: object) -> DataSourceReader:
+        return _PushingReader()
+
+
+class _PushingReader(DataSourceReader):
+    def __init__(self) -> None:
+        self.wanted: int | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
+        for found in filters:
+            if isinstance(found, EqualTo):
+                self.wanted = found.value
+            else:
+                yield found
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield from ((x,) for x in range(10) if self.wanted in (None, x))
+
+
+def _pushed(spark: SparkSession) -> list[int]:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(_Pushing)
+    frame = spark.read.format("pushing").load()
+    return [frame.count(), frame.filter("x = 3").count(), frame.count()]
+
+
+def _stream_twice(spark: SparkSession) -> dict[str, Any]:
+    """New commits of one graph, appended to another one; the first batch is given again."""
+    first, second = Source(spark, "first.omni"), Source(spark, "second.omni")
+    location = parse_location(first.uri)
+    run(location, [Change(PERSON, insert=("a", "b"))])
+    _copy(first, second)
+    for name in ("0", ".0.crc"):  # as if Spark had died before it noted that the batch was done
+        Path("stream-checkpoint/commits", name).unlink()
+    run(location, [Change(PERSON, insert=("c",))])
+    run(location, [Change(PERSON, insert=("d",))])
+    _copy(first, second)
+    batches = [
+        commit.stream and (len(commit.stream.query), commit.stream.batch) for commit in second.graph.commits()
+    ]
+    return {"rows": [row["id"] for row in second.rows(PERSON)], "batches": batches}
+
+
+def _copy(source: Source, target: Source) -> None:
+    frame = source.spark.readStream.format("omnigraph").option("uri", source.uri).option("type", "Person")
+    changes = frame.option("startingCommit", "first").load()
+    writer = changes.writeStream.format("omnigraph").option("uri", target.uri).option("type", "Person")
+    writer = writer.option("mode", "append").option("checkpointLocation", "stream-checkpoint")
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def _failure(act: Callable[[], object]) -> str:
+    """What Spark says of a failure, from our sentence on."""
+    try:
+        act()
+    except PySparkException as error:
+        return str(error).rpartition("DataSourceError: ")[2]
+    return "no failure"
+
+
+def main() -> None:
+    run_scenario: Callable[[], dict[str, Any]] = globals()[f"run_{sys.argv[1]}"]
+    sys.stdout.write(json.dumps(run_scenario()))
+
+
+if __name__ == "__main__":
+    from tests.pipeline import source_scenario  # so that workers know the functions by this name
+
+    source_scenario.main()
