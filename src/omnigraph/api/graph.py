@@ -24,6 +24,7 @@ from omnigraph.storage.location import Location, parse_location
 if TYPE_CHECKING:
     from omnigraph.api.exporting import ExportOutcome
     from omnigraph.api.loading import LoadOutcome
+    from omnigraph.api.mutating import MutationResult
     from omnigraph.api.querying import PreparedQuery
     from omnigraph.api.results import Result
     from omnigraph.base.progress import Report
@@ -165,6 +166,26 @@ class Graph:
             report=report or report_nothing,
         )
         return export_graph(self.location, self.branch, options)
+
+    def mutate(
+        self,
+        source: str,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        *,
+        if_commit: str | None = None,
+        actor: str | None = None,
+    ) -> MutationResult:
+        """Run a query that inserts, updates or deletes, as one commit; `if_commit` insists on a head."""
+        if self.read_only:
+            raise UsageError(
+                "the graph is open for reading only", code="graph_read_only", hint="open it without read_only"
+            )
+        from omnigraph.api.checking import QuerySource
+        from omnigraph.api.mutating import MutationOptions, run_mutation_text
+
+        options = MutationOptions(actor or default_actor(), self.branch, if_commit)
+        return run_mutation_text(self.location, QuerySource(source, name=name), params, options)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""

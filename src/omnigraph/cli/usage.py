@@ -50,7 +50,6 @@ _OTHER_NAMES: Final = {
 _PLANNED: Final = frozenset(
     {
         "query",
-        "mutate",
         "branch",
         "changes",
         "blob",

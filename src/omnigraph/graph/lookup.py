@@ -58,6 +58,10 @@ class SnapshotLookup:
             counts += np.bincount(at.to_numpy(zero_copy_only=False), minlength=len(sources))
         return pa.array(counts)
 
+    def edges_at(self, type_id: TypeId, end: str, nodes: Column) -> Column:
+        """The ids of the edges whose `src` or `dst` is one of these nodes."""
+        return _joined([batch.column("id") for batch in self._rows_with(type_id, ["id", end], end, nodes)])
+
     def edges_beyond(self, type_id: TypeId, end: str, kept: Column) -> Column:
         """The ids of the edges whose `src` or `dst` is not one of `kept`."""
         found: list[Column] = []

@@ -89,6 +89,17 @@ def stage_upsert(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTra
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
+def stage_update(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTransaction:
+    """Set the columns of `rows`, and no others, in the rows with their keys; row identity is kept.
+
+    Every key is there, and no two are the same.
+    """
+    announce("dataset.stage", dataset.uri)
+    with substrate_errors("stage an update", dataset.uri):
+        native, _ = dataset.native.merge_insert(key).when_matched_update_all().execute_uncommitted(rows)
+    return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
+
+
 @dataclass(frozen=True, slots=True)
 class Deletions:
     """Fragments without some of their rows, and those that would be empty. Nothing references them yet."""
@@ -115,6 +126,13 @@ def write_deletions(dataset: Dataset, addresses: Sequence[int]) -> Deletions:
             else:
                 updated.append(kept)
     return Deletions(tuple(updated), tuple(removed))
+
+
+def stage_delete_rows(dataset: Dataset, addresses: Sequence[int]) -> StagedTransaction:
+    """Delete the rows at these addresses of this very version."""
+    found = write_deletions(dataset, addresses)
+    where = f"{len(addresses)} rows by address"  # a note for people; Lance keeps it and does not read it
+    return _staged(dataset, lance.LanceOperation.Delete(list(found.updated), list(found.removed), where))
 
 
 def write_moved_rows(dataset: Dataset, rows: pa.Table, identities: Sequence[int]) -> list[FragmentMetadata]:

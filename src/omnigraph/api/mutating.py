@@ -1,0 +1,101 @@
+"""`Graph.mutate`: the text of a mutation and parameters come in, one commit goes out, or none when nothing matched.
+
+The text is checked against the schema of the very snapshot it is staged on. The moment that `now()` means is fixed
+once, however often the mutation is staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from omnigraph.api.checking import QuerySource
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.errors import UsageError
+from omnigraph.base.ids import CommitId
+from omnigraph.engine.mutate import BoundMutation
+from omnigraph.engine.mutation_stage import Mutated, MutationRequest, mutate
+from omnigraph.engine.run import gather_facts
+from omnigraph.graph.commit import World
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot
+from omnigraph.query import (
+    MutationPlan,
+    bind_plan,
+    check_queries,
+    coerce_params,
+    parse_queries,
+    query_shape,
+    rewrite_plan,
+)
+from omnigraph.query.selection import choose_query
+from omnigraph.query.syntax import MutationBody
+from omnigraph.storage.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class MutationOptions:
+    """As whom and where to write, and which head the caller insists on."""
+
+    actor: str
+    branch: str = MAIN
+    if_commit: str | None = None
+    world: World | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a mutation did. Without a commit nothing matched, and nothing was written."""
+
+    query_name: str
+    branch: str
+    affected_nodes: int
+    affected_edges: int
+    actor: str
+    commit: CommitRecord | None
+
+
+def run_mutation_text(
+    root: Location, source: QuerySource, params: Mapping[str, object] | None, options: MutationOptions
+) -> MutationResult:
+    """Run one mutation of a text."""
+    preparing = _Preparing(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
+    wanted = None if options.if_commit is None else CommitId(options.if_commit)
+    request = MutationRequest(preparing.prepare, options.actor, options.branch, wanted)
+    done: Mutated = mutate(root, request, options.world)
+    return MutationResult(
+        preparing.query_name,
+        options.branch,
+        done.affected_nodes,
+        done.affected_edges,
+        options.actor,
+        done.commit,
+    )
+
+
+class _Preparing:
+    """Makes the mutation for a snapshot; once for each that it is staged on."""
+
+    def __init__(self, source: QuerySource, params: Mapping[str, object], clock: Clock) -> None:
+        self.source = source
+        self.params = params
+        self.now = datetime.fromtimestamp(clock.now_us() / 1_000_000, UTC)
+        self.query_name = source.name or ""
+
+    def prepare(self, snapshot: Snapshot) -> BoundMutation:
+        catalog = snapshot.schema.catalog
+        file = parse_queries(self.source.text, self.source.source)
+        checked = choose_query(check_queries(file, catalog), self.source.name)
+        self.query_name = checked.name
+        body = checked.query.body
+        if not isinstance(body, MutationBody):
+            raise UsageError(
+                f"query {checked.name} changes nothing", code="query_is_read", hint="run it with `query`"
+            )
+        values = coerce_params(checked.plan.parameters, self.params)
+        facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
+        plan = bind_plan(rewrite_plan(checked.plan, facts), values, self.now)
+        assert isinstance(plan, MutationPlan), "its body is a mutation's"
+        lines = tuple(statement.type.span.line for statement in body.statements)
+        return BoundMutation(plan, lines, self.source.source)

@@ -1,0 +1,100 @@
+"""`omnigraph mutate`: a query that changes the graph becomes one commit, or none when nothing matched."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Actor, Json, Store
+from omnigraph.cli.output import write_json
+from omnigraph.cli.query_text import (
+    Params,
+    ParamsFile,
+    QueryFile,
+    QueryName,
+    QueryText,
+    read_params,
+    read_query,
+)
+from omnigraph.cli.target import announce_target, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.api.mutating import MutationResult
+
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
+IfCommit = Annotated[
+    str | None,
+    typer.Option(
+        "--if-commit", metavar="ID", help="Only if the branch's head is this commit; otherwise exit with 4."
+    ),
+]
+
+
+def mutate(
+    context: typer.Context,
+    name: QueryName = None,
+    query: QueryFile = None,
+    text: QueryText = None,
+    store: Store = None,
+    branch: Branch = "main",
+    params: Params = None,
+    params_file: ParamsFile = None,
+    if_commit: IfCommit = None,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Run a query that inserts, updates or deletes, as one commit.
+
+    Later statements see what earlier ones did. Nothing is written when a rule of the schema is broken, or when nothing
+    matches.
+    """
+    source, found = read_query(context.command_path, query, text)
+    values = read_params(params, params_file)
+    location = resolve_target(context, None, store)
+
+    from omnigraph.api.checking import QuerySource
+    from omnigraph.api.graph import default_actor
+    from omnigraph.api.mutating import MutationOptions, run_mutation_text
+
+    announce_target(context, location)
+    options = MutationOptions(actor or default_actor(), branch, if_commit and if_commit.upper())
+    result = run_mutation_text(location, QuerySource(found, source, name), values, options)
+    if as_json:
+        write_json(_to_json(result))
+    elif not context.obj.quiet:
+        sys.stderr.write(f"{_sentence(result)}\n")
+
+
+def _sentence(result: MutationResult) -> str:
+    if result.commit is None:
+        return "nothing matched; there is no commit"
+    counts = ((result.affected_nodes, "node"), (result.affected_edges, "edge"))
+    told = " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
+    return f"changed {told} at commit {result.commit.id}"
+
+
+def _to_json(result: MutationResult) -> dict[str, Any]:
+    from omnigraph.cli.shapes import commit_to_json
+
+    return {
+        "query_name": result.query_name,
+        "branch": result.branch,
+        "affected_nodes": result.affected_nodes,
+        "affected_edges": result.affected_edges,
+        "actor_id": result.actor,
+        "commit": None if result.commit is None else commit_to_json(result.commit, {}),
+    }
+
+
+COMMAND = CommandSource(
+    "mutate",
+    mutate,
+    (
+        "omnigraph mutate --store graph.omni -e 'query add() { insert Person { slug: \"ada\" } }'",
+        'omnigraph mutate rename --query people.gq --store graph.omni --params \'{"slug": "ada", "name": "Ada"}\'',
+        "omnigraph mutate sweep --query people.gq --store graph.omni --if-commit 01J8XKZ0000000000000000000 --json",
+    ),
+)

@@ -1,0 +1,174 @@
+"""A mutation through the write path: one commit, or none when nothing matches.
+
+In: how to prepare the mutation for a snapshot, a branch, an actor. Out: counts and the commit. An insert-only mutation
+keeps what it made and is only validated again when the branch moved meanwhile; any other runs again under the lease.
+A crash is the write path's to survive: nothing is written here but staged files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.ids import CommitId
+from omnigraph.engine.domain import Array, Mask
+from omnigraph.engine.mutate import BoundMutation, Change, refuse_broken_rules, run_mutation
+from omnigraph.engine.overlay import Overlay
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.lookup import SnapshotLookup
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.requirements import precondition_failed
+from omnigraph.graph.snapshot import MAIN, Snapshot
+from omnigraph.graph.stage import Outcome, Stage, WritableTable
+from omnigraph.graph.staged import Effect, Staged
+from omnigraph.schema import arrow_schema
+from omnigraph.storage.dataset import ADDRESS
+from omnigraph.storage.location import Location
+from omnigraph.storage.row_slices import read_blobs
+from omnigraph.storage.staging import (
+    StagedTransaction,
+    stage_delete_rows,
+    stage_fragments,
+    stage_update,
+    stage_upsert,
+    write_rows,
+)
+
+Prepare = Callable[[Snapshot], BoundMutation]
+"""The mutation as it is for the schema and the tables of a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class MutationRequest:
+    """What to run, as whom, where, and which head the caller insists on."""
+
+    prepare: Prepare
+    actor: str
+    branch: str = MAIN
+    if_commit: CommitId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mutated:
+    """What a mutation did; without a commit nothing matched."""
+
+    affected_nodes: int
+    affected_edges: int
+    commit: CommitRecord | None
+
+
+def mutate(root: Location, request: MutationRequest, world: World | None = None) -> Mutated:
+    """Run a mutation as one commit, or raise with nothing written."""
+    running = _Mutating(request)
+    wanted = Write(WriterKind.MUTATE, request.actor, running.stage, running.restage)
+    published = write(root, request.branch, wanted, world)
+    change = running.change
+    if published is None or change is None:
+        return Mutated(0, 0, None)
+    return Mutated(change.touched_nodes, change.touched_edges, published.publication.commit)
+
+
+@dataclass(slots=True)
+class _Mutating:
+    """One mutation under way. Fragments of new rows are kept, so that a moved branch does not make them again."""
+
+    request: MutationRequest
+    mutation: BoundMutation | None = None
+    change: Change | None = None
+    fragments: dict[tuple[str, str | None], Sequence[Any]] = field(default_factory=dict)
+
+    def stage(self, at: Stage) -> Staged | None:
+        expected = self.request.if_commit
+        if expected is not None and at.snapshot.head != expected:
+            raise precondition_failed(expected, at.snapshot.head)
+        self.fragments.clear()
+        self.mutation = self.request.prepare(at.snapshot)
+        self.change = run_mutation(at.snapshot, self.mutation)
+        return self._finish(at, self.mutation, self.change)
+
+    def restage(self, at: Stage, staged: Staged) -> Staged | None:
+        same_schema = staged.snapshot.schema.hash == at.snapshot.schema.hash
+        if (
+            self.mutation is None
+            or self.change is None
+            or not same_schema
+            or not self.mutation.is_insert_only
+        ):
+            return self.stage(at)
+        return self._finish(at, self.mutation, self.change)
+
+    def _finish(self, at: Stage, mutation: BoundMutation, change: Change) -> Staged | None:
+        refuse_broken_rules(at.snapshot, mutation, change)
+        if not change.written:
+            return None
+        effects = tuple(self._effect(at, overlay) for overlay in change.written)
+        reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in change.read)
+        counts = {"nodes": change.touched_nodes, "edges": change.touched_edges}
+        return at.finish(effects, reads, Outcome(counts, if_commit=self.request.if_commit))
+
+    def _effect(self, at: Stage, overlay: Overlay) -> Effect:
+        target = at.writable(overlay.entity.alias)
+        if len(overlay.removed):
+            transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))
+            return at.exact(target, transaction, target.table.row_count - len(overlay.removed))
+        there = _is_there(at.snapshot, overlay)
+        rows = target.table.row_count + int((~there).sum())
+        return at.exact(target, self._transaction(target, overlay, there), rows)
+
+    def _transaction(self, target: WritableTable, overlay: Overlay, there: Mask) -> StagedTransaction:
+        if not there.any():
+            place = (overlay.entity.alias, target.dataset.branch)
+            if place not in self.fragments:
+                self.fragments[place] = write_rows(target.dataset, _whole(overlay))
+            return stage_fragments(target.dataset, self.fragments[place])
+        if overlay.is_old.all():
+            names = [name for name in overlay.columns if name == "id" or name in overlay.updated]
+            return stage_update(target.dataset, _with_blobs(target, overlay, overlay.rows.select(names)))
+        return stage_upsert(target.dataset, _with_blobs(target, overlay, _whole(overlay)))
+
+
+def _is_there(snapshot: Snapshot, overlay: Overlay) -> Mask:
+    """Which rows replace one that the table has."""
+    inserted = ~overlay.is_old
+    if not overlay.entity.key or not inserted.any():
+        return overlay.is_old
+    ids: Any = overlay.ids.filter(pa.array(inserted))
+    there = overlay.is_old.copy()
+    present: Any = SnapshotLookup(snapshot).present_ids(overlay.entity.id, ids)
+    there[np.flatnonzero(inserted)] = present.to_numpy(zero_copy_only=False)
+    return there
+
+
+def _whole(overlay: Overlay) -> pa.Table:
+    schema = arrow_schema(overlay.entity)
+    return overlay.rows.select(schema.names).cast(schema)
+
+
+def _with_blobs(target: WritableTable, overlay: Overlay, rows: pa.Table) -> pa.Table:
+    """The rows with the contents of the Blobs that stay as they are."""
+    for name, kept in overlay.kept_blobs.items():
+        if name not in rows.schema.names or not kept.any():
+            continue
+        ids: Any = overlay.ids.filter(pa.array(kept))
+        contents = read_blobs(target.dataset, name, _addresses(target, ids))
+        values = rows.column(name).to_pylist()
+        for at, content in zip(np.flatnonzero(kept), contents, strict=True):
+            values[at] = None if content is None else {"data": content}
+        index = rows.schema.get_field_index(name)
+        field_of = rows.schema.field(index)
+        rows = rows.set_column(index, field_of, pa.array(values, field_of.type))
+    return rows
+
+
+def _addresses(target: WritableTable, ids: Array) -> list[int]:
+    """Where the rows of these ids lie, in their order."""
+    found = target.dataset.read_by_text("id", ids, ["id"])
+    at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
+    places: Any = found.column(ADDRESS).combine_chunks().take(at)
+    return places.to_pylist()  # type: ignore[no-any-return]

@@ -1,0 +1,65 @@
+"""Staged changes of single rows: some columns set, some rows gone, the rest and every row's identity as before."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.integrity import RawBatch, check_batch
+from omnigraph.storage.commit import commit_staged
+from omnigraph.storage.dataset import ADDRESS, Dataset, create_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.row_slices import read_blobs
+from omnigraph.storage.staging import stage_delete_rows, stage_update
+from tests.schema.incarnations import catalog_of
+from tests.storage.samples import ids_of, make_people
+
+
+def make_photos(location: Location) -> Dataset:
+    entity = catalog_of("node P { k: String @key  n: I32?  photo: Blob?  v: Vector(2)? }").nodes[0]
+    records: list[dict[str, object]] = [
+        {"k": "a", "n": 1, "photo": "base64:aGk=", "v": [1, 2]},
+        {"k": "b", "n": 2},
+        {"k": "c", "photo": "base64:"},
+    ]
+    checked = check_batch(entity, RawBatch.from_records(records))
+    assert not checked.breaches
+    return create_dataset(location.child("t"), pa.Table.from_batches([checked.rows]))
+
+
+def test_an_update_sets_its_columns_alone(store_location: Location) -> None:
+    dataset = make_photos(store_location)
+    identities = dataset.native.to_table(columns=["id"], with_row_id=True).to_pylist()
+    rows = pa.table({"id": ["a", "c"], "n": pa.array([None, 7], pa.int32())})
+    after = commit_staged(dataset, stage_update(dataset, rows))
+    assert after.version == dataset.version + 1
+    found = {row["id"]: row for row in after.read(["id", "n", "v"], with_addresses=True).to_pylist()}
+    assert {name: row["n"] for name, row in found.items()} == {"a": None, "b": 2, "c": 7}
+    assert found["a"]["v"] == [1.0, 2.0]
+    addresses = [found[name][ADDRESS] for name in "abc"]
+    assert read_blobs(after, "photo", addresses) == [b"hi", None, b""]
+    kept = after.native.to_table(columns=["id"], with_row_id=True).to_pylist()
+    assert sorted(map(str, kept)) == sorted(map(str, identities))
+
+
+def test_rows_are_deleted_by_address(store_location: Location) -> None:
+    dataset = make_people(store_location.child("t"), ["a", "b"], ["c"], ["d", "e"])
+    found = dataset.read(["id"], "id IN ('b', 'c', 'e')", with_addresses=True)
+    addresses = [int(address) for address in found.column(ADDRESS).to_numpy()]
+    after = commit_staged(dataset, stage_delete_rows(dataset, addresses))
+    assert ids_of(after) == ["a", "d"]
+    assert after.version == dataset.version + 1
+
+
+@pytest.mark.parametrize("by_filter", [True, False])
+def test_rows_are_found_by_text(
+    store_location: Location, monkeypatch: pytest.MonkeyPatch, by_filter: bool
+) -> None:
+    if not by_filter:
+        monkeypatch.setattr("omnigraph.storage.dataset.LOOKUP_FILTER_VALUES_MAX", 0)
+    dataset = make_people(store_location.child("t"), ["a", "it's"], ["c"])
+    wanted = pa.array(["it's", "c", "never there"], pa.utf8())
+    found = dataset.read_by_text("id", wanted, ["count"])
+    assert sorted(map(str, found.column("id").to_pylist())) == ["c", "it's"]
+    assert set(found.schema.names) == {"count", "id", ADDRESS}
+    assert dataset.read_by_text("id", pa.array([], pa.utf8()), ["id"]).num_rows == 0
