@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 CASES: Final = Path(__file__).parent / "cases"
+_SEARCH: Final = re.compile(r"\b(?:search|match_text|fuzzy|bm25|nearest|rrf)\(")
 _HEADING: Final = re.compile(r"^== (.+)$", re.MULTILINE)
 
 
@@ -80,6 +81,14 @@ class Case:
     def changes(self) -> bool:
         """Whether it changes its graph, which then nobody else may use."""
         return any(isinstance(step.expected, Changed) for step in self.steps)
+
+    @property
+    def searches(self) -> bool:
+        """Whether it needs full-text or vector search to run."""
+        return any(
+            not isinstance(step.expected, Failed) and _SEARCH.search(step.text) is not None
+            for step in self.steps
+        )
 
 
 @dataclass(frozen=True, slots=True)

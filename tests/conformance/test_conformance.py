@@ -8,9 +8,11 @@ import pytest
 
 from tests.conformance.case_files import Case, CaseFile, Changed, Failed, Rows, parse_cases, read_case_files
 from tests.conformance.comparison import difference
-from tests.conformance.worlds import WORLDS, Session, World, outcome
+from tests.conformance.engine_world import ENGINE_WORLDS
+from tests.conformance.worlds import REFERENCE_WORLDS, Session, World, outcome
 
 FILES = read_case_files()
+WORLDS: tuple[World, ...] = (*REFERENCE_WORLDS, *ENGINE_WORLDS)
 CASES_MIN = 500
 
 
@@ -23,7 +25,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
 def every_case() -> Iterator[object]:
     for file in FILES:
         for world in WORLDS:
-            for case in file.cases:
+            for case in filter(world.runs, file.cases):
                 yield pytest.param(file, case, world, id=f"{file.name}: {case.title} [{world.name}]")
 
 

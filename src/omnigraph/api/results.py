@@ -137,5 +137,5 @@ def _members(array: Any, convert: Any) -> list[Any]:
 
 def _moment_text(value: date | datetime | None) -> str | None:
     if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     return None if value is None else value.isoformat()
