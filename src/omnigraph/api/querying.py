@@ -38,6 +38,7 @@ class PreparedQuery:
     source_name: str = "<query>"
     clock: Clock = SYSTEM_CLOCK
     _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
+    _reads: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
     _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
 
     def run(
@@ -66,7 +67,7 @@ class PreparedQuery:
     def plan(self, snapshot: Snapshot) -> ReadPlan:
         """The rewritten plan for the tables of a snapshot, before parameters."""
         checked = self.checked(snapshot)
-        reads = _reads(checked, snapshot)
+        reads = self._reads_of(checked, snapshot)
         key = (
             snapshot.root.uri,
             snapshot.schema.hash,
@@ -86,6 +87,13 @@ class PreparedQuery:
             assert isinstance(rewritten, ReadPlan)
             found = rewritten
             _keep(self._plans, key, found)
+        return found
+
+    def _reads_of(self, checked: CheckedQuery, snapshot: Snapshot) -> tuple[str, ...]:
+        schema = snapshot.schema
+        found = self._reads.get(schema.hash)
+        if found is None:
+            found = self._reads[schema.hash] = query_shape(checked, schema.catalog).reads
         return found
 
     def bind(self, plan: ReadPlan, params: Mapping[str, object] | None) -> ReadPlan:
@@ -126,10 +134,6 @@ def _chosen(queries: tuple[CheckedQuery, ...], name: str | None) -> CheckedQuery
         hint = f"name one of: {listed}" if listed else "write `query name() { … }`"
         raise UsageError(f"the text has {len(queries)} queries", code="query_unnamed", hint=hint)
     return queries[0]
-
-
-def _reads(checked: CheckedQuery, snapshot: Snapshot) -> tuple[str, ...]:
-    return query_shape(checked, snapshot.schema.catalog).reads
 
 
 def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value, most: int = _PLANS_MAX) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.domain import Array, Codes, Domain, Mask
+from omnigraph.engine.domain import Array, Codes, Domain, Mask, distinct_numbers
 from omnigraph.query.plan import Direction
 
 
@@ -109,7 +109,9 @@ class Adjacency:
     @cached_property
     def _either(self) -> Neighbours:
         size = len(self.sources)
-        pairs = np.union1d(self.by_source.distinct.pairs, self.by_target.distinct.pairs)
+        pairs = distinct_numbers(
+            np.concatenate([self.by_source.distinct.pairs, self.by_target.distinct.pairs])
+        )
         return Neighbours(_starts(pairs // max(size, 1), size), (pairs % max(size, 1)).astype(np.int32), size)
 
     @cached_property
@@ -161,9 +163,18 @@ def _encoded(texts: Any) -> tuple[Codes, Domain]:
 
 
 def _side(near: Codes, far: Codes, sizes: tuple[int, int]) -> Side:
-    order = np.argsort(near * max(sizes[1], 1) + far, kind="stable")
+    order = _ordered(near * max(sizes[1], 1) + far, sizes[0] * sizes[1])
     starts = _starts(near[order], sizes[0])
     return Side(starts, far[order].astype(np.int32), order.astype(np.int32), sizes[1])
+
+
+def _ordered(keys: Codes, size: int) -> Codes:
+    """The places of the keys in order. Sorting numbers is many times faster than sorting places by numbers."""
+    bits = len(keys).bit_length()
+    if size.bit_length() + bits > 63:
+        return np.argsort(keys)
+    packed = np.sort(keys << bits | np.arange(len(keys)))
+    return packed & ((1 << bits) - 1)
 
 
 def _starts(ordered: Codes, size: int) -> Codes:

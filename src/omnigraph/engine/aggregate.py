@@ -62,10 +62,16 @@ def read_names(expr: Expr) -> Iterator[str]:
         yield expr.id.name
         return
     if isinstance(expr, AggregateCall):
-        yield from read_names(expr.argument)
+        if not counts_rows(expr):
+            yield from read_names(expr.argument)
         return
     yield from (found.name for found in columns_of(expr))
     yield from (found.name for found in walk(expr) if isinstance(found, OutputRef))
+
+
+def counts_rows(call: AggregateCall) -> bool:
+    """Whether a call counts rows, whatever is in them: then no column is needed for it."""
+    return call.function is Function.COUNT and not call.distinct and not call.argument.nullable
 
 
 class _Reducer:
@@ -149,11 +155,11 @@ def _column(expr: Expr, frame: Frame) -> Column:
 
 
 def _state_input(state: State, frame: Frame) -> Column:
-    column = _column(state.argument, frame)
-    if state.kind != StateKind.COUNT:
-        return column if state.kind == StateKind.DISTINCT or not isinstance(column, Coded) else column.array()
-    if not state.argument.nullable:
+    if state.kind is StateKind.COUNT and not state.argument.nullable:
         return pa.array(np.ones(frame.length, dtype=np.bool_))
+    column = _column(state.argument, frame)
+    if state.kind is not StateKind.COUNT:
+        return column if state.kind is StateKind.DISTINCT or not isinstance(column, Coded) else column.array()
     if isinstance(column, Coded) and column.domain.is_unique:
         return pa.array(column.codes >= 0)
     values: Any = column.array() if isinstance(column, Coded) else column

@@ -6,7 +6,7 @@ id of a node. Lookups go through sorted 64-bit hashes (16 bytes per value) and c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ else:
     Scalar = pa.Scalar
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_FEW: Final = 16
 
 
 class Domain:
@@ -58,6 +60,8 @@ class Domain:
             return found
         hashes, order = self._lookup()
         asked = hash_texts(texts)
+        if len(texts) <= _FEW:
+            return self._find_few(texts, asked)
         open_rows = np.arange(len(texts))
         if texts.null_count:
             open_rows = open_rows[texts.is_valid().to_numpy(zero_copy_only=False)]
@@ -71,6 +75,19 @@ class Domain:
             found[open_rows[same]] = candidates[same]
             # Two texts with one hash: look at the next one.
             open_rows, at = open_rows[~same], at[~same] + 1
+        return found
+
+    def _find_few(self, texts: Array, asked: npt.NDArray[np.uint64]) -> Codes:
+        """The same for a few texts, which whole-column operations would take longer for."""
+        hashes, order = self._lookup()
+        found = np.full(len(texts), -1, dtype=np.int64)
+        for row, text in enumerate(texts.to_pylist()):
+            at = int(hashes.searchsorted(asked[row]))
+            while text is not None and at < len(hashes) and hashes[at] == asked[row]:
+                if self.array[int(order[at])].as_py() == text:
+                    found[row] = order[at]
+                    break
+                at += 1
         return found
 
     def factors(self) -> tuple[Codes, Domain]:
@@ -88,6 +105,32 @@ class Domain:
             self._order = order
             self._hashes = hashes[order]
         return self._hashes, self._order
+
+
+def distinct_numbers(numbers: Codes) -> Codes:
+    """The distinct numbers, sorted. `np.unique` hashes them, which takes many times as long as sorting."""
+    if len(numbers) < 2:
+        return numbers
+    ordered = np.sort(numbers)
+    kept = np.empty(len(ordered), dtype=np.bool_)
+    kept[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
+    return ordered if kept.all() else ordered[kept]
+
+
+def numbered(codes: Codes, size: int) -> tuple[Codes, Codes]:
+    """The distinct positions below a bound, sorted, and for each code its place among them; -1 stays -1."""
+    if size > 8 * len(codes) + 1024:
+        used, inverse = np.unique(codes, return_inverse=True)
+        places: Codes = inverse.reshape(-1)
+        return (used[1:], places - 1) if len(used) and used[0] < 0 else (used, places)
+    there = np.zeros(size + 1, dtype=np.bool_)
+    there[codes] = True
+    there[size] = False
+    used = np.flatnonzero(there)
+    rank = np.full(size + 1, -1, dtype=np.int64)
+    rank[used] = np.arange(len(used))
+    return used, rank[codes]
 
 
 def without_negative_zero(array: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from omnigraph.base.limits import ENGINE_TAKE_ROWS_MAX
 from omnigraph.engine.adjacency import Adjacency
-from omnigraph.engine.domain import Codes, Domain, Mask
+from omnigraph.engine.domain import Codes, Domain, Mask, numbered
 from omnigraph.engine.expand import distinct_sources, output_slices
 from omnigraph.engine.expressions import holds
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
@@ -152,8 +152,7 @@ def _edge_values(job: _Job, rows: Codes) -> Mapping[str, Coded]:
     hot = job.walker.reader.hot(read, whole=len(rows) > ENGINE_TAKE_ROWS_MAX)
     if hot is not None:
         return {name: Coded(rows, hot[name]) for name in read}
-    distinct, inverse = np.unique(rows, return_inverse=True)
-    codes = inverse.reshape(-1)
+    distinct, codes = numbered(rows, job.walker.reader.rows)
     arrays = job.walker.reader.at(distinct, read)
     return {
         name: Coded(codes, Domain(array, is_unique=name == "id", is_own=True))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.adjacency import Adjacency
-from omnigraph.engine.domain import Codes, Domain, Mask
+from omnigraph.engine.domain import Codes, Domain, Mask, numbered
 from omnigraph.engine.frame import Coded, Column, Frame, Weights, counted
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.positions import positions_in
@@ -132,10 +132,7 @@ def distinct_sources(column: Column) -> tuple[Coded, Codes]:
         array = column.array() if isinstance(column, Coded) else column
         codes, distinct = Domain(array).factors()
         return Coded(np.arange(len(distinct)), distinct), codes
-    used, inverse = np.unique(column.codes, return_inverse=True)
-    numbers = inverse.reshape(-1)
-    if len(used) and used[0] < 0:
-        used, numbers = used[1:], numbers - 1
+    used, numbers = numbered(column.codes, len(column.domain))
     return Coded(used, column.domain), numbers
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from omnigraph.base.limits import ENGINE_TAKE_ROWS_MAX
 from omnigraph.engine.domain import Codes, Domain, Mask
+from omnigraph.engine.expand import distinct_sources
 from omnigraph.engine.expressions import holds
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
-from omnigraph.engine.groups import value_numbers
 from omnigraph.engine.positions import positions_in
 from omnigraph.engine.scan import batch_frame, read_columns, wanted_columns
 from omnigraph.engine.scope import Needed, Scope
@@ -66,11 +66,8 @@ def _from_storage(
     entity: Entity, read: tuple[str, ...], ids: Column, reader: TableReader
 ) -> dict[str, Domain]:
     """The columns of just these ids, read through the index for few of them and by a scan for many."""
-    numbers, _ = value_numbers(ids)
-    _, first = np.unique(numbers[numbers > 0], return_index=True)
-    rows = np.flatnonzero(numbers > 0)[first]
-    taken = ids.take(rows) if isinstance(ids, Coded) else ids.take(pa.array(rows))
-    texts = taken.array() if isinstance(taken, Coded) else taken
+    sources, _ = distinct_sources(ids)
+    texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))
     frames: list[Frame] = []
     if len(texts) <= ENGINE_TAKE_ROWS_MAX:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.base.limits import ENGINE_REACH_CELLS_MAX
 from omnigraph.engine.adjacency import Neighbours
-from omnigraph.engine.domain import Codes, Domain, Mask
+from omnigraph.engine.domain import Codes, Domain, Mask, distinct_numbers, numbered
 from omnigraph.engine.frame import Coded
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.positions import positions_in
@@ -98,7 +98,7 @@ class _Seen:
     def fresh(self, pairs: Codes) -> Codes:
         """The pairs that were not met before, each once, sorted; they are met now."""
         if len(pairs) * 8 < len(self._cells):
-            new = np.unique(pairs[~self._cells[pairs]])
+            new = distinct_numbers(pairs[~self._cells[pairs]])
             self._cells[new] = True
             return new
         marked: Mask = np.zeros(len(self._cells), dtype=np.bool_)
@@ -121,20 +121,28 @@ def _by_texts(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Sc
     seen = start * _STRIDE + start
     pairs = places * _STRIDE + far
     found = [pairs[places == far]] if low == 1 else []
-    frontier = np.setdiff1d(pairs, seen)
+    frontier = _without(pairs, seen)
     for distance in range(1, high + 1):
         if distance >= low:
             found.append(frontier)
         if distance == high or not len(frontier):
             break
         scope.budget.tick()
-        seen = np.union1d(seen, frontier)
-        nodes, inverse = np.unique(frontier % _STRIDE, return_inverse=True)
+        seen = np.sort(np.concatenate([seen, frontier]))
+        nodes, inverse = numbered(frontier % _STRIDE, len(known))
         at, targets = walker.hop(Coded(nodes, known))
         known, far = _extended(known, targets)
-        frontier = np.setdiff1d(_crossed(frontier // _STRIDE, inverse.reshape(-1), at, far), seen)
-    every = np.unique(np.concatenate(found)) if found else seen[:0]
+        frontier = _without(_crossed(frontier // _STRIDE, inverse, at, far), seen)
+    every = distinct_numbers(np.concatenate(found)) if found else seen[:0]
     return every // _STRIDE, Coded(every % _STRIDE, known)
+
+
+def _without(pairs: Codes, seen: Codes) -> Codes:
+    """The distinct pairs that are not among those seen, which are sorted and never none."""
+    new = distinct_numbers(pairs)
+    at = np.minimum(np.searchsorted(seen, new), len(seen) - 1)
+    fresh: Codes = new[seen[at] != new]
+    return fresh
 
 
 def _crossed(places: Codes, nodes: Codes, at: Codes, far: Codes) -> Codes:
@@ -149,7 +157,7 @@ def _crossed(places: Codes, nodes: Codes, at: Codes, far: Codes) -> Codes:
 
 def _extended(known: Domain, targets: Coded) -> tuple[Domain, Codes]:
     """The known texts with the new ones after them, and the positions of the targets there."""
-    used, inverse = np.unique(targets.codes, return_inverse=True)
+    used, inverse = numbered(targets.codes, len(targets.domain))
     texts = Coded(used, targets.domain).array()
     codes = known.find(texts)
     new = np.flatnonzero(codes < 0)
@@ -157,4 +165,4 @@ def _extended(known: Domain, targets: Coded) -> tuple[Domain, Codes]:
         codes[new] = len(known) + np.arange(len(new))
         joined = pa.concat_arrays([known.array, texts.take(pa.array(new))])
         known = Domain(joined, is_unique=True, is_own=True)
-    return known, codes[inverse.reshape(-1)]
+    return known, codes[inverse]

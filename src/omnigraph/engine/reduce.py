@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.arithmetic import overflow
-from omnigraph.engine.domain import Array
+from omnigraph.engine.domain import Array, distinct_numbers
 from omnigraph.engine.frame import Coded, Column, Frame, Weights
 from omnigraph.engine.groups import Groups, group_rows, value_numbers
 from omnigraph.query.expressions import Expr
@@ -70,7 +70,7 @@ def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights |
     if kind == StateKind.DISTINCT:
         numbers, size = value_numbers(column)
         present = numbers > 0
-        pairs = np.unique(groups.numbers[present] * size + numbers[present])
+        pairs = distinct_numbers(groups.numbers[present] * size + numbers[present])
         return pa.array(np.bincount(pairs // size, minlength=groups.count))
     array = column.array() if isinstance(column, Coded) else column
     if kind == StateKind.COUNT:

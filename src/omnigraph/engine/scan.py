@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.domain import Codes, Domain
+from omnigraph.engine.domain import Codes, Domain, distinct_numbers
 from omnigraph.engine.expressions import holds
 from omnigraph.engine.frame import Coded, Frame
 from omnigraph.engine.pushdown import pushed_text
@@ -52,16 +52,21 @@ def passing_positions(
     entity: Entity, conjuncts: tuple[Expr, ...], hot: Mapping[str, Domain], reader: TableReader
 ) -> Codes:
     """The positions of the rows that pass, in order; a key is looked up instead of compared with all."""
-    texts = next((found for conjunct in conjuncts if (found := _key_texts(conjunct, entity))), None)
-    if texts is None:
+    used, texts = next(
+        ((found, texts) for found in conjuncts if (texts := _key_texts(found, entity))), (None, [])
+    )
+    if used is None:
         if not conjuncts:
             return np.arange(reader.rows)
         whole = {f"{entity.name}.{name}": domain.array for name, domain in hot.items()}
         return np.flatnonzero(holds(conjuncts, Frame(reader.rows, whole)))
     codes = hot["id"].find(pa.array(texts, pa.utf8()))
-    codes = np.unique(codes[codes >= 0])
+    codes = distinct_numbers(codes[codes >= 0])
+    rest = tuple(found for found in conjuncts if found is not used)
+    if not rest or not len(codes):
+        return codes
     frame = Frame(len(codes), {f"{entity.name}.{name}": Coded(codes, domain) for name, domain in hot.items()})
-    return codes[holds(conjuncts, frame)]
+    return codes[holds(rest, frame)]
 
 
 def streamed_rows(

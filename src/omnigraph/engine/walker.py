@@ -20,7 +20,7 @@ from omnigraph.base.limits import (
     ENGINE_TOUCHES_MIN,
 )
 from omnigraph.engine.adjacency import Adjacency, Neighbours, build_adjacency
-from omnigraph.engine.domain import Array, Codes, Domain
+from omnigraph.engine.domain import Array, Codes, Domain, distinct_numbers
 from omnigraph.engine.frame import Coded
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.positions import positions_in
@@ -164,6 +164,6 @@ def _distinct_pairs(places: list[Codes], ends: list[Array]) -> tuple[Codes, Code
         encoded = encoded.chunk(0)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     size = max(len(encoded.dictionary), 1)
-    pairs = np.unique(np.concatenate(places) * size + codes)
+    pairs = distinct_numbers(np.concatenate(places) * size + codes)
     domain = Domain(encoded.dictionary, is_unique=True, is_own=True)
     return pairs // size, Coded(pairs % size, domain)
