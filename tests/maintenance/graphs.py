@@ -1,0 +1,149 @@
+"""A graph whose schema declares every kind of index, rows for it, and ways to look at what an index does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.api.graph import OpenOptions, init
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import StagedTransaction, stage_append, stage_delete, stage_upsert
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+DIMENSIONS: Final = 8
+SCHEMA: Final = f"""\
+node Doc {{ slug: String @key  title: String @index  size: I32? @index  tag: enum(red, blue)? @index
+  face: Vector({DIMENSIONS})? @index  note: String? }}
+node Empty {{ name: String @key }}
+edge Cites: Doc -> Doc {{ weight: F64? @index }}
+"""
+DOC: Final = "node:Doc"
+EMPTY: Final = "node:Empty"
+CITES: Final = "edge:Cites"
+
+
+def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+    return [function(task) for task in tasks]
+
+
+def create(location: Location) -> None:
+    init(location.uri, SCHEMA, options=OpenOptions(dict(location.options), "tester"))
+
+
+def docs(schema: pa.Schema, prefix: str, count: int, *, faces: bool = True) -> pa.Table:
+    """Documents `a0`, `a1`, …; `size` is the number, every second is red."""
+    vectors = np.random.default_rng(count).normal(size=(count, DIMENSIONS)).astype("float32")
+    names = [f"{prefix}{number}" for number in range(count)]
+    columns: dict[str, list[Any]] = {
+        "id": names,
+        "slug": names,
+        "title": [f"the fox {name}" for name in names],
+        "size": list(range(count)),
+        "tag": ["red" if number % 2 else "blue" for number in range(count)],
+        "face": list(vectors) if faces else [None] * count,
+        "note": [f"note {name}" for name in names],
+    }
+    return _table(schema, columns)
+
+
+def cites(schema: pa.Schema, prefix: str, count: int) -> pa.Table:
+    names = [f"{prefix}{number}" for number in range(count)]
+    weights = [float(number) for number in range(count)]
+    return _table(schema, {"id": names, "src": names, "dst": names, "weight": weights})
+
+
+def append(
+    location: Location, prefix: str, count: int = 20, *, branch: str = MAIN, faces: bool = True
+) -> None:
+    """One commit with so many documents and citations."""
+    change(
+        location,
+        {
+            DOC: lambda at: stage_append(at, docs(at.schema, prefix, count, faces=faces)),
+            CITES: lambda at: stage_append(at, cites(at.schema, prefix, count)),
+        },
+        branch=branch,
+        rows=count,
+    )
+
+
+def upsert(location: Location, prefix: str, count: int) -> None:
+    """Replace documents that are there, with sizes above a million."""
+
+    def stage(at: Dataset) -> StagedTransaction:
+        rows = docs(at.schema, prefix, count)
+        sizes = pa.array([1_000_000 + number for number in range(count)], pa.int32())
+        place = rows.schema.get_field_index("size")
+        return stage_upsert(at, rows.set_column(place, rows.schema.field(place), sizes))
+
+    change(location, {DOC: stage}, rows=0)
+
+
+def delete(location: Location, where: str) -> None:
+    def stage(at: Dataset) -> StagedTransaction:
+        staged = stage_delete(at, where)
+        assert staged is not None
+        return staged
+
+    gone = open_table(location, DOC).count_rows(where)
+    change(location, {DOC: stage}, rows=-gone)
+
+
+def change(
+    location: Location,
+    stages: dict[str, Callable[[Dataset], StagedTransaction]],
+    *,
+    rows: int,
+    branch: str = MAIN,
+) -> None:
+    """One commit; each table gains so many rows."""
+
+    def stage(at: Stage) -> Staged:
+        effects = []
+        for alias, how in stages.items():
+            target = at.writable(alias)
+            effects.append(at.exact(target, how(target.dataset), target.table.row_count + rows))
+        return at.finish(tuple(effects), frozenset(), Outcome({}))
+
+    assert write(location, branch, Write(WriterKind.LOAD, "tester", stage)) is not None
+
+
+def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:
+    table = read_snapshot(location, branch).tables[alias]
+    return open_dataset(location.child(table.path), branch=table.pin.branch, version=table.pin.version)
+
+
+def count_scanned(dataset: Dataset, where: str) -> int:
+    """The answer of a full scan."""
+    return int(
+        dataset.native.scanner(filter=where, use_scalar_index=False, columns=["id"]).to_table().num_rows
+    )
+
+
+def rows_scanned(dataset: Dataset, where: str) -> int:
+    """How many rows a filter looked at, as Lance counts them; with an index that covers all, only those it finds."""
+    report = dataset.native.scanner(filter=where, columns=["id"], late_materialization=False).analyze_plan()
+    return sum(int(found) for found in re.findall(r"rows_scanned=(\d+)", report))
+
+
+def nearest(dataset: Dataset, limit: int) -> lance.LanceScanner:
+    query = {"column": "face", "q": np.ones(DIMENSIONS, "float32"), "k": limit, "metric": "cosine"}
+    return dataset.native.scanner(nearest=query)
+
+
+def _table(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
