@@ -21,6 +21,7 @@ SHOWN: Final = (
     "omnigraph.graph.manifest",
     "omnigraph.graph.snapshot",
     "omnigraph.graph.stamp",
+    "omnigraph.pipeline.export",
     "omnigraph.pipeline.inputs",
     "omnigraph.pipeline.load",
     "omnigraph.query",

@@ -1,6 +1,6 @@
 """An export on Spark, in a process of its own whose driver cannot read a row.
 
-`python -m tests.pipeline.export_scenario FOLDER` exports `graph.omni` of the working directory, which was made before, to
+`python -m tests.pipeline.export_scenario FOLDER` exports `graph.omni` of the working directory, made before, to
 that folder and prints JSON.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 
 import lance
 
-from omnigraph.api.exporting import ExportOptions, SparkWorkers
 from omnigraph.pipeline.export import ExportRequest, export
 from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import parse_target
+from omnigraph.pipeline.export_workers import SparkWorkers
 from omnigraph.storage.location import parse_location
 
 PART_BYTES = 150_000
@@ -44,7 +44,7 @@ def main() -> None:
     _forbid_rows()
     folder = Path(os.environ["SCENARIO_FOLDER"])
     target = parse_target(f"{folder}/{sys.argv[1]}/", ExportFormat.NDJSON)
-    workers = SparkWorkers(ExportOptions())
+    workers = SparkWorkers()
     exported = export(
         parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), workers
     )

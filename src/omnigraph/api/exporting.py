@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import BinaryIO
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.progress import Report, report_nothing
-from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.export import Exported, ExportRequest, export
-from omnigraph.pipeline.export_part import ExportFormat, Part, write_part
+from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import TargetKind, parse_target
-from omnigraph.pipeline.session import SparkSettings, spark_session
-from omnigraph.pipeline.tasks import RunOptions, run_tasks
-from omnigraph.pipeline.watch import TaskSize
+from omnigraph.pipeline.export_workers import SparkWorkers
+from omnigraph.pipeline.session import SparkSettings
 from omnigraph.storage.location import Location
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +45,9 @@ def export_graph(root: Location, branch: str, options: ExportOptions) -> ExportO
     target = parse_target(options.out, format_, dict(root.options) or None, force=options.force)
     stream = options.stream or sys.stdout.buffer if target.kind is TargetKind.STREAM else None
     request = ExportRequest(target, format_, options.types, branch, options.commit, stream)
-    return ExportOutcome(export(root, request, SparkWorkers(options)), target.kind, format_)
-
-
-@dataclass(slots=True)
-class SparkWorkers:
-    """Tasks on a Spark session that starts when the first of them is asked for."""
-
-    options: ExportOptions
-
-    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        how = RunOptions(step, self.options.report, part_size if function is write_part else None)
-        return run_tasks(self._session(), function, tasks, how)
-
-    def share_disk(self) -> bool:
-        session = self._session()
-        return not is_connect(session) and str(session.sparkContext.master).startswith("local")
-
-    def _session(self) -> SparkSession:
-        return spark_session(self.options.spark)
-
-
-def part_size(part: Part) -> TaskSize:
-    """What a finished part adds to the progress."""
-    return TaskSize(part.rows, part.size_bytes)
+    return ExportOutcome(
+        export(root, request, SparkWorkers(options.spark, options.report)), target.kind, format_
+    )
 
 
 def _format(name: str) -> ExportFormat:
