@@ -6,9 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import commit, snapshot
+from bench import commit, load, memory, snapshot
 
-BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {"commit": commit.main, "snapshot": snapshot.main}
+BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
+    "commit": commit.main,
+    "snapshot": snapshot.main,
+    "load": load.main,
+    "memory": memory.main,
+}
 
 
 def main(names: list[str]) -> int:

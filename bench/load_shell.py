@@ -1,0 +1,80 @@
+"""What a load of three lines costs from the shell: cold beside a bare Spark session, warm beside the imports alone.
+
+Every measured command is a process of its own. The warm server is one of our own, in a cache directory of its own, so
+that one that the user runs stays as it is. The class-data archive is made before anything is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import omnigraph
+from bench.generate import SCHEMA, people_file
+from bench.harness import RESULTS, Ratio, compare, median_seconds
+from omnigraph.base.java import find_java
+
+ROUNDS: Final = 5
+_BARE_SESSION: Final = """
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master("local[*]").getOrCreate()
+assert session.range(3).count() == 3
+session.stop()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Runs commands on one graph."""
+
+    graph: Path
+
+    def python(self, *words: str) -> None:
+        self._run(sys.executable, *words)
+
+    def omnigraph(self, *words: str) -> None:
+        self._run(str(Path(sys.executable).parent / "omnigraph"), *words)
+
+    def load(self) -> None:
+        """The first load adds three people, the others replace them."""
+        self.omnigraph("load", str(self.graph), "--data", str(people_file(range(3))), "--mode", "merge")
+
+    def _run(self, *words: str) -> None:
+        environ = {
+            **os.environ,
+            "OMNIGRAPH_HOME": str(RESULTS / "home"),
+            "JAVA_HOME": str(find_java().home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        subprocess.run(words, env=environ, check=True, capture_output=True)
+
+
+def shell_ratios(folder: Path, rounds: int = ROUNDS) -> list[Ratio]:
+    """Both, each beside its measure."""
+    shell = Shell(folder / "shell.omni")
+    omnigraph.init(str(shell.graph), SCHEMA)
+    shell.python("-m", "omnigraph.pipeline.class_archive_build")
+    cold: dict[str, Callable[[], None]] = {
+        "load": shell.load,
+        "bare session": lambda: shell.python("-c", _BARE_SESSION),
+    }
+    warm: dict[str, Callable[[], None]] = {
+        "load": shell.load,
+        "imports": lambda: shell.python("-c", "import pyspark, lance"),
+    }
+    of_cold = median_seconds(cold, rounds)
+    shell.omnigraph("spark", "start")
+    try:
+        of_warm = median_seconds(warm, rounds)
+    finally:
+        shell.omnigraph("spark", "stop")
+    return [
+        compare("cold load of 3 lines over a bare session", of_cold, ("load", "bare session"), 1.3),
+        compare("warm load of 3 lines over the imports", of_warm, ("load", "imports"), 6.0),
+    ]
