@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from omnigraph.api.checking import QuerySource
+from omnigraph.api.mutating import MutationOptions, run_mutation_text
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
 from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
 from omnigraph.graph.commit import World, recover_on_open
 from omnigraph.graph.compaction import needs_compaction
-from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.recovery.history import operation_properties
@@ -26,11 +27,29 @@ from omnigraph.storage.commit import commit_restore, commit_schema_metadata
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import STEP_MARK, BranchState, GraphState
-from tests.graph.writers import COMPANY, PERSON, TABLES, Change, apply, create, run, run_compaction, triple
+from tests.graph.writers import (
+    COMPANY,
+    KNOWS,
+    PERSON,
+    TABLES,
+    Change,
+    apply,
+    create,
+    run,
+    run_compaction,
+    triple,
+)
 
 DEV: Final = "dev"
 LOADED: Final = triple(["x", "y"])
-MUTATED: Final = (Change(PERSON, upsert=(("a", 7), ("new", 8))), Change(COMPANY, delete=("a",)))
+MUTATED: Final = (Change(PERSON, upsert=(("a", 7), ("new", 8))), Change(COMPANY, insert=("new",)))
+MUTATION: Final = """query change() {
+  update Person set { age: 7 } where slug = "a"
+  insert Person { slug: "new", age: 8 }
+  insert Company { name: "new" }
+}"""
+DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
+DELETION: Final = 'query remove() { delete Person where slug = "a" }'
 COMPACTED: Final = (PERSON, COMPANY)
 
 Kill = Callable[[str, Location, Failpoint, int], None]
@@ -119,7 +138,11 @@ def _renew(location: Location) -> None:
 
 
 def _mutate(location: Location) -> None:
-    run(location, MUTATED, kind=WriterKind.MUTATE)
+    run_mutation_text(location, QuerySource(MUTATION), None, MutationOptions("tester"))
+
+
+def _delete(location: Location) -> None:
+    run_mutation_text(location, QuerySource(DELETION), None, MutationOptions("tester"))
 
 
 def _optimize(location: Location) -> None:
@@ -187,6 +210,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "load": Scenario(_seeded, _load, _loaded, _WRITTEN),
     "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN),
+    "delete": Scenario(_seeded, _delete, _wrote(DELETED, "mutate by tester"), _WRITTEN),
     "optimize": Scenario(_seeded, _optimize, _wrote((), "optimize by omnigraph:optimize"), _WRITTEN),
     "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load by tester", DEV), _WRITTEN, in_place=True),
     "branch_create": Scenario(_seeded, _create_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
