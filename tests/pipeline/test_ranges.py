@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.base.limits import LOAD_LINE_BYTES_MAX
-from omnigraph.pipeline.inputs import InputFile, find_inputs
+from omnigraph.pipeline.inputs import Compression, InputFile, InputFormat, find_inputs
 from omnigraph.pipeline.ranges import ByteRange, plan_ranges, read_line_blocks
+from omnigraph.storage.location import parse_location
 
 LINES = st.lists(st.text(alphabet="ab\r{é", max_size=12), max_size=30)
 
@@ -72,3 +73,11 @@ def test_a_line_without_an_end_is_cut_and_reading_stops(tmp_path: Path) -> None:
         file.truncate(LOAD_LINE_BYTES_MAX + 20_000_000)
     blocks = list(read_line_blocks(plan_ranges(find_inputs([str(path)]), 2**40)[0]))
     assert [block.is_cut for block in blocks] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(1, 1), (8 * 2**20, 1), (64 * 2**20, 8), (200 * 2**20, 8), (2**30, 16)]
+)
+def test_a_middling_input_keeps_some_cores_busy(size: int, expected: int) -> None:
+    file = InputFile("a", parse_location("a.jsonl"), size, InputFormat.NDJSON, Compression.NONE)
+    assert len(plan_ranges([file])) in (expected, expected + 1)

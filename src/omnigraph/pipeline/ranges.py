@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.base.limits import LOAD_BLOCK_BYTES, LOAD_LINE_BYTES_MAX, LOAD_RANGE_BYTES
+from omnigraph.base.limits import (
+    LOAD_BLOCK_BYTES,
+    LOAD_LINE_BYTES_MAX,
+    LOAD_RANGE_BYTES,
+    LOAD_RANGE_BYTES_MIN,
+    LOAD_RANGES_MIN,
+)
 from omnigraph.pipeline.inputs import Compression, InputFile, unreadable_input
 from omnigraph.storage.byte_source import open_bytes, read_bytes
 
@@ -35,8 +41,9 @@ class LineBlock:
     is_cut: bool = False
 
 
-def plan_ranges(files: Sequence[InputFile], range_bytes: int = LOAD_RANGE_BYTES) -> tuple[ByteRange, ...]:
-    """Every file cut into ranges of about that size; an empty file has none."""
+def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[ByteRange, ...]:
+    """Every file cut into ranges of about that size, or of one that keeps some cores busy; an empty file has none."""
+    range_bytes = _range_bytes(files) if range_bytes is None else range_bytes
     ranges = []
     for file in files:
         if file.compression is not Compression.NONE:
@@ -47,6 +54,12 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int = LOAD_RANGE_BYTES)
             ByteRange(file, part, at, min(at + range_bytes, file.size)) for part, at in enumerate(starts)
         ]
     return tuple(ranges)
+
+
+def _range_bytes(files: Sequence[InputFile]) -> int:
+    """Large ranges make few fragments, but a middling input must not leave cores without one."""
+    fair = sum(file.size for file in files) // LOAD_RANGES_MIN
+    return min(max(fair, LOAD_RANGE_BYTES_MIN), LOAD_RANGE_BYTES)
 
 
 def read_line_blocks(piece: ByteRange, block_bytes: int = LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:
