@@ -19,9 +19,11 @@ from omnigraph.maintenance.index_plan import (
     pack_segments,
     plan_indexes,
     rebuild,
+    still_fits,
 )
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import IndexDescription
+from omnigraph.storage.fragments import Fragment
 from omnigraph.storage.indexes import IndexPlan, IndexSpec
 
 ALIAS = "node:Person"
@@ -127,6 +129,41 @@ def test_vectors_count_by_their_bytes() -> None:
 
 def test_a_rebuild_takes_every_fragment() -> None:
     assert rebuild(_more(IndexStatus.EXTENDED, 4), ROWS) == _more(IndexStatus.REBUILT, 0, 1, 4)
+
+
+A, B, C = (Fragment(10, ((f"{name}.lance", (0, 1)),)) for name in "abc")
+FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescription, ...], bool]] = {
+    "nothing happened": (IndexStatus.BUILT, {0: A, 1: B}, (), True),
+    "an append": (IndexStatus.BUILT, {0: A, 1: B, 2: C}, (), True),
+    "a delete": (IndexStatus.BUILT, {0: Fragment(3, A.files), 1: B}, (), True),
+    "a fragment is gone": (IndexStatus.BUILT, {0: A, 2: C}, (), False),
+    "a fragment is another one": (IndexStatus.BUILT, {0: A, 1: C}, (), False),
+    "a column was rewritten": (
+        IndexStatus.BUILT,
+        {0: A, 1: Fragment(10, (("b.lance", (0, -2)), ("c.lance", (1,))))},
+        (),
+        False,
+    ),
+    "extended beside what is there": (IndexStatus.EXTENDED, {0: A, 1: B, 2: C}, (_present(2),), True),
+    "somebody built the same": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1),), False),
+    "somebody extended over a part": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(1),), False),
+    "only fragments that are gone": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(7),), True),
+    "another index": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1, name="theirs"),), True),
+    "a rebuild replaces": (IndexStatus.REBUILT, {0: A, 1: B}, (_present(0, segments=9),), True),
+    "a rebuild would replace too little": (
+        IndexStatus.REBUILT,
+        {0: A, 1: B, 2: C},
+        (_present(0, 2, segments=9),),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_was_built_is_committed_only_where_it_fits(name: str) -> None:
+    status, now, present, expected = FITS[name]
+    work = IndexWork(ALIAS, DECLARED, status, (0, 1))
+    assert still_fits(work, {0: A, 1: B}, now, present) is expected
 
 
 def test_small_segments_share_a_task_and_large_ones_do_not() -> None:

@@ -34,6 +34,7 @@ from omnigraph.maintenance.index_plan import (
     pack_segments,
     plan_indexes,
     rebuild,
+    still_fits,
 )
 from omnigraph.maintenance.index_tasks import (
     BuildTask,
@@ -45,7 +46,7 @@ from omnigraph.maintenance.index_tasks import (
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.schema import EdgeType, NodeType, VectorType, declared_indexes
 from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.coverage import IndexDescription, read_indexes
+from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.fragments import Fragment, read_fragment_files
 from omnigraph.storage.indexes import IndexPlan, IndexSegment, IndexSpec, Unbuildable, plan_index
@@ -108,21 +109,6 @@ class _Built:
     segments: tuple[IndexSegment, ...]
     fragments: Mapping[int, Fragment]
     row: IndexRow
-
-    def fits(self, fragments: Mapping[int, Fragment], present: Sequence[IndexDescription]) -> bool:
-        """Whether it may be committed now: its fragments have the same files, and nobody else indexed them meanwhile.
-
-        Lance refuses segments that cover a part of one that is there. Those of a rebuild cover all of it.
-        """
-        ours = frozenset(self.fragments)
-        if any(
-            number not in fragments or fragments[number].files != was.files
-            for number, was in self.fragments.items()
-        ):
-            return False
-        named = (index for index in present if index.name == self.work.spec.name)
-        covered = frozenset[int]().union(*(index.fragment_ids for index in named)) & fragments.keys()
-        return covered <= ours if self.work.status is IndexStatus.REBUILT else covered.isdisjoint(ours)
 
 
 class _Ensuring:
@@ -253,7 +239,11 @@ class _Ensuring:
                 continue
             moved = at.writable(alias)
             fragments, present = read_fragment_files(moved.dataset), read_indexes(moved.dataset)
-            unfit = [spec for spec, one in built.items() if not one.fits(fragments, present)]
+            unfit = [
+                spec
+                for spec, one in built.items()
+                if not still_fits(one.work, one.fragments, fragments, present)
+            ]
             lost += [(alias, spec) for spec in unfit]
             for spec in unfit:
                 del built[spec]

@@ -16,6 +16,7 @@ from enum import StrEnum
 from omnigraph.base.limits import INDEX_BYTES_PER_TASK, INDEX_PACKED_ROWS, INDEX_SEGMENTS_MAX
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import IndexDescription, Indexed, coverage_of
+from omnigraph.storage.fragments import Fragment
 from omnigraph.storage.indexes import IndexPlan, IndexSpec
 
 
@@ -113,6 +114,24 @@ def pack_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, .
         packs[-1].append(segment)
         packed_rows += segment.rows
     return tuple(tuple(pack) for pack in packs)
+
+
+def still_fits(
+    work: IndexWork,
+    then: Mapping[int, Fragment],
+    now: Mapping[int, Fragment],
+    present: Sequence[IndexDescription],
+) -> bool:
+    """Whether an index that was built over the fragments `then` may be committed to a table that moved meanwhile.
+
+    They must have the same files now: rows may have been deleted, or have moved to other fragments. And nobody else may
+    have indexed them, because Lance refuses segments that cover a part of one that is there; a rebuild covers all of it.
+    """
+    if any(number not in now or now[number].files != was.files for number, was in then.items()):
+        return False
+    named = (index for index in present if index.name == work.spec.name)
+    covered = frozenset[int]().union(*(index.fragment_ids for index in named)) & now.keys()
+    return covered <= then.keys() if work.status is IndexStatus.REBUILT else covered.isdisjoint(then)
 
 
 def _plan_one(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork | NoWork:

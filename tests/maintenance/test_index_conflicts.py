@@ -1,0 +1,226 @@
+"""Ensure indices beside other writers: what lands while workers build, and between check and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import lance
+import pytest
+
+from omnigraph.base.effects import observed
+from omnigraph.base.errors import ConflictError
+from omnigraph.base.limits import INDEX_ATTEMPTS_MAX
+from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
+from omnigraph.maintenance.index_plan import IndexStatus
+from omnigraph.maintenance.index_tasks import BuildTask, build_segments
+from omnigraph.schema.indexable import IndexKind
+from omnigraph.storage.coverage import Degraded, read_coverage, read_indexes
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.indexes import IndexSpec
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import stage_append, stage_overwrite
+from tests.graph.writers import run_compaction
+from tests.maintenance.graphs import (
+    CITES,
+    DOC,
+    Result,
+    Task,
+    append,
+    change,
+    cites,
+    count_scanned,
+    create,
+    delete,
+    docs,
+    in_place,
+    open_table,
+    rows_scanned,
+    upsert,
+)
+
+SIZE = IndexSpec("size", IndexKind.BTREE)
+WHERE = ("size = 3", "size = 1000003", "size > 15", "id = 'a3'", "slug = 'b3'", "tag = 'red'")
+
+
+@dataclass(slots=True)
+class Interrupted:
+    """Workers beside whom something happens each time they have built, as often as it is told to."""
+
+    meanwhile: Callable[[], object]
+    times: int = 1
+    built: list[int] = field(default_factory=list)
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        results = [function(task) for task in tasks]
+        if function is build_segments:
+            self.built.append(sum(len(task.segments) for task in tasks if isinstance(task, BuildTask)))
+            if len(self.built) <= self.times:
+                self.meanwhile()
+        return results
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    create(local_location)
+    append(local_location, "a")
+    append(local_location, "z")
+    return local_location
+
+
+def answers_are_right(graph: Location, branch: str = MAIN) -> bool:
+    dataset = open_table(graph, DOC, branch)
+    return all(dataset.count_rows(where) == count_scanned(dataset, where) for where in WHERE)
+
+
+def test_rows_that_are_appended_meanwhile_cost_nothing(graph: Location) -> None:
+    workers = Interrupted(lambda: append(graph, "b", 30))
+    outcome = ensure_indices(graph, MAIN, workers)
+    assert outcome.commit is not None
+    assert workers.built == [10]
+    assert {(row.status, row.rows) for row in outcome.built} == {(IndexStatus.BUILT, 40)}
+    dataset = open_table(graph, DOC)
+    assert read_coverage(dataset, [SIZE]) == {SIZE: Degraded((2,), 30)}
+    assert answers_are_right(graph)
+    assert {row.status for row in ensure_indices(graph, MAIN, in_place).built} == {IndexStatus.EXTENDED}
+    assert rows_scanned(open_table(graph, DOC), "size = 3") == 3
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [lambda graph: upsert(graph, "a", 5), lambda graph: delete(graph, "size < 5")],
+    ids=["update", "delete"],
+)
+def test_rows_that_change_meanwhile_are_found_as_they_are(
+    graph: Location, meanwhile: Callable[[Location], None]
+) -> None:
+    workers = Interrupted(lambda: meanwhile(graph))
+    assert ensure_indices(graph, MAIN, workers).commit is not None
+    assert workers.built == [10]
+    assert answers_are_right(graph)
+    words = open_table(graph, DOC).native.to_table(full_text_query="a3")
+    assert words.num_rows == open_table(graph, DOC).count_rows("id = 'a3'")
+    ensure_indices(graph, MAIN, in_place)
+    assert answers_are_right(graph)
+
+
+def test_what_was_built_over_rewritten_fragments_is_built_again_and_the_rest_is_kept(graph: Location) -> None:
+    workers = Interrupted(lambda: run_compaction(graph, [CITES]))
+    outcome = ensure_indices(graph, MAIN, workers)
+    assert workers.built == [10, 4]
+    assert {row.status for row in outcome.built} == {IndexStatus.BUILT}
+    assert rows_scanned(open_table(graph, CITES), "src = 'a3'") == 1
+    assert rows_scanned(open_table(graph, DOC), "size = 3") == 2
+    assert commit_operation(graph) == "ensure_indices"
+
+
+def test_rows_that_are_overwritten_meanwhile_are_indexed_anew(graph: Location) -> None:
+    def overwrite() -> None:
+        rows = 20 - open_table(graph, DOC).count_rows()
+        change(graph, {DOC: lambda at: stage_overwrite(at, docs(at.schema, "b", 20))}, rows=rows)
+
+    workers = Interrupted(overwrite)
+    ensure_indices(graph, MAIN, workers)
+    assert workers.built == [10, 6]
+    assert open_table(graph, DOC).native.to_table(full_text_query="b3").num_rows == 1
+    assert answers_are_right(graph)
+    assert rows_scanned(open_table(graph, DOC), "slug = 'b3'") == 1
+
+
+def test_a_table_that_is_rewritten_each_time_is_left_out_and_the_others_publish(graph: Location) -> None:
+    def rewrite() -> None:
+        append(graph, f"m{len(workers.built)}x")
+        run_compaction(graph, [CITES])
+
+    workers = Interrupted(rewrite, INDEX_ATTEMPTS_MAX)
+    outcome = ensure_indices(graph, MAIN, workers)
+    assert len(workers.built) == INDEX_ATTEMPTS_MAX
+    assert outcome.commit is not None
+    left = {row.table_key for row in outcome.pending if row.reason.startswith("ConflictingWrites")}
+    assert left == {CITES}
+    assert {row.table_key for row in outcome.built} == {DOC}
+    assert read_indexes(open_table(graph, CITES)) == ()
+    assert answers_are_right(graph)
+
+
+def test_two_at_once_build_each_index_once(graph: Location) -> None:
+    workers = Interrupted(lambda: ensure_indices(graph, MAIN, in_place))
+    outcome = ensure_indices(graph, MAIN, workers)
+    assert outcome.commit is None
+    assert {row.status for row in outcome.indexes if row.table_key == DOC} == {IndexStatus.COMPLETE}
+    assert {index.segments for index in read_indexes(open_table(graph, DOC))} == {1}
+
+
+def test_a_table_that_moved_but_is_not_ours_does_not_matter(graph: Location) -> None:
+    workers = Interrupted(lambda: upsert(graph, "a", 5))
+    outcome = ensure_indices(graph, MAIN, workers, IndexOptions(types=frozenset({"Cites"})))
+    assert (workers.built, len(outcome.built)) == ([4], 4)
+
+
+class TestBranch:
+    @pytest.fixture
+    def dev(self, graph: Location) -> str:
+        create_branch(graph, "dev", "tester", source_snapshot(graph))
+        return "dev"
+
+    def test_a_fork_is_kept_when_another_table_moved(self, graph: Location, dev: str) -> None:
+        """The first attempt forks both tables; the branch's own first write of one of them takes only that fork."""
+
+        workers = Interrupted(lambda: write_docs(graph, dev))
+        outcome = ensure_indices(graph, dev, workers)
+        assert workers.built == [10, 6]
+        assert outcome.commit is not None
+        assert rows_scanned(open_table(graph, CITES, dev), "src = 'a3'") == 1
+        assert answers_are_right(graph, dev)
+        now = read_snapshot(graph, dev)
+        for alias in (DOC, CITES):
+            table = now.tables[alias]
+            forks = open_dataset(graph.child(table.path)).native.branches.list()
+            assert set(forks) == {table.pin.branch}, "no fork is left over"
+
+    def test_a_branch_that_is_gone_is_a_conflict(self, graph: Location, dev: str) -> None:
+        with pytest.raises(ConflictError):
+            ensure_indices(graph, dev, Interrupted(lambda: _recreate(graph, dev)))
+        assert read_indexes(open_table(graph, DOC, dev)) == ()
+
+
+@pytest.mark.parametrize("index", [1, 2, 8])
+def test_a_foreign_append_between_check_and_commit_is_not_published(graph: Location, index: int) -> None:
+    before = read_snapshot(graph)
+    seen: list[str] = []
+
+    def foreign(effect: str, target: str) -> None:
+        if effect != "dataset.index":
+            return
+        seen.append(target)
+        if len(seen) == index:
+            dataset = open_dataset(graph.child(before.tables[DOC if index < 7 else CITES].path))
+            make = docs if index < 7 else cites
+            lance.write_dataset(make(dataset.schema, "foreign", 3), dataset.native, mode="append")
+
+    with observed(foreign), pytest.raises(ConflictError) as caught:
+        ensure_indices(graph, MAIN, in_place)
+    assert caught.value.code in ("commit_displaced", "commit_race", "recovery_required")
+    now = read_snapshot(graph)
+    for alias in (DOC, CITES):
+        dataset = open_table(graph, alias)
+        assert dataset.count_rows("id LIKE 'foreign%'") == 0
+        assert now.tables[alias].row_count == before.tables[alias].row_count == dataset.count_rows()
+
+
+def commit_operation(graph: Location) -> str:
+    snapshot = read_snapshot(graph)
+    found = snapshot.manifest.find_commit(snapshot.head)
+    assert found is not None
+    return found.operation
+
+
+def write_docs(graph: Location, branch: str) -> None:
+    change(graph, {DOC: lambda at: stage_append(at, docs(at.schema, "b", 7))}, rows=7, branch=branch)
+
+
+def _recreate(graph: Location, branch: str) -> None:
+    delete_branch(graph, branch)
+    create_branch(graph, branch, "tester", source_snapshot(graph))
