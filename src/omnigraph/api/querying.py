@@ -14,12 +14,13 @@ from typing import Final, TypeVar
 
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, check_queries, coerce_params, parse_queries
 from omnigraph.query.plan import QueryPlan
 from omnigraph.query.rewrite import rewrite_plan
+from omnigraph.query.selection import choose_query
 from omnigraph.query.shapes import query_shape
 
 Key = TypeVar("Key")
@@ -60,7 +61,7 @@ class PreparedQuery:
         if found is None:
             file = parse_queries(self.source, self.source_name)
             queries = check_queries(file, snapshot.schema.catalog)
-            found = _chosen(queries, self.name)
+            found = choose_query(queries, self.name)
             _keep(self._checked, snapshot.schema.hash, found)
         return found
 
@@ -116,24 +117,6 @@ def prepared(source: str, name: str | None = None, source_name: str = "<query>")
         found = PreparedQuery(source, name, source_name)
         _keep(_PREPARED, key, found, _TEXTS_MAX)
     return found
-
-
-def _chosen(queries: tuple[CheckedQuery, ...], name: str | None) -> CheckedQuery:
-    listed = ", ".join(found.name for found in queries)
-    if name is not None:
-        chosen = next((found for found in queries if found.name == name), None)
-        if chosen is None:
-            raise NotFoundError(
-                f"there is no query '{name}'",
-                code="query_missing",
-                hint=f"the text has: {listed}" if listed else "the text has no queries",
-                facts={"query": name},
-            )
-        return chosen
-    if len(queries) != 1:
-        hint = f"name one of: {listed}" if listed else "write `query name() { … }`"
-        raise UsageError(f"the text has {len(queries)} queries", code="query_unnamed", hint=hint)
-    return queries[0]
 
 
 def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value, most: int = _PLANS_MAX) -> None:

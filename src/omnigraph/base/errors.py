@@ -184,7 +184,5 @@ class ParameterError(OmnigraphError):
     kind = ErrorKind.BAD_REQUEST
 
 
-class RunError(OmnigraphError):
+class RunError(ContentError):
     """A query was stopped while it ran: it hit a budget, or a number left the range of its type."""
-
-    kind = ErrorKind.BAD_REQUEST

@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
     "init": "omnigraph.cli.init",
     "load": "omnigraph.cli.load",
     "export": "omnigraph.cli.export",
+    "query": "omnigraph.cli.query",
     "mutate": "omnigraph.cli.mutate",
     "lint": "omnigraph.cli.lint",
     "explain": "omnigraph.cli.explain",

@@ -1,0 +1,113 @@
+"""The graph that queries are measured on: persons, and who knows whom, from a seed.
+
+Every person has a slug, a name, a city, an age and a score. Edges are drawn so that some people are known by many. The
+tables are written through the write path and indexed as their schema says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.schema.indexable import IndexKind
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.indexes import (
+    IndexPlan,
+    IndexSpec,
+    build_index_segment,
+    commit_index_segments,
+    plan_index,
+)
+from omnigraph.storage.staging import stage_append
+
+SCHEMA: Final = """\
+node Person { slug: String @key  name: String  city: String  age: I32  score: F64 }
+edge Knows: Person -> Person { since: Date }
+"""
+PERSONS: Final = 100_000
+EDGES: Final = 2_400_000
+CITIES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Social:
+    """The two tables as Arrow."""
+
+    persons: pa.Table
+    knows: pa.Table
+
+
+def make_social(persons: int = PERSONS, edges: int = EDGES, seed: int = 1) -> Social:
+    """The tables, the same for the same numbers."""
+    dice = np.random.default_rng(seed)
+    slugs = np.char.add("p", np.arange(persons).astype(str))
+    person_table = pa.table(
+        {
+            "id": slugs,
+            "slug": slugs,
+            "name": np.char.add("Name ", dice.integers(0, persons, persons).astype(str)),
+            "city": np.char.add("City ", dice.integers(0, CITIES, persons).astype(str)),
+            "age": pa.array(dice.integers(0, 90, persons), pa.int32()),
+            "score": dice.random(persons),
+        }
+    )
+    sources = dice.integers(0, persons, edges)
+    # The square makes small numbers likelier, so that some people are known by many.
+    targets = (dice.random(edges) ** 2 * persons).astype(np.int64)
+    knows_table = pa.table(
+        {
+            "id": np.char.add("k", np.arange(edges).astype(str)),
+            "src": slugs[sources],
+            "dst": slugs[targets],
+            "since": pa.array(dice.integers(0, 20_000, edges).astype(np.int32), pa.date32()),
+        }
+    )
+    return Social(person_table, knows_table)
+
+
+def write_social(place: Path, social: Social) -> Graph:
+    """A graph with these tables and with indexes on ids and ends."""
+    graph = omnigraph.init(str(place), SCHEMA)
+    tables = {"node:Person": social.persons, "edge:Knows": social.knows}
+
+    def stage(at: Stage) -> Staged:
+        effects = []
+        for alias, rows in tables.items():
+            target = at.writable(alias)
+            transaction = stage_append(target.dataset, rows.cast(target.dataset.schema))
+            effects.append(at.exact(target, transaction, rows.num_rows))
+        return at.finish(tuple(effects), frozenset(), Outcome({}))
+
+    def index(at: Stage) -> Staged:
+        effects = []
+        for alias, columns in {"node:Person": ("id",), "edge:Knows": ("src", "dst")}.items():
+            target = at.writable(alias)
+            effects.append(at.loose(target, lambda handle, hold, own=columns: _indexed(handle, hold, own)))
+        return at.finish(tuple(effects), frozenset(), Outcome({}))
+
+    for kind, work in ((WriterKind.LOAD, stage), (WriterKind.OPTIMIZE, index)):
+        write(graph.location, MAIN, Write(kind, "bench", work, lambda again, _, work=work: work(again)))
+    return graph
+
+
+def _indexed(dataset: Dataset, hold: object, columns: tuple[str, ...]) -> Dataset:
+    for column in columns:
+        spec = IndexSpec(column, IndexKind.BTREE)
+        plan = plan_index(dataset, spec)
+        assert isinstance(plan, IndexPlan), "the table has rows"
+        segment = build_index_segment(dataset, plan, plan.fragment_ids)
+        assert callable(hold)
+        hold()
+        dataset = commit_index_segments(dataset, spec, [segment])
+    return dataset

@@ -1,0 +1,106 @@
+"""`omnigraph query`: rows in every format, of now and of before, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from omnigraph.api.graph import open as open_graph
+from omnigraph.storage.location import parse_location
+from tests.cli.process import Outcome, assert_golden, omnigraph_here
+from tests.graph.writers import Change, create, run
+
+QUERIES = """\
+query people($from: I64?) {
+  match { $p: Person optional { $p knows $f } }
+  return { $p.slug, $p.age, $p, count($f) as friends } order { $p.slug }
+}
+query nobody() { match { $p: Person { slug: "nobody" } } return { $p.slug } }
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A graph with two people and one edge, and a file of queries."""
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    run(location, [Change("node:Person", upsert=(("ada", 36), ("ü\"'", 0)))])
+    run(location, [Change("edge:Knows", insert=("ada",))])
+    (tmp_path / "people.gq").write_text(QUERIES, encoding="utf-8")
+    return tmp_path
+
+
+def query(place: Path, *arguments: str) -> Outcome:
+    return omnigraph_here("query", *arguments, "--store", "graph.omni", cwd=place)
+
+
+FORMATS = ("table", "json", "jsonl", "csv", "kv")
+CASES = {
+    name if kind == "people" else f"no_{name}": (kind, "--query", "people.gq", "--format", name)
+    for kind in ("people", "nobody")
+    for name in FORMATS
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name: str, place: Path, update_golden: bool) -> None:
+    outcome = query(place, *CASES[name])
+    assert_golden(f"query_{name}.txt", outcome.transcript(place), update_golden)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+
+
+def test_earlier_states(place: Path) -> None:
+    text = "query n() { match { $p: Person } return { count($p) as n } }"
+    commits = list(open_graph(str(place / "graph.omni"), read_only=True).commits())
+    first = commits[-1]
+    for flag, value in (
+        ("--commit", first.id),
+        ("--at", f"{_moment(first.created_us)}"),
+    ):
+        assert rows(query(place, "-e", text, flag, value)) == [{"n": 0}]
+    assert rows(query(place, "-e", text)) == [{"n": 2}]
+    before = query(place, "-e", text, "--at", "2001-01-01T00:00:00Z", "--json")
+    assert json.loads(before.stdout)["error_code"] == "moment_unknown"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code"),
+    [
+        ((), 2, "query_text_missing"),
+        (("--query", "people.gq"), 2, "query_unnamed"),
+        (("-e", 'query a() { insert Person { slug: "x" } }'), 2, "query_is_mutation"),
+        (
+            ("-e", "query a() { match { $p: Person } return { $p.slug } }", "--at", "noon"),
+            2,
+            "time_malformed",
+        ),
+        (("nobody", "--query", "people.gq", "--format", "csv", "--json"), 2, "format_twice"),
+        (
+            (
+                "-e",
+                'query a() { match { $p: Person { slug: "ada" } } return { $p.age * 9000000000000000000 as n } }',
+            ),
+            1,
+            "integer_overflow",
+        ),
+    ],
+)
+def test_what_is_refused(place: Path, arguments: tuple[str, ...], exit_code: int, code: str) -> None:
+    outcome = query(place, *arguments)
+    assert outcome.exit_code == exit_code
+    assert outcome.stderr.startswith("error: ")
+    assert json.loads(query(place, *arguments, "--json").stdout)["error_code"] == code
+
+
+def rows(outcome: Outcome) -> object:
+    assert outcome.exit_code == 0, outcome.stderr
+    lines = outcome.stdout.split()
+    assert lines[0] == "n"
+    return [{"n": int(line)} for line in lines[1:]]
+
+
+def _moment(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
