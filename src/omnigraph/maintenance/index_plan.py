@@ -125,7 +125,7 @@ def still_fits(
     """Whether an index that was built over the fragments `then` may be committed to a table that moved meanwhile.
 
     They must have the same files now: rows may have been deleted, or have moved to other fragments. And nobody else may
-    have indexed them, because Lance refuses segments that cover a part of one that is there; a rebuild covers all of it.
+    have indexed them, because Lance refuses segments that cover a part of one that is there; a rebuild covers it all.
     """
     if any(number not in now or now[number].files != was.files for number, was in then.items()):
         return False

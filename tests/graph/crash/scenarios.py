@@ -23,6 +23,7 @@ from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
+from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.storage.commit import commit_restore, commit_schema_metadata
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
@@ -65,6 +66,7 @@ class Scenario:
     after: Callable[[GraphState], GraphState]
     decided_at: Failpoint | None
     in_place: bool = False  # it has Lance branches, which hold absolute paths, so the graph cannot be copied
+    loose: bool = False  # done with its first commit: what it moved is published, whatever else it planned
     heads_ahead: bool = False  # it starts with a head above its pin, which only a write puts right
     world: World = field(default_factory=World)
 
@@ -149,6 +151,10 @@ def _optimize(location: Location) -> None:
     run_compaction(location, COMPACTED)
 
 
+def _ensure_indices(location: Location) -> None:
+    ensure_indices(location, MAIN, lambda function, tasks: [function(task) for task in tasks])
+
+
 def _fork(location: Location) -> None:
     run(location, LOADED, branch=DEV)
 
@@ -198,6 +204,7 @@ def _unbranched(before: GraphState) -> GraphState:
 
 _WRITTEN: Final = Failpoint.COMMIT_AFTER
 _loaded: Final = _wrote(LOADED, "load by tester")
+_indexed: Final = _wrote((), "ensure_indices by omnigraph:ensure_indices")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "init": Scenario(lambda *_: None, create, _created, Failpoint.INIT_UNMARK_BEFORE, in_place=True),
@@ -211,7 +218,10 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "load": Scenario(_seeded, _load, _loaded, _WRITTEN),
     "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN),
     "delete": Scenario(_seeded, _delete, _wrote(DELETED, "mutate by tester"), _WRITTEN),
-    "optimize": Scenario(_seeded, _optimize, _wrote((), "optimize by omnigraph:optimize"), _WRITTEN),
+    "optimize": Scenario(
+        _seeded, _optimize, _wrote((), "optimize by omnigraph:optimize"), _WRITTEN, loose=True
+    ),
+    "ensure_indices": Scenario(_seeded, _ensure_indices, _indexed, Failpoint.INDEX_AFTER, loose=True),
     "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load by tester", DEV), _WRITTEN, in_place=True),
     "branch_create": Scenario(_seeded, _create_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
     "branch_delete": Scenario(
@@ -235,6 +245,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         _wrote((), "optimize by omnigraph:optimize"),
         None,
     ),
+    "recover_ensure_indices": Scenario(
+        _killed("ensure_indices", Failpoint.INDEX_BEFORE, 2), _recover, _indexed, None
+    ),
     "recover_gone": Scenario(_killed_on_gone_branch, _recover, _unchanged, None, in_place=True),
     "recover_in_check": Scenario(
         _killed("load", Failpoint.COMMIT_BEFORE, 2), _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN
@@ -247,6 +260,5 @@ def happens_at(scenario: Scenario, trace: tuple[str, ...], cell: str) -> bool:
     if scenario.decided_at is None:
         return True
     deciding = [at for at, hit in enumerate(trace) if hit.startswith(f"{scenario.decided_at}@")]
-    # A loose write is done as soon as it moved one table: what it moved is published, whatever else it planned.
-    decided = deciding[0] if scenario is SCENARIOS["optimize"] else deciding[-1]
+    decided = deciding[0] if scenario.loose else deciding[-1]
     return trace.index(cell) >= decided
