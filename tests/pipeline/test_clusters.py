@@ -31,7 +31,7 @@ SMALL = {
 
 
 def test_two_executors_of_a_local_cluster(world: World) -> None:
-    outcome = world.run("pair", {"MASTER": "local-cluster[2,1,1024]", **_defaults(world)})
+    outcome = world.run("pair", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)})
     assert sorted(result["number"] for result in outcome["results"]) == [0, 1]
     assert len({result["daemon"] for result in outcome["results"]}) == 2
     assert outcome["error"]["class"] == "WriteConflictError"
@@ -97,7 +97,7 @@ def test_two_workers_of_a_standalone_master_get_the_package(
     world: World, standalone: str, other_python: Path
 ) -> None:
     outcome = world.run(
-        "pair", {"MASTER": standalone, "PYSPARK_PYTHON": str(other_python), **_defaults(world)}
+        "pair", {"MASTER": standalone, "PYSPARK_PYTHON": str(other_python), **small_executors(world)}
     )
     assert sorted(result["number"] for result in outcome["results"]) == [0, 1]
     assert len({result["daemon"] for result in outcome["results"]}) == 2
@@ -114,7 +114,7 @@ def test_executors_without_lance_are_said_so(
     )
     bare.chmod(0o755)
     world_error = world.run(
-        "lacking", {"MASTER": standalone, "PYSPARK_PYTHON": str(bare), **_defaults(world)}
+        "lacking", {"MASTER": standalone, "PYSPARK_PYTHON": str(bare), **small_executors(world)}
     )["error"]
     assert world_error["error_code"] == "executors_lack_package"
     assert "'lance'" in world_error["error"]
@@ -129,7 +129,8 @@ def _without_lance(folder: Path) -> Path:
     return hiding
 
 
-def _defaults(world: World) -> dict[str, str]:
+def small_executors(world: World) -> dict[str, str]:
+    """The environment in which executors are small and start quickly."""
     folder = world.folder.parent / f"{world.folder.name}-conf"
     folder.mkdir(exist_ok=True)
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SMALL.items()))
