@@ -60,8 +60,8 @@ class TableReader:
         return self.record.row_count
 
     @property
-    def cache(self) -> Cache:
-        return self._cache
+    def root(self) -> Location:
+        return self._root
 
     def dataset(self) -> Dataset:
         """The open dataset; a handle is small, and opening one takes longer than many reads."""

@@ -20,6 +20,7 @@ from omnigraph.base.limits import (
     ENGINE_TOUCHES_MIN,
 )
 from omnigraph.engine.adjacency import Adjacency, Neighbours, build_adjacency
+from omnigraph.engine.adjacency_file import read_adjacency
 from omnigraph.engine.domain import Array, Codes, Domain, distinct_numbers
 from omnigraph.engine.frame import Coded
 from omnigraph.engine.options import TraversalMode
@@ -115,14 +116,18 @@ class Walker:
 
 
 def adjacency_of(table: Table, scope: Scope) -> Adjacency:
-    """The adjacency of an edge table, from the cache or built now."""
+    """The adjacency of an edge table: from the cache, as it was persisted, or built now."""
     reader = scope.tables.reader(table)
-    found = scope.cache.get((reader.key, "adjacency"), Adjacency)
+    known = scope.cache.get((reader.key, "adjacency"), Adjacency)
+    if known is not None:
+        return known
+    is_small = reader.rows <= ENGINE_EAGER_ROWS_MAX
+    found = None if is_small else read_adjacency(reader.root, reader.record)
     if found is None:
         ends = reader.dataset().read(["src", "dst"])
         sources, targets = one_array(ends.column("src")), one_array(ends.column("dst"))
         found = build_adjacency(sources, targets, one_type=scope.tables.is_one_type(table))
-        scope.cache.put((reader.key, "adjacency"), found, found.nbytes)
+    scope.cache.put((reader.key, "adjacency"), found, found.nbytes)
     return found
 
 
