@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.graph.commit import Write, write
+from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
@@ -108,6 +108,7 @@ def change(
     *,
     rows: int,
     branch: str = MAIN,
+    world: World | None = None,
 ) -> None:
     """One commit; each table gains so many rows."""
 
@@ -118,7 +119,7 @@ def change(
             effects.append(at.exact(target, how(target.dataset), target.table.row_count + rows))
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 
-    assert write(location, branch, Write(WriterKind.LOAD, "tester", stage)) is not None
+    assert write(location, branch, Write(WriterKind.LOAD, "tester", stage), world) is not None
 
 
 def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:

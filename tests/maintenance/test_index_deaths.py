@@ -1,0 +1,44 @@
+"""Dying at every durable call of ensure indices: rows stay, and running it again finishes what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.maintenance.index_plan import IndexStatus
+from omnigraph.storage.coverage import read_indexes
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import stage_append
+from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.crash.observe import unsteady
+from tests.maintenance.graphs import CITES, DOC, append, change, create, docs, in_place, open_table
+
+# Ten segments are built, the lease is taken (with two objects of the one before it), the intent is written, ten
+# indexes are committed, the manifest is staged and published, the intent goes, and the lease is released.
+CALLS = 28
+LAST_INDEX = 24
+
+
+@pytest.mark.parametrize("k", range(1, CALLS + 2))
+def test_whenever_it_dies_the_next_run_finishes(local_location: Location, k: int) -> None:
+    create(local_location)
+    append(local_location, "a")
+    rows = open_table(local_location, DOC).read().sort_by("id")
+    victim = Victim(k)
+    world = impatient_world(PatientClock())
+    assert victim.run(lambda: ensure_indices(local_location, MAIN, in_place, world=world)) == (k > CALLS)
+    assert len(victim.done) == min(k - 1, CALLS)
+    outcome = ensure_indices(local_location, MAIN, in_place, world=impatient_world(PatientClock()))
+    assert (outcome.commit is None) == (k > LAST_INDEX)
+    again = ensure_indices(local_location, MAIN, in_place, world=impatient_world(PatientClock()))
+    assert again.commit is None
+    assert {row.status for row in again.indexes if row.table_key in (DOC, CITES)} == {IndexStatus.COMPLETE}
+    assert open_table(local_location, DOC).read().sort_by("id") == rows
+    built = [index for alias in (DOC, CITES) for index in read_indexes(open_table(local_location, alias))]
+    assert [index.segments for index in built] == [1] * 10
+    # What had nothing to do took no lease, so the next writer is who meets an intent that was only not deleted.
+    later = {DOC: lambda at: stage_append(at, docs(at.schema, "b", 3))}
+    change(local_location, later, rows=3, world=impatient_world(PatientClock()))
+    left = unsteady(local_location, impatient_world(PatientClock()))
+    assert [text for text in left if "locked" not in text] == []
