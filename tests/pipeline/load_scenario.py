@@ -1,0 +1,205 @@
+"""Loads on Spark in a process of their own: `python -m tests.pipeline.load_scenario NAME` prints JSON.
+
+The graph is `graph.omni` in the working directory. The task functions are here because workers import them from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import omnigraph as og
+from omnigraph.api.exporting import ExportOptions, export_graph
+from omnigraph.base.effects import observed
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.pipeline.inputs import find_inputs
+from omnigraph.pipeline.load import LoadRejectedError, LoadRequest, load
+from omnigraph.pipeline.load_change import LoadMode
+from omnigraph.pipeline.load_source import PieceSource, Result, RunTasks, Task
+from omnigraph.pipeline.load_task import LoadPart, LoadShape, LoadTask, load_piece
+from omnigraph.pipeline.ndjson import JsonPiece
+from omnigraph.pipeline.ranges import plan_ranges
+from omnigraph.pipeline.session import spark_session
+from omnigraph.pipeline.tasks import run_tasks
+from omnigraph.storage.location import Location, parse_location
+
+SCHEMA: Final = """\
+node Person { slug: String @key  age: I32?  email: String @unique  bio: String? }
+edge Knows: Person -> Person @card(0..50) { weight: F64 @key(src, dst) }
+"""
+PEOPLE: Final = 3_000
+RANGE_BYTES: Final = 60_000
+
+
+def folder() -> Path:
+    return Path(os.environ["SCENARIO_FOLDER"])
+
+
+def graph() -> Location:
+    return parse_location(str(folder() / "graph.omni"))
+
+
+def write_inputs(place: Path) -> None:
+    """People and who knows whom; then changes of some of them, with others that are new; then a bad one."""
+    people = [_person(number, "old") for number in range(PEOPLE)]
+    knows = [_knows(number, (number * 7 + step) % PEOPLE) for number in range(PEOPLE) for step in (1, 2)]
+    news = [_person(number, "new") for number in range(PEOPLE // 2, PEOPLE * 3 // 2)]
+    newer = [_person(number, "newer") for number in range(0, PEOPLE * 2, 3)]
+    files = {
+        "base.jsonl": [*people, *knows],
+        "small.jsonl": [*news, _knows(0, PEOPLE + 1)],
+        "large.jsonl": [*newer, _knows(1, PEOPLE * 2 - 3)],
+        "bad.jsonl": [_person(PEOPLE * 9, "bad"), _knows(1, PEOPLE * 99), _person(PEOPLE * 9, "bad")],
+    }
+    for name, records in files.items():
+        place.joinpath(name).write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def _person(number: int, bio: str) -> dict[str, object]:
+    data = {"slug": f"p{number}", "age": number % 90, "email": f"{number}@x", "bio": f"{bio} {'é' * 20}"}
+    return {"type": "Person", "data": data}
+
+
+def _knows(source: int, target: int) -> dict[str, object]:
+    return {"edge": "Knows", "from": f"p{source}", "to": f"p{target}", "data": {"weight": source / 7}}
+
+
+class WatchedSource(PieceSource):
+    """Pieces that are loaded by another function, which does something beside it."""
+
+    function: Callable[[LoadTask], LoadPart] = staticmethod(load_piece)
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        return run_tasks(type(self).function, [LoadTask(piece, shape) for piece in self.pieces])
+
+
+def fail_after_writing(task: LoadTask) -> LoadPart:
+    """The first attempt at a piece fails when everything is written."""
+    part = load_piece(task)
+    if _is_first(f"failed-{task.piece.part}"):
+        raise RuntimeError("the first attempt fails")
+    return part
+
+
+def kill_the_executor(task: LoadTask) -> LoadPart:
+    """The first attempt at the second piece takes its whole executor with it when everything is written."""
+    part = load_piece(task)
+    if task.piece.part == 1 and _is_first("killed"):
+        os.kill(_parent_of(os.getppid()), signal.SIGKILL)
+        threading.Event().wait(60)
+    return part
+
+
+def wait_after_writing(task: LoadTask) -> LoadPart:
+    load_piece(task)
+    folder().joinpath(f"waiting-{task.piece.part}").touch()
+    threading.Event().wait(600)
+    raise AssertionError("nobody came")
+
+
+def tell_who_wrote(task: LoadTask) -> LoadPart:
+    folder().joinpath(f"executor-{os.getppid()}").touch()
+    return load_piece(task)
+
+
+def _is_first(name: str) -> bool:
+    try:
+        folder().joinpath(name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+class FailingSource(WatchedSource):
+    function = staticmethod(fail_after_writing)
+
+
+class KillingSource(WatchedSource):
+    function = staticmethod(kill_the_executor)
+
+
+class WaitingSource(WatchedSource):
+    function = staticmethod(wait_after_writing)
+
+
+class LargeSource(WatchedSource):
+    """Treated as if it had too many keys for the driver."""
+
+    function = staticmethod(tell_who_wrote)
+
+    @property
+    def text_bytes(self) -> None:  # type: ignore[override]
+        return None
+
+
+def on_spark(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+    return run_tasks(spark_session(), function, tasks)
+
+
+def load_file(name: str, mode: LoadMode, kind: type[PieceSource]) -> dict[str, int]:
+    ranges = plan_ranges(find_inputs([str(folder() / name)]), RANGE_BYTES)
+    source = kind(tuple(JsonPiece(piece) for piece in ranges))
+    return dict(load(graph(), LoadRequest(source, mode, "ada"), on_spark).counts)
+
+
+def run_all() -> dict[str, Any]:
+    """Every way to load, with tasks that fail, on the configured session; what the graph is at the end."""
+    og.init(graph().uri, SCHEMA)
+    by_driver: list[str] = []
+    with observed(lambda effect, _: by_driver.append(effect)):
+        counts = [load_file("base.jsonl", LoadMode.APPEND, FailingSource)]
+    failed = len(list(folder().glob("failed-*")))
+    counts.append(load_file("small.jsonl", LoadMode.MERGE, PieceSource))
+    counts.append(load_file("large.jsonl", LoadMode.MERGE, LargeSource))
+    head = read_snapshot(graph()).head
+    try:
+        load_file("bad.jsonl", LoadMode.APPEND, LargeSource)
+    except LoadRejectedError as rejected:
+        bad = {rule.word: count for rule, count in rejected.report.counts}
+    out = folder() / "out.jsonl"
+    export_graph(graph(), "main", ExportOptions(out=str(out)))
+    return {
+        "counts": counts,
+        "failed_tasks": failed,
+        "bad": bad,
+        "unmoved": read_snapshot(graph()).head == head,
+        "executors": len(list(folder().glob("executor-*"))),
+        "written_by_driver": by_driver.count("dataset.stage"),
+        "scratch": (folder() / "graph.omni" / "__scratch").exists(),
+        "export": hashlib.sha256(out.read_bytes()).hexdigest(),
+        "lines": out.read_bytes().count(b"\n"),
+    }
+
+
+def run_killed_executor() -> dict[str, Any]:
+    og.init(graph().uri, SCHEMA)
+    counts = load_file("base.jsonl", LoadMode.APPEND, KillingSource)
+    return {"counts": counts, "killed": (folder() / "killed").exists()}
+
+
+def run_wait() -> dict[str, Any]:
+    og.init(graph().uri, SCHEMA)
+    load_file("base.jsonl", LoadMode.APPEND, WaitingSource)
+    raise AssertionError
+
+
+def main() -> None:
+    run: Callable[[], dict[str, Any]] = globals()[f"run_{sys.argv[1]}"]
+    sys.stdout.write(json.dumps(run()))
+
+
+if __name__ == "__main__":
+    from tests.pipeline import load_scenario  # so that workers know the functions by this name
+
+    load_scenario.main()

@@ -1,0 +1,100 @@
+"""The same loads on threads, on two executor processes and on a standalone cluster: byte for byte the same export."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from tests.pipeline.load_scenario import PEOPLE, write_inputs
+from tests.pipeline.process import SECONDS_MAX, World, is_alive, wait_until
+from tests.pipeline.test_clusters import small_executors, standalone  # noqa: F401  # a fixture
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+MODULE = "tests.pipeline.load_scenario"
+EXPORTS: dict[str, str] = {}
+"""What each kind of session exported, by its name."""
+
+
+def run_all(world: World, master: str) -> dict[str, Any]:
+    write_inputs(world.folder)
+    outcome = world.run("all", {"MASTER": master, **small_executors(world)}, MODULE)
+    assert [sum(counts.values()) for counts in outcome["counts"]] == [
+        3 * PEOPLE,
+        PEOPLE + 1,
+        PEOPLE * 2 // 3 + 1,
+    ]
+    assert outcome["failed_tasks"] > 2, "each piece was written once in vain"
+    assert outcome["bad"] == {"dangling_end": 1, "duplicate_id": 1, "unique": 1}
+    assert outcome["unmoved"]
+    assert not outcome["scratch"]
+    assert outcome["written_by_driver"] == 0, "only executors write fragments"
+    assert outcome["lines"] == PEOPLE * 2 + PEOPLE * 2 + 2 - PEOPLE // 6
+    return outcome
+
+
+def test_threads_of_one_process(world: World) -> None:
+    EXPORTS["local"] = run_all(world, "local[2,3]")["export"]
+
+
+def test_two_executors_give_the_same_bytes(world: World) -> None:
+    outcome = run_all(world, "local-cluster[2,1,1024]")
+    assert outcome["executors"] == 2
+    EXPORTS["local-cluster"] = outcome["export"]
+    assert len(set(EXPORTS.values())) == 1, EXPORTS
+
+
+def test_a_standalone_master_gives_the_same_bytes(world: World, standalone: str) -> None:  # noqa: F811
+    EXPORTS["standalone"] = run_all(world, standalone)["export"]
+    assert len(set(EXPORTS.values())) == 1, EXPORTS
+
+
+def test_a_killed_executor_loses_nothing_and_doubles_nothing(world: World) -> None:
+    write_inputs(world.folder)
+    outcome = world.run(
+        "killed_executor", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}, MODULE
+    )
+    assert outcome == {"counts": {"node:Person": PEOPLE, "edge:Knows": 2 * PEOPLE}, "killed": True}
+    tables = og.open(str(world.folder / "graph.omni")).snapshot().tables
+    assert {alias: table.row_count for alias, table in tables.items()} == outcome["counts"]
+
+
+def test_a_killed_driver_leaves_the_graph_as_it_was(world: World) -> None:
+    write_inputs(world.folder)
+    environ = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}
+
+    process = world.start(sys.executable, "-m", MODULE, "wait", env=environ)
+    waiting = lambda: len(list(world.folder.glob("waiting-*"))) >= 2  # noqa: E731
+    assert wait_until(waiting, SECONDS_MAX), process.poll()
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert wait_until(lambda: not is_alive(process.pid))
+    graph = og.open(str(world.folder / "graph.omni"))
+    assert [table.row_count for table in graph.snapshot().tables.values()] == [0, 0]
+    assert graph.pending_intents() == ()
+    assert len(list(graph.commits())) == 1
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "rows"), [("commit.after@1", 0), ("publish.before", 1), ("publish.after", 1)]
+)
+def test_a_driver_killed_in_the_commit_is_finished_or_undone(world: World, failpoint: str, rows: int) -> None:
+    """Two tables are committed one after the other; a kill between the two undoes the first."""
+    folder = world.folder
+    (folder / "schema.pg").write_text("node P { slug: String @key }\nedge K: P -> P\n")
+    (folder / "data.jsonl").write_text('{"type":"P","data":{"slug":"a"}}\n{"edge":"K","from":"a","to":"a"}\n')
+    assert world.omnigraph("init", "--schema", "schema.pg", "g.omni").returncode == 0
+    command = (str(Path(sys.executable).parent / "omnigraph"), "load", "--data", "data.jsonl", "g.omni")
+    name, _, count = failpoint.partition("@")
+    process = world.start(*command, env={"OMNIGRAPH_FAILPOINTS": f"{name}@{count or 1}=kill"})
+    process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == -signal.SIGKILL
+    graph = og.open(str(folder / "g.omni"))
+    assert [table.row_count for table in graph.snapshot().tables.values()] == [rows, rows]
+    assert graph.pending_intents() == ()
