@@ -69,7 +69,7 @@ def load_peaks(graph: Path, file: Path) -> Peaks:
     peaks = dict.fromkeys(Kind, 0)
     with subprocess.Popen([sys.executable, "-c", _LOAD, str(graph), str(file)]) as process:
         while process.poll() is None:
-            for kind, held in _looked_at(process.pid):
+            for kind, held in looked_at(process.pid):
                 peaks[kind] = max(peaks[kind], held)
             SYSTEM_CLOCK.sleep(_POLL_SECONDS)
     assert process.returncode == 0, "the load succeeds"
@@ -77,7 +77,7 @@ def load_peaks(graph: Path, file: Path) -> Peaks:
     return peaks
 
 
-def _looked_at(root: int) -> Iterator[tuple[Kind, int]]:
+def looked_at(root: int) -> Iterator[tuple[Kind, int]]:
     """Every process at or below this one, and the most memory it has held so far."""
     for pid in _tree(root):
         try:
