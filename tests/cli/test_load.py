@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
@@ -36,6 +38,7 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
     assert (document["total_entities"], document["actor_id"]) == (3, "ada")
     head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
     assert document["commit"]["graph_commit_id"] == head
+    assert {table["table_key"] for table in document["commit"]["tables"]} == {"node:Person", "edge:Knows"}
 
     write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"}, {"type": "Person"})
     before = tree(graph)
@@ -50,6 +53,16 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
     }
 
 
+def test_files_without_types_are_loaded_as_the_type_that_is_named(graph: Path) -> None:
+    place = graph.parent
+    pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
+    (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
+    data = ("--data", "people.parquet", "--data", "more.csv")
+    done = omnigraph("load", *data, "--type", "Person", "graph.omni", cwd=place)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[-1].startswith("loaded 3 entities at commit ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "sentence"),
     [
@@ -57,6 +70,16 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
         (("--data", "schema.pg"), 2, "'schema.pg' is not a data file that load knows"),
         (("--data", "good.jsonl", "--mode", "replace"), 2, "'replace' is no load mode"),
         (("--data", "good.jsonl", "--branch", "nowhere"), 1, "there is no branch 'nowhere'"),
+        (("--data", "good.jsonl", "--type", "Person"), 2, "where every line names its own"),
+        (("--data", "good.csv"), 2, "'good.csv' is csv and does not say which type its rows are"),
+        (("--data", "good.csv", "--type", "Persn"), 2, "the schema has no node or edge type 'Persn'"),
+        (
+            ("--data", "good.csv", "--type", "Person", "--branch", "nowhere"),
+            1,
+            "there is no branch 'nowhere'",
+        ),
+        (("--data", "good.csv", "--type", "Knows"), 1, "no column of the header of 'good.csv' is of Knows"),
+        (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' cannot be read as parquet"),
         ((), 2, "--data"),
     ],
 )
@@ -65,6 +88,8 @@ def test_what_cannot_be_loaded_is_refused_before_spark_starts(
 ) -> None:
     write(graph.parent, "good.jsonl", *GOOD)
     (graph.parent / "schema.pg").write_text("", encoding="utf-8")
+    (graph.parent / "good.csv").write_text("slug,age\nada,36\n", encoding="utf-8")
+    (graph.parent / "bad.parquet").write_text("slug,age\nada,36\n", encoding="utf-8")
     outcome: Outcome = omnigraph_here("load", *arguments, "graph.omni", cwd=graph.parent)
     assert (outcome.exit_code, sentence in outcome.stderr) == (exit_code, True), outcome.stderr
     assert "hint" in outcome.stderr

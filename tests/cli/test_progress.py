@@ -53,6 +53,7 @@ def test_one_task_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", stderr)
     with show_progress(quiet=False) as report:
         report(Progress("load", 0.1, 0, 1, rows=0, bytes=0))
+        report(Progress("load", 6.0, 0, 1, rows=3, bytes=90))
         report(Progress("load", 7.0, 1, 1, rows=3, bytes=90))
         report(Progress("load", 7.1, 1, 1, rows=3, bytes=90, is_last=True))
     assert stderr.getvalue() == ""

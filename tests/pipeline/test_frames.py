@@ -146,4 +146,4 @@ def test_a_graph_that_is_open_for_reading_refuses(root: Location) -> None:
     graph = og.open(root.uri, read_only=True)
     with pytest.raises(OmnigraphError) as refused:
         graph.load(TABLE, type="Person")
-    assert refused.value.code == "read_only"
+    assert refused.value.code == "graph_read_only"

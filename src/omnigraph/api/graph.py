@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
+from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.manifest import open_manifest
@@ -120,7 +120,7 @@ class Graph:
         overwrite. `branch` is the graph's unless given; `from_` is the branch to make it from when it is not there.
         `dry_run` checks and writes nothing. `report` is told how far the work is.
         """
-        self._refuse_if_read_only("load")
+        self._refuse_if_read_only()
         from omnigraph.api.loading import LoadOptions, plan_load, run_load
         from omnigraph.base.progress import report_nothing
         from omnigraph.pipeline.session import SparkSettings
@@ -177,10 +177,7 @@ class Graph:
         actor: str | None = None,
     ) -> MutationResult:
         """Run a query that inserts, updates or deletes, as one commit; `if_commit` insists on a head."""
-        if self.read_only:
-            raise UsageError(
-                "the graph is open for reading only", code="graph_read_only", hint="open it without read_only"
-            )
+        self._refuse_if_read_only()
         from omnigraph.api.checking import QuerySource
         from omnigraph.api.mutating import MutationOptions, run_mutation_text
 
@@ -198,13 +195,10 @@ class Graph:
 
         return list_pending(self.location)
 
-    def _refuse_if_read_only(self, doing: str) -> None:
+    def _refuse_if_read_only(self) -> None:
         if self.read_only:
-            raise RefusedError(
-                f"the graph is open for reading only, and {doing} writes",
-                code="read_only",
-                hint="open it without read_only=True",
-                facts={"uri": self.uri},
+            raise UsageError(
+                "the graph is open for reading only", code="graph_read_only", hint="open it without read_only"
             )
 
 

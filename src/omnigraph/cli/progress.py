@@ -70,10 +70,7 @@ class _Lines:
     def show(self, progress: Progress) -> None:
         told_at = self._told_at.get(progress.step)
         is_early = progress.seconds < (_SECONDS_BEFORE if told_at is None else told_at + _SECONDS_BETWEEN)
-        # The last moment only ends what was shown, and whatever the work itself says afterwards tells the rest.
-        is_done = progress.tasks_done == progress.tasks_total
-        shown = told_at is not None if progress.is_last else not (is_early or is_done)
-        if not shown:
+        if progress.tasks_total <= 1 or (is_early and not (progress.is_last and told_at is not None)):
             return
         self._told_at[progress.step] = progress.seconds
         sys.stderr.write(describe(progress) + "\n")
