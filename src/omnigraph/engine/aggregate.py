@@ -27,6 +27,7 @@ from omnigraph.query.expressions import AggregateCall, ColumnRef, EntityRef, Exp
 from omnigraph.query.plan import Aggregate
 
 _REDUCE_ROWS: Final = 1 << 18
+_HELD_PART: Final = 4
 
 
 def aggregate_rows(step: Aggregate, needed: Needed, scope: Scope) -> Iterator[Frame]:  # noqa: ARG001
@@ -91,7 +92,9 @@ class _Reducer:
         self._fresh.append(frame)
         self._fresh_rows += frame.length
         self._hold(frame.nbytes)
-        if self._fresh_rows >= max(_REDUCE_ROWS, 2 * (self._reduced.length if self._reduced else 0)):
+        done = self._reduced.length if self._reduced else 0
+        most = self._scope.options.memory_bytes_max // _HELD_PART
+        if self._fresh_rows >= max(_REDUCE_ROWS, 2 * done) or (self._fresh_rows > done and self._held > most):
             self._reduce()
 
     def finish(self) -> Frame | None:

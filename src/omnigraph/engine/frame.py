@@ -89,6 +89,16 @@ class Frame:
         rows = np.repeat(np.arange(self.length), self.weights)
         return replace(self, weights=None).take(rows)
 
+    def settled(self) -> Frame:
+        """The same rows without the other values of their own domains, so that only these rows are held."""
+        columns = {
+            name: column.array()
+            if isinstance(column, Coded) and column.domain.is_own and len(column.domain) > self.length
+            else column
+            for name, column in self.columns.items()
+        }
+        return replace(self, columns=columns)
+
     @property
     def row_count(self) -> int:
         """How many rows these are, counting weights."""

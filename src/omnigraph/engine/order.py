@@ -31,14 +31,14 @@ def ordered_rows(step: Order, needed: Needed, scope: Scope, top: int | None = No
     for given in scope.cut(False).rows(step.input, below):
         frame = given.spread() if top is None else _cut_weights(given, top).spread()
         if top is not None and frame.length > top:
-            frame = frame.take(_first(step, frame, top))
+            frame = frame.take(_first(step, frame, top)).settled()
         held.append(frame)
         rows += frame.length
         size += frame.nbytes
         scope.budget.hold(frame.nbytes)
         if top is not None and rows > 4 * top + 4096:
             whole = concat_frames(held)
-            kept = whole.take(_first(step, whole, top))
+            kept = whole.take(_first(step, whole, top)).settled()
             scope.budget.release(size)
             held, rows, size = [kept], kept.length, kept.nbytes
             scope.budget.hold(size)

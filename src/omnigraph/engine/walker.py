@@ -51,6 +51,7 @@ class Walker:
         self._step = step
         self._scope = scope
         self._adjacency: Adjacency | None = None
+        self._is_asked_again: bool | None = None
 
     def choose(self, frontier: int) -> TraversalMode:
         """The way to follow the edges from so many nodes."""
@@ -103,8 +104,10 @@ class Walker:
             return TraversalMode.ADJACENCY, "few edges"
         fits = rows * _EDGE_BYTES <= self._scope.cache.bytes_max // ENGINE_CACHE_COLUMN_PART * 2
         if frontier <= ENGINE_INDEXED_FRONTIER_MAX and self._is_indexed():
-            again = self._scope.cache.touch((self.reader.key, "hop")) >= ENGINE_TOUCHES_MIN
-            if not (again and fits):
+            if self._is_asked_again is None:
+                touched = self._scope.cache.touch((self.reader.key, "hop"))
+                self._is_asked_again = touched >= ENGINE_TOUCHES_MIN
+            if not (self._is_asked_again and fits):
                 return TraversalMode.INDEXED, f"{frontier} nodes"
         if fits:
             return TraversalMode.ADJACENCY, f"{frontier} nodes"

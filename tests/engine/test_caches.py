@@ -1,0 +1,134 @@
+"""What is kept between queries: bounded bytes, and adjacency that is chosen when it helps and verified when read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.engine.adjacency import build_adjacency
+from omnigraph.engine.adjacency_file import (
+    adjacency_path,
+    decode_adjacency,
+    encode_adjacency,
+    read_adjacency,
+    write_adjacency,
+)
+from omnigraph.engine.cache import Cache
+from omnigraph.engine.domain import Domain, distinct_numbers, numbered
+from omnigraph.engine.options import EngineOptions, TraversalMode
+from omnigraph.engine.scope import Trace
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.query.plan import Direction
+from tests.engine.graphs import ask, make_snapshot
+
+SCHEMA = "node P { k: String @key  n: I64 }\nedge E: P -> P\n"
+EDGES = 30_000
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """More edges than are kept without being asked for."""
+    keys = np.array([f"k{number}" for number in range(1000)])
+    dice = np.random.default_rng(3)
+    nodes = pa.table({"id": keys, "k": keys, "n": np.arange(1000)})
+    ends = dice.integers(0, 1000, (2, EDGES))
+    edges = pa.table(
+        {"id": [f"e{number}" for number in range(EDGES)], "src": keys[ends[0]], "dst": keys[ends[1]]}
+    )
+    tables = {"node:P": nodes, "edge:E": edges}
+    return make_snapshot(
+        tmp_path_factory.mktemp("caches"), SCHEMA, tables, {"edge:E": ("src", "dst"), "node:P": ("id",)}
+    )
+
+
+def test_the_oldest_leave_when_the_bytes_run_out() -> None:
+    cache = Cache(bytes_max=10)
+    for key in "abc":
+        cache.put(key, key, 4)
+    assert [cache.get(key, str) for key in "abc"] == [None, "b", "c"]
+    cache.get("b", str)
+    cache.put("d", "d", 4)
+    assert [cache.get(key, str) for key in "bcd"] == ["b", None, "d"]
+    cache.put("e", "e", 11)
+    assert (cache.get("e", str), cache.nbytes) == (None, 8)
+    cache.put("b", "B", 1)
+    assert (cache.get("b", str), cache.nbytes) == ("B", 5)
+    assert [cache.touch("x"), cache.touch("x"), cache.touch("y")] == [0, 1, 0]
+
+
+def test_each_hop_chooses_from_its_frontier(graph: Snapshot) -> None:
+    cache = Cache()
+    few = 'match { $p: P { k: "k1" } $p e $q } return { count($q) as n }'
+    many = "match { $p: P $p e $q } return { count($q) as n }"
+
+    def modes(body: str, kept: Cache) -> set[str]:
+        trace = Trace()
+        ask(graph, body, cache=kept, trace=trace)
+        return {mode for mode, _ in trace.modes.values()}
+
+    assert modes(few, cache) == {"indexed"}
+    assert modes(many, cache) == {"adjacency"}
+    assert modes(few, cache) == {"adjacency"}
+    often = Cache()
+    assert [modes(few, often) for _ in range(3)] == [{"indexed"}, {"indexed"}, {"adjacency"}]
+    tiny = Cache(bytes_max=100_000)
+    assert modes(few, tiny) == {"indexed"}
+    assert modes(many, tiny) == {"edge scan"}
+
+
+@pytest.mark.parametrize("mode", TraversalMode)
+def test_a_large_reach_is_the_same_in_every_mode(graph: Snapshot, mode: TraversalMode) -> None:
+    body = "match { $p: P $p.n < 3 $p e{1,2} $q } return { $p.k, count($q) as n } order { $p.k }"
+    expected = ask(graph, body, EngineOptions(mode=TraversalMode.ADJACENCY, cached=False))
+    assert len(expected) == 3
+    assert ask(graph, body, EngineOptions(mode=mode)) == expected
+
+
+def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None:
+    record = graph.tables["edge:E"]
+    sources, targets = pa.array(["a", "b", "a"] * 10_000), pa.array(["b", "ü", "b"] * 10_000)
+    made = build_adjacency(sources, targets, one_type=True)
+    assert read_adjacency(graph.root, record) is None
+    assert write_adjacency(graph.root, record, made)
+    found = read_adjacency(graph.root, record)
+    assert found is not None
+    assert found.sources is found.targets
+    assert found.sources.array.to_pylist() == ["a", "b", "ü"]
+    assert found.neighbours(Direction.BOTH).far.tolist() == [1, 0, 2, 1]
+    # It is believed: no person of the graph is among its ends.
+    body = "match { $p: P $p e $q } return { count($q) as n }"
+    assert ask(graph, body, cache=Cache()) == [(0,)]
+    assert ask(graph, body, EngineOptions(mode=TraversalMode.EDGE_SCAN), cache=Cache()) != [(0,)]
+    data = encode_adjacency(record, made)
+    assert decode_adjacency(record, data) is not None
+    for damaged in (
+        data[:-1],
+        data + b" ",
+        data[:200] + bytes([data[200] ^ 1]) + data[201:],
+        data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
+        b"OGADJ002" + data[8:],
+        b"",
+        data.replace(f'"version": {record.pin.version}'.encode(), b'"version": 9'),
+    ):
+        assert decode_adjacency(record, damaged) is None
+    path = Path(graph.root.uri) / adjacency_path(record)
+    path.unlink()
+
+
+def test_lookups_of_strangers_and_nulls() -> None:
+    texts = pa.array([f"t{number}" for number in range(1000)])
+    domain = Domain(texts, is_unique=True)
+    asked = pa.array(["t5", None, "nobody", "t999"] * 10)
+    assert domain.find(asked).tolist() == [5, -1, -1, 999] * 10
+    assert domain.find(asked.slice(1, 3)).tolist() == [-1, -1, 999]
+
+
+def test_numbers() -> None:
+    codes = np.array([5, -1, 3, 5, 3])
+    for size in (6, 1_000_000):
+        used, places = numbered(codes, size)
+        assert (used.tolist(), places.tolist()) == ([3, 5], [1, -1, 0, 1, 0])
+    assert distinct_numbers(np.array([3, 1, 3, 2])).tolist() == [1, 2, 3]

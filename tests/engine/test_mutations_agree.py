@@ -1,0 +1,142 @@
+"""Any mutations, on the engine and on dictionaries: the same counts, the same refusals, the same rows."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import omnigraph as og
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import parse_location
+from tests.conformance.case_files import Changed, Expected, Failed, Step
+from tests.conformance.engine_world import PLAIN, EngineSession, EngineWorld
+from tests.conformance.model import ModelGraph
+from tests.conformance.worlds import ReferenceSession, outcome
+from tests.schema.incarnations import catalog_of
+
+SCHEMA: Final = """\
+node P { k: String @key  n: I32?  u: I32? @unique  tags: [String]?  @range(n, 0..9) }
+node N { t: String }
+edge K: P -> P @card(0..2) { w: I32? }
+edge F: P -> P { w: I32?  @key(src, dst) }
+"""
+Contents = dict[str, Counter[str]]
+KEYS: Final = ("a", "b", "c", "d")
+
+_keys = st.sampled_from(KEYS)
+_numbers = st.sampled_from(("0", "1", "2", "9", "10", "null"))
+_conditions = st.sampled_from(
+    (
+        "true",
+        "n = 1",
+        "n > 1 or u is null",
+        "not (n = 2)",
+        "u in [0, 1, 2]",
+        'tags contains "x"',
+        'k = "a"',
+        'k in ["b", "d"]',
+        "n = null",
+    )
+)
+_edge_conditions = st.sampled_from(
+    ("true", "w = 1", "w is null", 'from = "a"', 'to = "b" and not (w = 2)', "from = to")
+)
+_values = st.tuples(_numbers, _numbers, st.sampled_from(('["x"]', "[]", "null")))
+
+inserts = st.one_of(
+    st.builds(
+        lambda key, found: f'insert P {{ k: "{key}", n: {found[0]}, u: {found[1]}, tags: {found[2]} }}',
+        _keys,
+        _values,
+    ),
+    st.sampled_from(('insert N { t: "x" }', 'insert N { t: "y" }')),
+    st.builds(
+        lambda edge, ends, w: f'insert {edge} {{ from: "{ends[0]}", to: "{ends[1]}", w: {w} }}',
+        st.sampled_from(("K", "F")),
+        st.tuples(_keys, _keys),
+        _numbers,
+    ),
+)
+updates = st.one_of(
+    st.builds(lambda n, p: f"update P set {{ n: {n} }} where {p}", _numbers, _conditions),
+    st.builds(lambda n, p: f"update P set {{ u: {n}, tags: null }} where {p}", _numbers, _conditions),
+    st.builds(lambda n, p: f"update K set {{ w: {n} }} where {p}", _numbers, _edge_conditions),
+    st.builds(lambda n, p: f"update F set {{ w: {n} }} where {p}", _numbers, _edge_conditions),
+    st.just('update N set { t: "z" } where t != "x"'),
+)
+deletes = st.one_of(
+    _conditions.map(lambda p: f"delete P where {p}"),
+    _edge_conditions.map(lambda p: f"delete K where {p}"),
+    _edge_conditions.map(lambda p: f"delete F where {p}"),
+    st.just('delete N where t = "x"'),
+)
+mutations = st.one_of(
+    st.lists(inserts, min_size=1, max_size=4),
+    st.lists(inserts | updates, min_size=1, max_size=5),
+    st.lists(deletes, min_size=1, max_size=3),
+).map(lambda found: f"query m() {{ {' '.join(found)} }}")
+SEED: Final = """query seed() {
+  insert P { k: "a", n: 1, u: 0, tags: ["x"] } insert P { k: "b", n: 2 } insert P { k: "c", u: 1, tags: [] }
+  insert N { t: "x" } insert N { t: "w" }
+  insert K { from: "a", to: "b", w: 1 } insert K { from: "a", to: "b" } insert K { from: "c", to: "c", w: 2 }
+  insert F { from: "a", to: "b", w: 1 } insert F { from: "b", to: "a" }
+}"""
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("seeded") / "graph.omni"
+    og.init(str(place), SCHEMA).mutate(SEED)
+    return place
+
+
+@given(st.lists(mutations, min_size=1, max_size=3))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_they_agree(seeded: Path, texts: list[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        shutil.copytree(seeded, Path(folder) / "graph.omni")
+        root = parse_location(str(Path(folder) / "graph.omni"))
+        engine = EngineSession(root, EngineWorld(PLAIN), MAIN)
+        model = ReferenceSession(ModelGraph(catalog_of(SCHEMA)), rewritten=False)
+        assert outcome(model, step(SEED)) == Changed(5, 5)
+        for text in texts:
+            assert plain(outcome(engine, step(text))) == plain(outcome(model, step(text)))
+            assert stored(read_snapshot(root)) == kept(model.graph)
+
+
+def step(text: str) -> Step:
+    return Step(text, {}, Changed(0, 0), 0)
+
+
+def plain(found: Expected) -> object:
+    """What happened; of refusals which rules are broken, not how often."""
+    return set(found.codes) if isinstance(found, Failed) else found
+
+
+def stored(snapshot: Snapshot) -> Contents:
+    found = {}
+    for alias, table in snapshot.tables.items():
+        dataset = open_dataset(snapshot.root.child(table.path), version=table.pin.version)
+        assert dataset.count_rows() == table.row_count, alias
+        found[alias] = Counter(row_text(alias, row) for row in dataset.read().to_pylist())
+    return found
+
+
+def kept(graph: ModelGraph) -> Contents:
+    return {alias: Counter(row_text(alias, row) for row in rows) for alias, rows in graph.tables.items()}
+
+
+def row_text(alias: str, row: dict[str, Any]) -> str:
+    """A row as text; ids that are made up do not count."""
+    shown = {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}
+    if alias in {"node:N", "edge:K"}:
+        del shown["id"]
+    return repr(sorted(shown.items()))
