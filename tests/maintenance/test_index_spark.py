@@ -1,0 +1,29 @@
+"""Ensure indices on real Spark: two executor processes build, the driver commits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pipeline.process import World
+from tests.pipeline.test_clusters import small_executors
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def test_executors_build_and_the_driver_commits(world: World) -> None:
+    env = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}
+    seen = world.run("cluster", env, "tests.maintenance.index_scenario")
+    assert {row["status"] for row in seen["first"]["indexes"]} == {"built", "skipped"}
+    assert seen["first"]["commit"] is not None
+    assert "index.build" not in seen["driver_effects"], "only executors write index files"
+    assert "dataset.index" in seen["driver_effects"]
+    assert seen["built"]["doc"] == seen["built"]["cites"] == 1
+    assert seen["idle"]["commit"] is None
+    assert {row["status"] for row in seen["idle"]["indexes"]} == {"complete", "skipped"}
+    assert seen["second"]["commit"] == seen["head"]
+    assert {row["status"] for row in seen["second"]["indexes"]} == {"extended"}
+    assert seen["extended"]["doc"] == 2
+    assert seen["extended"]["cites"] == 21, "the citations were not asked for"
+    assert set(seen["steps"]) == {"train indexes", "build indexes"}
+    assert seen["failure"] is not None
+    assert seen["failure"]["class"] != "InvariantError"
