@@ -59,10 +59,14 @@ class ModelGraph:
             self._insert(entity, values | ends, given.get("id"))
 
     def mutate(self, plan: MutationPlan) -> tuple[int, int]:
-        """Run the statements in order; how many nodes and edges they touched. Nothing is kept if a rule breaks."""
+        """Run the statements in order; how many nodes and edges they touched. Nothing is kept if a rule breaks.
+
+        The rules on values hold for every value that a statement gives, those on several rows for the end.
+        """
         after = self.copy()
         touched: Counter[str] = Counter()
         sources: set[tuple[str, str]] = set()
+        broken: list[str] = []
         for statement in plan.statements:
             match statement:
                 case InsertRow(table, values):
@@ -70,6 +74,7 @@ class ModelGraph:
                     row = after._insert(entity, _values(values))
                     touched[entity.kind.value] += 1
                     sources.update(_source(entity, row))
+                    broken.extend(_broken_values(entity, row))
                 case UpdateRows(target, values, rows):
                     entity = self._entity(target.table.name)
                     ids = {found[target.id] for found in run(rows, after.tables)}
@@ -77,6 +82,7 @@ class ModelGraph:
                         if row["id"] in ids:
                             row.update(_values(values))
                             touched[entity.kind.value] += 1
+                            broken.extend(_broken_values(entity, _values(values)))
                 case DeleteRows(target, rows):
                     entity = self._entity(target.table.name)
                     ids = {found[target.id] for found in run(rows, after.tables)}
@@ -84,7 +90,7 @@ class ModelGraph:
                         touched[alias.partition(":")[0]] += 1
                         if alias.startswith("edge:"):
                             sources.add((alias, row["src"]))
-        if broken := sorted(after.broken_rules(sources)):
+        if broken := sorted((*broken, *after.broken_rules(sources))):
             raise RulesBrokenError(broken)
         self.tables = after.tables
         return touched["node"], touched["edge"]
@@ -133,10 +139,9 @@ class ModelGraph:
             yield from ((alias, row) for row, gone in zip(rows, goes, strict=True) if gone)
 
     def broken_rules(self, sources: set[tuple[str, str]]) -> Iterator[str]:
-        """The codes of the rules that the graph as it is breaks; minimums only for the sources given."""
+        """The codes of the rules on several rows that the graph as it is breaks; counts only for the sources given."""
         for entity in self.catalog.types:
             rows = self.tables[entity.alias]
-            yield from (code for row in rows for code in _broken_values(entity, row))
             for names in entity.rules.uniques:
                 keys = [tuple(row[name] for name in names) for row in rows]
                 taken = Counter(key for key in keys if None not in key)
@@ -174,15 +179,15 @@ def _values(values: tuple[Assigned, ...]) -> Row:
 
 def _broken_values(entity: Entity, row: Row) -> Iterator[str]:
     for found in entity.properties:
-        if isinstance(found.type, EnumType) and row[found.name] not in (None, *found.type.values):
+        if isinstance(found.type, EnumType) and row.get(found.name) not in (None, *found.type.values):
             yield "V201"
     for bounded in entity.rules.ranges:
-        value, bounds = row[bounded.property], bounded.bounds
+        value, bounds = row.get(bounded.property), bounded.bounds
         below = value is not None and bounds.low is not None and value < bounds.low
         above = value is not None and bounds.high is not None and value > bounds.high
         if below or above:
             yield "V202"
     for checked in entity.rules.checks:
-        value = row[checked.property]
+        value = row.get(checked.property)
         if value is not None and not re.fullmatch(checked.pattern, value):
             yield "V203"

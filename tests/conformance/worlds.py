@@ -89,11 +89,13 @@ class ReferenceWorld:
         graph = ModelGraph(catalog_of(cases.schema))
         graph.load(cases.data)
         assert not list(graph.broken_rules(set())), f"the data of {cases.name} is not sound"
-        return _ReferenceSession(graph, self.rewritten)
+        return ReferenceSession(graph, self.rewritten)
 
 
 @dataclass(frozen=True, slots=True)
-class _ReferenceSession:
+class ReferenceSession:
+    """One graph of the reference."""
+
     graph: ModelGraph
     rewritten: bool
 
@@ -110,7 +112,7 @@ class _ReferenceSession:
         return Rows(tuple(field.name for field in fields), cells)
 
     def copy(self, place: Path) -> Session:
-        return _ReferenceSession(self.graph.copy(), self.rewritten)
+        return ReferenceSession(self.graph.copy(), self.rewritten)
 
 
 REFERENCE_WORLDS: Final = (ReferenceWorld(rewritten=False), ReferenceWorld(rewritten=True))

@@ -60,12 +60,12 @@ def run_mutation_text(
     root: Location, source: QuerySource, params: Mapping[str, object] | None, options: MutationOptions
 ) -> MutationResult:
     """Run one mutation of a text."""
-    preparing = _Preparing(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
+    prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
     wanted = None if options.if_commit is None else CommitId(options.if_commit)
-    request = MutationRequest(preparing.prepare, options.actor, options.branch, wanted)
+    request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted)
     done: Mutated = mutate(root, request, options.world)
     return MutationResult(
-        preparing.query_name,
+        prepared.query_name,
         options.branch,
         done.affected_nodes,
         done.affected_edges,
@@ -74,8 +74,8 @@ def run_mutation_text(
     )
 
 
-class _Preparing:
-    """Makes the mutation for a snapshot; once for each that it is staged on."""
+class PreparedMutation:
+    """A mutation whose text is checked and planned for each snapshot that it is staged on."""
 
     def __init__(self, source: QuerySource, params: Mapping[str, object], clock: Clock) -> None:
         self.source = source

@@ -149,8 +149,8 @@ class _Running:
         checked = check_batch(overlay.entity, RawBatch.from_records(records))
         at = np.array(lines, dtype=np.int64)
         self._report(checked.breaches, at)
-        if not checked.breaches:
-            overlay.insert(pa.Table.from_batches([checked.rows]), at)
+        # Also with mistakes, so that one attempt shows those of the rows together as well; it is never written.
+        overlay.insert(pa.Table.from_batches([checked.rows]), at)
         self._count(overlay.entity, len(statements))
         self._note_read(overlay.entity)
 

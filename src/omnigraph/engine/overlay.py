@@ -150,7 +150,8 @@ class Overlay:
         self.kept_blobs = {name: mask[which] for name, mask in self.kept_blobs.items()}
 
     def _append(self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]], *, is_old: bool) -> None:
-        self.rows = pa.concat_tables([self.rows, rows.select(list(self.columns)).cast(self.rows.schema)])
+        arrays = [rows.column(name).cast(self.rows.schema.field(name).type) for name in self.columns]
+        self.rows = pa.concat_tables([self.rows, pa.Table.from_arrays(arrays, schema=self.rows.schema)])
         self.lines = np.concatenate([self.lines, lines])
         flags = np.full(rows.num_rows, is_old, np.bool_)
         self.is_old = np.concatenate([self.is_old, flags])
