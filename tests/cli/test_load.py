@@ -42,12 +42,15 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
 
     write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"}, {"type": "Person"})
     before = tree(graph)
-    refused = omnigraph("load", "--data", "bad.jsonl", "--mode", "merge", "graph.omni", cwd=place)
+    words = ("--mode", "merge", "--errors", "mistakes.jsonl")
+    refused = omnigraph("load", "--data", "bad.jsonl", *words, "graph.omni", cwd=place)
     assert refused.exit_code == 1
     assert "bad.jsonl:4" in refused.stderr
     assert "bad.jsonl:5" in refused.stderr
     assert "nobody" in refused.stderr
     assert "Traceback" not in refused.stderr
+    mistakes = [json.loads(line) for line in (place / "mistakes.jsonl").read_text().splitlines()]
+    assert [(found["line"], found["property"]) for found in mistakes] == [(4, "to"), (5, "slug")]
     assert {name for name in tree(graph) if "__locks" not in name} == {
         name for name in before if "__locks" not in name
     }
@@ -58,9 +61,12 @@ def test_files_without_types_are_loaded_as_the_type_that_is_named(graph: Path) -
     pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
     (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
     data = ("--data", "people.parquet", "--data", "more.csv")
-    done = omnigraph("load", *data, "--type", "Person", "graph.omni", cwd=place)
+    done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place)
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr.splitlines()[-1].startswith("loaded 3 entities at commit ")
+    assert done.stderr.splitlines()[-2].startswith("loaded 3 entities at commit ")
+    assert done.stderr.splitlines()[-1] == "built 2 indexes"
+    commits = json.loads(omnigraph_here("commit", "list", "graph.omni", "--json", cwd=place).stdout)
+    assert [commit["operation"] for commit in commits["commits"]][:2] == ["ensure_indices", "load"]
 
 
 @pytest.mark.parametrize(

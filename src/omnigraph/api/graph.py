@@ -110,6 +110,8 @@ class Graph:
         from_: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
+        errors: str | None = None,
+        with_indexes: bool = False,
         spark_master: str | None = None,
         report: Report | None = None,
     ) -> LoadOutcome:
@@ -118,7 +120,8 @@ class Graph:
         `data` is the name of a file, directory or glob or a list of them, a frame (pyarrow, pandas, Polars, Spark), or
         a dict of such by type. `type` is that of a frame, or of Parquet and CSV files. `mode` is append, merge or
         overwrite. `branch` is the graph's unless given; `from_` is the branch to make it from when it is not there.
-        `dry_run` checks and writes nothing. `report` is told how far the work is.
+        `dry_run` checks and writes nothing. `errors` names a file for every mistake, as lines of JSON. `with_indexes`
+        builds the declared indexes of what was loaded right after the commit. `report` is told how far the work is.
         """
         self._refuse_if_read_only()
         from omnigraph.api.loading import LoadOptions, plan_load, run_load
@@ -131,6 +134,8 @@ class Graph:
             type=type,
             base=from_,
             dry_run=dry_run,
+            errors=errors,
+            with_indexes=with_indexes,
             spark=SparkSettings(master=spark_master),
             report=report or report_nothing,
         )

@@ -7,7 +7,7 @@ has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -17,8 +17,11 @@ from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import open_scratch
 from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.integrity.report import Violation
+from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
+from omnigraph.maintenance.index_outcome import IndexOutcome
 from omnigraph.pipeline.blocks import Piece
-from omnigraph.pipeline.load import Loaded, LoadRequest, load
+from omnigraph.pipeline.load import ErrorSink, Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_inputs import LoadInputs, plan_files, plan_source, sort_inputs
 from omnigraph.pipeline.load_source import LoadSource, PieceSource, Result, RunTasks, Task
@@ -26,8 +29,9 @@ from omnigraph.pipeline.load_task import LoadPart, load_piece
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
 from omnigraph.pipeline.watch import TaskSize
-from omnigraph.schema import Catalog
-from omnigraph.storage.location import Location
+from omnigraph.schema import Catalog, declared_indexes
+from omnigraph.storage.byte_sink import write_file
+from omnigraph.storage.location import Location, parse_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,8 @@ class LoadOptions:
     """How to load.
 
     `type` is that of rows which do not name it themselves; `base` is the branch to fork from when the branch is not
-    there yet; `dry_run` only checks.
+    there yet; `dry_run` only checks; `errors` is a file for every mistake; `with_indexes` builds the declared indexes
+    of the loaded types right after the commit, as a commit of its own.
     """
 
     mode: str = "append"
@@ -43,16 +48,23 @@ class LoadOptions:
     type: str | None = None
     base: str | None = None
     dry_run: bool = False
+    errors: str | None = None
+    with_indexes: bool = False
     spark: SparkSettings = field(default_factory=SparkSettings)
     report: Report = report_nothing
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """What a load did, and whether it made its branch first."""
+    """What a load did, and whether it made its branch first. `indexes` is what was built after it, when asked for.
+
+    `unindexed` are the loaded types, by alias, with declared indexes that do not know the new rows yet.
+    """
 
     loaded: Loaded
     branch_created: bool
+    indexes: IndexOutcome | None = None
+    unindexed: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -94,8 +106,15 @@ def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
     """Load what was planned, as one commit, on Spark."""
     with open_source(plan, options) as source:
         created = _fork_if_missing(plan, options)
-        request = LoadRequest(source, LoadMode(options.mode), options.actor, plan.branch, options.dry_run)
-        return LoadOutcome(load(plan.root, request, _on_spark(plan, source, options)), created)
+        errors = None if options.errors is None else _errors_to(parse_location(options.errors))
+        request = LoadRequest(
+            source, LoadMode(options.mode), options.actor, plan.branch, options.dry_run, errors
+        )
+        loaded = load(plan.root, request, _on_spark(plan, source, options))
+    indexed = _indexed_types(plan, loaded)
+    if not options.with_indexes or not indexed:
+        return LoadOutcome(loaded, created, None, indexed)
+    return LoadOutcome(loaded, created, _build_indexes(plan, indexed, options))
 
 
 @contextmanager
@@ -110,6 +129,33 @@ def open_source(plan: LoadPlan, options: LoadOptions) -> Iterator[LoadSource]:
 def part_size(part: LoadPart) -> TaskSize:
     """What a finished part adds to the progress."""
     return TaskSize(sum(rows.count for rows in part.rows.values()), part.bytes_read)
+
+
+def _errors_to(place: Location) -> ErrorSink:
+    """Every mistake as a line of JSON in this file, which is empty when there is none."""
+
+    def write(violations: Iterable[Violation]) -> None:
+        with write_file(place) as file:
+            file.writelines(violation.to_ndjson() for violation in violations)
+
+    return write
+
+
+def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
+    """The types of a commit for which the schema declares indexes."""
+    if loaded.commit is None:
+        return ()
+    types = read_snapshot(plan.root, plan.branch).schema.catalog.types
+    return tuple(one.alias for one in types if loaded.counts.get(one.alias) and declared_indexes(one))
+
+
+def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -> IndexOutcome:
+    def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+        session = plan.inputs.session or spark_session(options.spark)
+        return run_tasks(session, function, tasks, RunOptions("index", options.report))
+
+    how = IndexOptions(frozenset(types), options.actor)
+    return ensure_indices(plan.root, plan.branch, run, how)
 
 
 def _check_mode(name: str) -> None:

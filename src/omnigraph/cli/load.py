@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,6 +46,13 @@ Base = Annotated[
     str | None,
     typer.Option("--from", metavar="BASE", help="Make the branch from this one first if it is not there."),
 ]
+Errors = Annotated[
+    str | None,
+    typer.Option("--errors", metavar="FILE", help="Write every mistake there, as lines of JSON."),
+]
+WithIndexes = Annotated[
+    bool, typer.Option("--with-indexes", help="Build the declared indexes of what was loaded at once.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything and write nothing.")]
 
 
@@ -59,6 +67,8 @@ def load(
     base: Base = None,
     actor: Actor = None,
     dry_run: DryRun = False,
+    errors: Errors = None,
+    with_indexes: WithIndexes = False,
     yes: Yes = False,
     spark_master: SparkMaster = None,
     as_json: Json = False,
@@ -87,6 +97,8 @@ def load(
             type=type_name,
             base=base,
             dry_run=dry_run,
+            errors=errors,
+            with_indexes=with_indexes,
             spark=SparkSettings(master=spark_master),
             report=report,
         )
@@ -99,6 +111,8 @@ def load(
         verb = "checked" if dry_run else "loaded"
         at = f" at commit {outcome.commit.id}" if outcome.commit else ""
         sys.stderr.write(f"{verb} {_counted(outcome.total)}{at}\n")
+        for line in _about_indexes(outcome):
+            sys.stderr.write(f"{line}\n")
 
 
 def _to_json(location: Location, branch: str, options: LoadOptions, outcome: LoadOutcome) -> dict[str, Any]:
@@ -119,7 +133,21 @@ def _to_json(location: Location, branch: str, options: LoadOptions, outcome: Loa
         "total_entities": outcome.total,
         "actor_id": options.actor,
         "commit": None if outcome.commit is None else commit_to_json(outcome.commit, names),
+        "indexes": None if outcome.indexes is None else outcome.indexes.to_json(),
     }
+
+
+def _about_indexes(outcome: LoadOutcome) -> Iterator[str]:
+    if outcome.unindexed:
+        names = ", ".join(alias.partition(":")[2] for alias in outcome.unindexed)
+        yield f"the indexes of {names} do not know the new rows yet: queries scan them until `omnigraph optimize` runs"
+    if outcome.indexes is not None:
+        built = len(outcome.indexes.built)
+        yield f"built {built} index{'' if built == 1 else 'es'}"
+        yield from (
+            f"not built: {row.table_key} {row.property}, because {row.reason}"
+            for row in outcome.indexes.pending
+        )
 
 
 def _counted(total: int) -> str:
@@ -141,6 +169,7 @@ COMMAND = CommandSource(
         "omnigraph load --data people.jsonl graph.omni",
         "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
         "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
-        "omnigraph load --data people.jsonl --dry-run --json graph.omni",
+        "omnigraph load --data people.jsonl --dry-run --errors mistakes.jsonl --json graph.omni",
+        "omnigraph load --data people.jsonl --with-indexes graph.omni",
     ),
 )
