@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph.api.checking import QuerySource, explain_query
-from omnigraph.engine.facts import read_facts
+from omnigraph.engine.run import gather_facts
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.query import IndexFact, TableFacts
 from omnigraph.schema.indexable import IndexKind
@@ -29,15 +29,15 @@ def plan(location: Location) -> str:
 
 def test_rows_and_coverage(tmp_path: Path) -> None:
     location = graph(tmp_path)
-    assert read_facts(read_snapshot(location), [PERSON, "node:Gone"]).tables == {PERSON: TableFacts(3)}
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3)}
 
     run_index(location, PERSON, [IndexSpec("id", IndexKind.BTREE), IndexSpec("slug", IndexKind.BTREE)])
     whole = (IndexFact("id", IndexKind.BTREE), IndexFact("slug", IndexKind.BTREE))
-    assert read_facts(read_snapshot(location), [PERSON]).tables == {PERSON: TableFacts(3, whole)}
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3, whole)}
 
     run(location, [Change(PERSON, insert=("d", "e"))])
     partial = (IndexFact("id", IndexKind.BTREE, 1, 2), IndexFact("slug", IndexKind.BTREE, 1, 2))
-    assert read_facts(read_snapshot(location), [PERSON]).tables == {PERSON: TableFacts(5, partial)}
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(5, partial)}
 
 
 def test_explain_shows_the_index_and_what_it_lacks(tmp_path: Path) -> None:

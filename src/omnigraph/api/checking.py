@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from omnigraph.engine.facts import read_facts
+from omnigraph.engine.run import gather_facts
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.query import (
     ExplainedStep,
@@ -67,7 +67,7 @@ def explain_query(
     catalog = snapshot.schema.catalog
     checked = choose_query(check_queries(parse_queries(source.text, source.source), catalog), source.name)
     shape = query_shape(checked, catalog)
-    facts = read_facts(snapshot, (*shape.reads, *shape.writes))
+    facts = gather_facts(snapshot, shape.reads)
     plan: QueryPlan = rewrite_plan(checked.plan, facts)
     if params is not None:
         plan = bind_plan(plan, coerce_params(plan.parameters, params), datetime.now(UTC))

@@ -1,0 +1,94 @@
+"""`omnigraph mutate`: one commit, or none when nothing matched; each refusal with its exit code, and nothing written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Outcome, assert_golden, omnigraph_here
+
+QUERIES = """\
+query add($slug: String, $age: I32?) { insert Person { slug: $slug, age: $age } }
+query meet($a: String, $b: String) {
+  insert Person { slug: $a }
+  insert Person { slug: $b }
+  insert Knows { from: $a, to: $b }
+}
+query remove($slug: String) { delete Person where slug = $slug }
+query read() { match { $p: Person } return { $p.slug } }
+"""
+
+
+@pytest.fixture
+def place(graph: Path) -> Path:
+    (graph.parent / "people.gq").write_text(QUERIES, encoding="utf-8")
+    return graph.parent
+
+
+def mutate(place: Path, *arguments: str) -> Outcome:
+    return omnigraph_here("mutate", *arguments, "--store", "graph.omni", "--as", "ada", cwd=place)
+
+
+def head(place: Path) -> str:
+    found = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)
+    return str(found["graph_commit_id"])
+
+
+MEET = ("meet", "--query", "people.gq", "--params", '{"a": "ada", "b": "bob"}')
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
+def test_a_change(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
+    outcome = mutate(place, *MEET, *form)
+    suffix = "".join(form).replace("--", "_")
+    assert_golden(f"mutate{suffix}.txt", outcome.transcript(place), update_golden)
+    assert outcome.exit_code == 0
+    if form == ("--json",):
+        assert json.loads(outcome.stdout)["commit"]["graph_commit_id"] == head(place)
+
+
+def test_nothing_matched(place: Path, update_golden: bool) -> None:
+    before = head(place)
+    remove = ("remove", "--query", "people.gq", "--params", '{"slug": "nobody"}')
+    assert_golden("mutate_nothing.txt", mutate(place, *remove).transcript(place), update_golden)
+    document = json.loads(mutate(place, *remove, "--json").stdout)
+    assert (document["commit"], document["affected_nodes"], document["affected_edges"]) == (None, 0, 0)
+    assert head(place) == before
+
+
+def test_broken_rules(place: Path, update_golden: bool) -> None:
+    before = head(place)
+    text = 'query bad() {\n  insert Knows { from: "x", to: "y" }\n}'
+    outcome = mutate(place, "-e", text, "--json")
+    assert_golden("mutate_rejected.txt", outcome.transcript(place), update_golden)
+    assert outcome.exit_code == 1
+    assert head(place) == before
+
+
+def test_a_head_that_the_caller_insists_on(place: Path) -> None:
+    before = head(place)
+    add = ("add", "--query", "people.gq", "--params", '{"slug": "ada"}')
+    assert mutate(place, *add, "--if-commit", before.lower()).exit_code == 0
+    refused = mutate(place, *add, "--if-commit", before, "--json")
+    assert refused.exit_code == 4
+    document = json.loads(refused.stdout)
+    assert document["code"] == "precondition_failed"
+    assert document["precondition_failure"] == {"expected": before, "actual": head(place)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code"),
+    [
+        (("read", "--query", "people.gq"), 2, "query_is_read"),
+        (("--query", "people.gq"), 2, "query_unnamed"),
+        (("nobody", "--query", "people.gq"), 1, "query_missing"),
+        (("add", "--query", "people.gq"), 2, "query_parameter"),
+        (("-e", "query a() { insert Person { slug: 3 } }"), 1, "T306"),
+        (("-e", "query a() { delete Person where true }", "--branch", "nowhere"), 1, "branch_missing"),
+    ],
+)
+def test_what_cannot_be_run(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
+    outcome = mutate(place, *arguments, "--json")
+    assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)
