@@ -28,10 +28,10 @@ def read(data: bytes, block_bytes: int = 1 << 20) -> tuple[list[Row], list[int],
         if stretch.data:
             table, ragged = parse_fields(stretch.data, ["a", "b"])
             assert table.num_rows + len(ragged) == len(stretch.starts)
-            starts = np.delete(stretch.starts, [row.number - 1 for row in ragged])
+            starts = np.delete(stretch.starts, [found.row for found in ragged])
             fields = (table.column(name).to_pylist() for name in ("a", "b"))
             rows += [(lines + int(start), a, b) for start, a, b in zip(starts, *fields, strict=True)]
-            bad += [lines + int(stretch.starts[row.number - 1]) for row in ragged]
+            bad += [lines + int(stretch.starts[found.row]) for found in ragged]
         bad += [lines + found.line for found in stretch.bad]
         lines += stretch.lines
     return rows, sorted(bad), lines

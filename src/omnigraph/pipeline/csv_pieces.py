@@ -30,7 +30,7 @@ from omnigraph.integrity.raw import RawBatch, RawColumn, plain_array
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.blocks import BadLine, Block, Entity, TypedRows
 from omnigraph.pipeline.csv_cells import raw_column
-from omnigraph.pipeline.csv_records import Stretch, read_stretches
+from omnigraph.pipeline.csv_records import Stretch, count_fields, read_stretches, split_records
 from omnigraph.pipeline.input_types import (
     known_columns,
     refuse_foreign_columns,
@@ -83,14 +83,28 @@ def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiec
         return tuple(threads.map(lambda file: _plan_file(file, entity), files))
 
 
-def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[Any]]:
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """A row with another number of fields than there are names; `row` counts all rows from 0."""
+
+    row: int
+    fields: int
+    text: str
+
+
+def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[Ragged]]:
     """Every field as text, and the rows with another number of fields than there are names."""
-    ragged: list[Any] = []
+    ragged: list[Ragged] = []
 
     def skip(row: Any) -> Literal["skip"]:
-        ragged.append(row)
+        ragged.append(Ragged(row.number - 1, row.actual_columns, row.text))
         return "skip"
 
+    if not _is_unicode(data):
+        # The native parser cannot tell about a bad row whose bytes are no text.
+        data, ragged = _without_ragged(data, len(names))
+        if not data:
+            return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), ragged
     source: Any = pa.BufferReader(data)
     table = pcsv.read_csv(
         source,
@@ -169,11 +183,8 @@ def _block(entity: Entity, names: list[str], stretch: Stretch) -> Block:
     table, ragged = parse_fields(stretch.data, names)
     starts = stretch.starts
     assert table.num_rows + len(ragged) == len(starts), "both ways to find rows agree"
-    bad = [
-        BadLine(int(starts[row.number - 1]), Rule.LINE_SYNTAX, _ragged_message(row), _shown(row.text))
-        for row in ragged
-    ]
-    lines = np.delete(starts, [row.number - 1 for row in ragged])
+    bad = [_bad_line(found, int(starts[found.row]), len(names)) for found in ragged]
+    lines = np.delete(starts, [found.row for found in ragged])
     rows = (TypedRows(entity, _raw(entity, table), lines),) if table.num_rows else ()
     return Block(stretch.lines, rows, (*stretch.bad, *bad))
 
@@ -187,10 +198,30 @@ def _raw(entity: Entity, table: pa.Table) -> RawBatch:
     return RawBatch(table.num_rows, columns)
 
 
-def _ragged_message(row: Any) -> str:
-    fields = "1 field" if row.actual_columns == 1 else f"{row.actual_columns} fields"
-    return f"the row has {fields}, and the header has {row.expected_columns}"
+def _bad_line(found: Ragged, line: int, names: int) -> BadLine:
+    fields = "1 field" if found.fields == 1 else f"{found.fields} fields"
+    message = f"the row has {fields}, and the header has {names}"
+    return BadLine(line, Rule.LINE_SYNTAX, message, found.text[:VIOLATION_VALUE_LENGTH_MAX])
 
 
-def _shown(text: str) -> str:
-    return text[:VIOLATION_VALUE_LENGTH_MAX]
+def _is_unicode(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_ragged(data: bytes, names: int) -> tuple[bytes, list[Ragged]]:
+    """The rows with as many fields as names, and the others."""
+    good: list[bytes] = []
+    ragged: list[Ragged] = []
+    for row, record in enumerate(split_records(data)):
+        fields = count_fields(record)
+        if fields == names:
+            good.append(record)
+        else:
+            ragged.append(Ragged(row, fields, record.decode(errors="replace").strip()))
+    return b"".join(good), ragged

@@ -23,6 +23,7 @@ from omnigraph.pipeline.blocks import BadLine
 _QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
 _FIELD: Final = rb'(?:"(?:[^"]++|"")*+"|[^",\r\n]*+)'
 _RECORD: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+(?:\r?\n|\Z)")
+_QUOTED: Final = re.compile(rb'"(?:[^"]++|"")*+"')
 _UNCLOSED: Final = re.compile(rb"(?:" + _FIELD + rb',)*+"(?:[^"]++|"")*+"?\Z')
 _MESSAGE: Final = "the row is not CSV: a quote is out of place or never closed, or a line ends with a bare CR"
 
@@ -53,6 +54,21 @@ def read_stretches(blocks: Iterator[bytes]) -> Iterator[Stretch]:
             yield stretch
     if rest:
         yield _split(rest, is_last=True)[0]
+
+
+def split_records(data: bytes) -> Iterator[bytes]:
+    """The rows of a stretch one by one."""
+    at = 0
+    while at < len(data):
+        found = _RECORD.match(data, at)
+        assert found is not None, "the rows of a stretch are CSV"
+        yield found[0]
+        at = found.end()
+
+
+def count_fields(record: bytes) -> int:
+    """How many fields a row has."""
+    return _QUOTED.sub(b"", record).count(b",") + 1
 
 
 def _split(data: bytes, *, is_last: bool) -> tuple[Stretch, bytes]:
