@@ -64,8 +64,8 @@ class EngineWorld:
         return f"engine, {self.shape.name}, {how}{'' if self.cached else ', not cached'}"
 
     def runs(self, case: Case) -> bool:
-        """A way to follow edges makes no difference to what is written. Search is not part of the engine yet."""
-        return (self.mode is None or not case.changes) and not case.searches
+        """A way to follow edges makes no difference to what is written."""
+        return self.mode is None or not case.changes
 
     def open(self, cases: CaseFile, place: Path) -> EngineSession:
         key = (cases.name, self.shape)

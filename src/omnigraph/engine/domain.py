@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from omnigraph.integrity.text_hash import hash_texts
 
 if TYPE_CHECKING:
+    from omnigraph.engine.text_index import TextIndex
+
     Array = pa.Array[Any]
     Scalar = pa.Scalar[Any]
 else:
@@ -34,7 +36,7 @@ class Domain:
     the query that made them and not to a cache.
     """
 
-    __slots__ = ("_factors", "_hashes", "_order", "array", "is_own", "is_unique")
+    __slots__ = ("_factors", "_hashes", "_order", "_text_index", "array", "is_own", "is_unique")
 
     def __init__(self, array: Array, *, is_unique: bool = False, is_own: bool = False) -> None:
         self.array = array
@@ -43,6 +45,7 @@ class Domain:
         self._hashes: npt.NDArray[np.uint64] | None = None
         self._order: Codes | None = None
         self._factors: tuple[Codes, Domain] | None = None
+        self._text_index: TextIndex | None = None
 
     def __len__(self) -> int:
         return len(self.array)
@@ -97,6 +100,14 @@ class Domain:
             indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             self._factors = (indices.astype(np.int64), Domain(encoded.dictionary, is_unique=True))
         return self._factors
+
+    def text_index(self) -> TextIndex:
+        """The words of the texts, split once."""
+        if self._text_index is None:
+            from omnigraph.engine.text_index import TextIndex
+
+            self._text_index = TextIndex(self.array)
+        return self._text_index
 
     def _lookup(self) -> tuple[npt.NDArray[np.uint64], Codes]:
         if self._hashes is None or self._order is None:

@@ -2,7 +2,7 @@
 
 Comes in: an expression whose parameters are bound, and a frame. Goes out: an Arrow array of its type, or a scalar where
 every row has the same value. Logic is three-valued. Scores and aggregates are made by steps of their own and read here
-as columns; text predicates are answered by `engine/search` before an expression gets here.
+as columns.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.arithmetic import computed, negated
 from omnigraph.engine.compare import Value, compared, repeated
-from omnigraph.engine.domain import Array, Mask
-from omnigraph.engine.frame import Coded, Frame
+from omnigraph.engine.domain import Array, Domain, Mask
+from omnigraph.engine.frame import Coded, Column, Frame
 from omnigraph.engine.values import entity_arrow_type, entity_members, literal_scalar, value_arrow_type
 from omnigraph.query.expressions import (
     And,
@@ -37,6 +37,8 @@ from omnigraph.query.expressions import (
     OutputRef,
     Prefix,
     Substring,
+    TextMatch,
+    TextMode,
 )
 from omnigraph.query.syntax import Operator
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -124,8 +126,23 @@ def _condition(expr: Expr, frame: Frame) -> Value:
             return _text_test(_value(text, frame), _value(part, frame), frame.length, is_prefix=False)
         case Prefix(text, part):
             return _text_test(_value(text, frame), _value(part, frame), frame.length, is_prefix=True)
+        case TextMatch(mode, column, query, edits):
+            return _text_match(frame.columns[column.name], mode, _value(query, frame), edits)
         case _:
             raise InvariantError(f"{type(expr).__name__} is not evaluated row by row", code="plan_invariant")
+
+
+def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Value:
+    """A text predicate, by the words of the texts; null for a text that is not there."""
+    assert isinstance(query, pa.Scalar), "the words that are looked for are the same for all rows"
+    coded = (
+        column if isinstance(column, Coded) else Coded(np.arange(len(column)), Domain(column, is_own=True))
+    )
+    index = coded.domain.text_index()
+    found = np.append(index.matching(mode, str(query.as_py()), edits), False)
+    missing = np.append(index.missing, True)
+    answer: Any = pa.array(found[coded.codes], mask=missing[coded.codes])
+    return answer  # type: ignore[no-any-return]
 
 
 def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:

@@ -27,6 +27,7 @@ from omnigraph.engine.order import ordered_rows
 from omnigraph.engine.rows import filtered_rows, limited_rows, projected_rows, result_schema
 from omnigraph.engine.scan import scan_rows
 from omnigraph.engine.scope import Needed, Scope, Tables, Trace
+from omnigraph.engine.search import searched_rows
 from omnigraph.engine.tables import TableReader
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.query.explain import StepFigures, numbered_steps
@@ -182,7 +183,9 @@ def _frames(  # noqa: PLR0912 - one case per step
             return ordered_rows(step, needed, scope)
         case Limit():
             return limited_rows(step, needed, scope)
-        case Project() | Pattern() | Search():
+        case Search():
+            return searched_rows(step, needed, scope)
+        case Project() | Pattern():
             raise InvariantError(f"{type(step).__name__} is no step to run", code="plan_invariant")
         case _:
             assert_never(step)

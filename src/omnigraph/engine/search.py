@@ -1,0 +1,158 @@
+"""Scores: the distance of vectors, BM25 of texts, and two rankings joined, over exactly the rows that matched.
+
+Filters have been applied when rows come here, so what is ranked is what matches, whatever an index covers. All rows are
+held, without their texts; scores are worked out once per entity. `nearest` is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.errors import RunError
+from omnigraph.engine.domain import Codes, Domain, numbered
+from omnigraph.engine.expand import distinct_sources
+from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
+from omnigraph.engine.scope import Needed, Scope
+from omnigraph.engine.text_index import query_words
+from omnigraph.query.expression_walk import columns_of
+from omnigraph.query.expressions import Bm25, Expr, Literal, Nearest, Rrf, Score
+from omnigraph.query.plan import Search
+
+_K1: Final = 1.2
+_B: Final = 0.75
+_VECTORS: Final = 8_192
+Scores = npt.NDArray[np.float64]
+"""One number per row; NaN where there is none."""
+
+
+def searched_rows(step: Search, needed: Needed, scope: Scope) -> Iterator[Frame]:
+    """The rows with their scores, in one frame."""
+    names = {found.name for found in step.scores}
+    reads = {column.name for found in step.scores for column in columns_of(found.score)}
+    ids = {f"{column.entity}.id" for found in step.scores for column in columns_of(found.score)}
+    frames, size = [], 0
+    for given in scope.cut(False).rows(step.input, (needed - names) | reads | ids):
+        frames.append(given.spread())
+        size += frames[-1].nbytes
+        scope.budget.hold(frames[-1].nbytes)
+    if not frames:
+        return
+    rows = concat_frames(frames)
+    columns: dict[str, Column] = {}
+    for found in step.scores:
+        scores = _scores(found.score, rows)
+        columns[found.name] = pa.array(scores, mask=np.isnan(scores), from_pandas=False)
+    yield rows.plus(columns)
+    scope.budget.release(size)
+
+
+def _scores(score: Score, rows: Frame) -> Scores:
+    match score:
+        case Nearest(column, query, embed):
+            if embed:
+                raise RunError(
+                    "a text can only be compared with vectors that a provider makes, and none is configured",
+                    code="embedding_provider_missing",
+                    hint="give a vector as the parameter",
+                )
+            return _distances(rows.columns[column.name], query)
+        case Bm25(column, query):
+            return _bm25(rows.columns[column.name], rows.columns[f"{column.entity}.id"], query)
+        case Rrf(first, second, k):
+            total = np.zeros(rows.length)
+            ranked = np.zeros(rows.length, dtype=np.bool_)
+            for one in (first, second):
+                ranks = _ranks(one, rows)
+                there = ranks > 0
+                total[there] += 1.0 / (k + ranks[there])
+                ranked |= there
+            total[~ranked] = np.nan
+            return total
+
+
+def _distances(column: Column, query: Expr) -> Scores:
+    """Cosine distances to the vector of the query; a vector without a length is at distance 1."""
+    assert isinstance(query, Literal), "the plan is bound"
+    vectors: Any = column
+    if isinstance(column, Coded):
+        used, places = numbered(column.codes, len(column.domain))
+        vectors = column.domain.array.take(pa.array(used))
+    else:
+        places = np.arange(len(column))
+    wanted = np.asarray(query.value, dtype=np.float64)
+    found = np.full(len(vectors) + 1, np.nan)
+    for start in range(0, len(vectors), _VECTORS):
+        part = vectors.slice(start, _VECTORS)
+        present = part.is_valid().to_numpy(zero_copy_only=False)
+        matrix = part.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(wanted))
+        found[start : start + len(part)][present] = _cosine(matrix.astype(np.float64), wanted)
+    scores: Scores = found[places]
+    return scores
+
+
+def _cosine(matrix: Scores, wanted: Scores) -> Scores:
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix)) * np.sqrt(wanted @ wanted)
+    found = np.ones(len(matrix))
+    np.divide(matrix @ wanted, lengths, out=found, where=lengths > 0)
+    return np.where(lengths > 0, 1.0 - found, 1.0)
+
+
+def _bm25(column: Column, ids: Column, query: Expr) -> Scores:
+    """Over the entities that are there, each once."""
+    assert isinstance(query, Literal), "the plan is bound"
+    if not isinstance(column, Coded):
+        column = Coded(np.arange(len(column)), Domain(column, is_own=True))
+    index = column.domain.text_index()
+    _, numbers = distinct_sources(ids)
+    rows = _first_rows(numbers)
+    positions = column.codes[rows]
+    there = (positions >= 0) & ~np.append(index.missing, True)[positions]
+    known = positions[there]
+    scores = np.zeros(len(index.lengths) + 1)
+    matched = np.zeros(len(scores), dtype=np.bool_)
+    lengths = index.lengths[known]
+    mean = float(lengths.mean()) if len(lengths) else 0.0
+    present = np.zeros(len(index.lengths), dtype=np.int64)
+    np.add.at(present, known, 1)
+    for word in index.vocabulary.find(query_words(str(query.value))):
+        if word < 0:
+            continue
+        texts, counts = index.occurrences(int(word))
+        texts, counts = texts[present[texts] > 0], counts[present[texts] > 0]
+        holders = int(present[texts].sum())
+        weight = np.log(1 + (len(known) - holders + 0.5) / (holders + 0.5))
+        length = _K1 * (1 - _B + _B * index.lengths[texts] / mean) if mean else _K1
+        scores[texts] += weight * counts * (_K1 + 1) / (counts + length)
+        matched[texts] = True
+    scores[~matched] = np.nan
+    found: Scores = scores[column.codes]
+    return found
+
+
+def _ranks(score: Nearest | Bm25, rows: Frame) -> Codes:
+    """The place of each row's entity, from 1, best first, ties by id; 0 where it has no score."""
+    scores = _scores(score, rows) * (1 if isinstance(score, Nearest) else -1)
+    ids = rows.columns[f"{score.column.entity}.id"]
+    sources, numbers = distinct_sources(ids)
+    first = _first_rows(numbers)
+    values = scores[first]
+    table = pa.table({"score": pa.array(values), "id": Coded(sources.codes, sources.domain).array()})
+    order: Any = pc.sort_indices(table, sort_keys=[("score", "ascending"), ("id", "ascending")])
+    places = np.zeros(len(first) + 1, dtype=np.int64)
+    places[order.to_numpy()] = np.arange(1, len(first) + 1)
+    places[:-1][np.isnan(values)] = 0
+    return places[numbers]
+
+
+def _first_rows(numbers: Codes) -> Codes:
+    """A row of each number; -1 has none."""
+    found = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.int64)
+    there = numbers >= 0
+    found[numbers[there]] = np.flatnonzero(there)
+    return found
