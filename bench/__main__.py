@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import commit, load, memory, snapshot
+from bench import commit, load, memory, query, snapshot
 
 BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "commit": commit.main,
     "snapshot": snapshot.main,
     "load": load.main,
     "memory": memory.main,
+    "query": query.main,
 }
 
 

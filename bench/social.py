@@ -6,7 +6,9 @@ tables are written through the write path and indexed as their schema says.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -90,24 +92,23 @@ def write_social(place: Path, social: Social) -> Graph:
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 
     def index(at: Stage) -> Staged:
-        effects = []
-        for alias, columns in {"node:Person": ("id",), "edge:Knows": ("src", "dst")}.items():
-            target = at.writable(alias)
-            effects.append(at.loose(target, lambda handle, hold, own=columns: _indexed(handle, hold, own)))
-        return at.finish(tuple(effects), frozenset(), Outcome({}))
+        effects = tuple(
+            at.loose(at.writable(alias), partial(_indexed, columns=columns))
+            for alias, columns in {"node:Person": ("id",), "edge:Knows": ("src", "dst")}.items()
+        )
+        return at.finish(effects, frozenset(), Outcome({}))
 
-    for kind, work in ((WriterKind.LOAD, stage), (WriterKind.OPTIMIZE, index)):
-        write(graph.location, MAIN, Write(kind, "bench", work, lambda again, _, work=work: work(again)))
+    write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage, lambda again, _: stage(again)))
+    write(graph.location, MAIN, Write(WriterKind.OPTIMIZE, "bench", index, lambda again, _: index(again)))
     return graph
 
 
-def _indexed(dataset: Dataset, hold: object, columns: tuple[str, ...]) -> Dataset:
+def _indexed(dataset: Dataset, hold: Callable[[], None], columns: tuple[str, ...]) -> Dataset:
     for column in columns:
         spec = IndexSpec(column, IndexKind.BTREE)
         plan = plan_index(dataset, spec)
         assert isinstance(plan, IndexPlan), "the table has rows"
         segment = build_index_segment(dataset, plan, plan.fragment_ids)
-        assert callable(hold)
         hold()
         dataset = commit_index_segments(dataset, spec, [segment])
     return dataset
