@@ -1,4 +1,4 @@
-"""`omnigraph mutate`: one commit, or none when nothing matched; each refusal with its exit code, and nothing written."""
+"""`omnigraph mutate`: one commit, or none when nothing matched; each refusal with its exit code, nothing written."""
 
 from __future__ import annotations
 
