@@ -86,6 +86,10 @@ class Graph:
 
     def pin(self, *, commit: str | None = None, at: datetime | None = None) -> Snapshot:
         """The state to read: the newest, the one of a commit, or the newest that was there at a moment."""
+        if at is None and commit is None:
+            from omnigraph.api.querying import newest_snapshot
+
+            return newest_snapshot(self.location, self.branch)
         if at is None:
             return self.snapshot(commit=commit)
         moment_us = int(at.timestamp() * 1_000_000)

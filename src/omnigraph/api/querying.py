@@ -16,12 +16,13 @@ from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import UsageError
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, check_queries, coerce_params, parse_queries
 from omnigraph.query.plan import QueryPlan
 from omnigraph.query.rewrite import rewrite_plan
 from omnigraph.query.selection import choose_query
 from omnigraph.query.shapes import query_shape
+from omnigraph.storage.location import Location
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -41,6 +42,9 @@ class PreparedQuery:
     _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
     _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
+    _bound: OrderedDict[tuple[int, str], tuple[ReadPlan, ReadPlan]] = field(
+        default_factory=OrderedDict, init=False
+    )
 
     def run(
         self,
@@ -100,13 +104,36 @@ class PreparedQuery:
     def bind(self, plan: ReadPlan, params: Mapping[str, object] | None) -> ReadPlan:
         """The plan with the values of its parameters and the moment."""
         values = coerce_params(plan.parameters, params or {})
+        key = (id(plan), repr(values))
+        known = self._bound.get(key)
+        if known is not None and known[0] is plan:
+            return known[1]
         now = datetime.fromtimestamp(self.clock.now_us() / 1_000_000, UTC)
         bound: QueryPlan = bind_plan(plan, values, now)
         assert isinstance(bound, ReadPlan)
+        # Without the word no plan asks for the time, so the same values make the same plan.
+        if "now" not in self.source:
+            _keep(self._bound, key, (plan, bound))
         return bound
 
 
 _PREPARED: OrderedDict[tuple[str, str | None, str], PreparedQuery] = OrderedDict()
+
+
+_NEWEST: OrderedDict[tuple[Location, str], Snapshot] = OrderedDict()
+
+
+def newest_snapshot(root: Location, branch: str) -> Snapshot:
+    """The branch as it is now. What was read before is used again while nothing was published since."""
+    key = (root, branch)
+    known = _NEWEST.get(key)
+    found = read_snapshot(root, branch) if known is None else refresh_snapshot(known)
+    if known is not None and found.version == known.version:
+        # The same number in another graph, made at the same place, is another version.
+        before, now = known.manifest.dataset.data_files(), found.manifest.dataset.data_files()
+        found = found if before == now else read_snapshot(root, branch)
+    _keep(_NEWEST, key, found)
+    return found
 
 
 def prepared(source: str, name: str | None = None, source_name: str = "<query>") -> PreparedQuery:

@@ -123,6 +123,11 @@ class Dataset:
         with substrate_errors("count the rows", self.uri):
             return tuple(fragment.count_rows() for fragment in self.native.get_fragments())
 
+    def data_files(self) -> tuple[str, ...]:
+        """The names of the files with the rows, which are never given twice: what tells two datasets apart."""
+        with substrate_errors("list the data files", self.uri):
+            return tuple(file.path for part in self.native.get_fragments() for file in part.data_files())
+
     def at(self, version: int) -> Dataset:
         """The same dataset and branch at another version."""
         return open_dataset(self.location, branch=self.branch, version=version)

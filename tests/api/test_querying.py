@@ -1,0 +1,124 @@
+"""`Graph.query` and `Graph.prepare`: fresh rows, earlier states, every shape of a result."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.errors import ParameterError, UsageError
+from omnigraph.storage.location import parse_location
+from tests.engine.graphs import make_snapshot
+from tests.graph.writers import Change, create, run
+
+COUNT = "query n() { match { $p: Person } return { count($p) as n } }"
+TYPES = """\
+node T {
+  k: String @key
+  d: Date?
+  t: DateTime?
+  f: F32?
+  l: [F32]?
+  v: Vector(2)?
+  b: Bool
+}
+edge E: T -> T { w: I64? }
+"""
+
+
+def test_a_query_sees_what_was_published_before_it(tmp_path: Path) -> None:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    graph = og.open(location.uri)
+    assert graph.query(COUNT).rows() == [{"n": 0}]
+    before = graph.pin()
+    for number in range(3):
+        run(location, [Change("node:Person", insert=(f"p{number}",))])
+        assert graph.query(COUNT).rows() == [{"n": number + 1}]
+    assert graph.prepare(COUNT).run(before).rows() == [{"n": 0}]
+    commits = list(graph.commits())
+    assert [graph.query(COUNT, commit=commit.id).rows()[0]["n"] for commit in commits] == [3, 2, 1, 0]
+    first = datetime.fromtimestamp(commits[-1].created_us / 1_000_000, UTC)
+    assert graph.query(COUNT, at=first).rows() == [{"n": 0}]
+    for moment, commit in ((first - timedelta(days=1), None), (first, commits[0].id)):
+        with pytest.raises(UsageError) as caught:
+            graph.query(COUNT, at=moment, commit=commit)
+        assert caught.value.code == "moment_unknown"
+
+
+def test_another_graph_at_the_same_place(tmp_path: Path) -> None:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    for count in (1, 2):
+        create(location)
+        run(location, [Change("node:Person", insert=tuple(f"p{number}" for number in range(count)))])
+        assert og.open(location.uri).query(COUNT).rows() == [{"n": count}]
+        shutil.rmtree(location.uri)
+
+
+def test_parameters_and_names(tmp_path: Path) -> None:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    run(location, [Change("node:Person", upsert=(("ada", 36), ("'; drop", 1)))])
+    graph = og.open(location.uri, read_only=True)
+    text = "query a($s: String) { match { $p: Person { slug: $s } } return { $p.age } } " + COUNT
+    assert graph.query(text, "a", {"s": "ada"}).rows() == [{"p.age": 36}]
+    assert graph.query(text, "a", {"$s": "'; drop"}).rows() == [{"p.age": 1}]
+    assert graph.query(text, "a", {"s": "' or true"}).rows() == []
+    assert graph.query(text, "n").rows() == [{"n": 2}]
+    with pytest.raises(ParameterError):
+        graph.query(text, "a")
+    with pytest.raises(UsageError):
+        graph.query(text)
+
+
+def test_shapes(tmp_path: Path) -> None:
+    row = {
+        "k": "a",
+        "d": date(2020, 1, 2),
+        "t": datetime(2020, 1, 2, 3, 4, 5, 678000, UTC),
+        "f": 0.99,
+        "l": [0.1],
+        "v": [0.1, 1.0],
+        "b": True,
+    }
+    edges = [{"src": "a", "dst": "b", "w": 2**62}]
+    snapshot = make_snapshot(tmp_path, TYPES, {"node:T": [row, {"k": "b", "b": False}], "edge:E": edges})
+    text = "query q() { match { $x: T optional { $x $e:e $y } } return { $x, $e, $x.v, $x.f, $x.t } order { $x.k } }"
+    result = og.Graph(snapshot.root).prepare(text).run(snapshot)
+    shown = {
+        "@id": "a",
+        "k": "a",
+        "d": "2020-01-02",
+        "t": "2020-01-02T03:04:05.678Z",
+        "f": 0.99,
+        "l": [0.1],
+        "b": True,
+    }
+    assert result.json() == [
+        {
+            "x": shown,
+            "e": {"@id": "e0", "@from": "a", "@to": "b", "w": 2**62},
+            "x.v": [0.1, 1.0],
+            "x.f": 0.99,
+            "x.t": "2020-01-02T03:04:05.678Z",
+        },
+        {"x": {"@id": "b", "k": "b", "b": False}, "e": None, "x.v": None, "x.f": None, "x.t": None},
+    ]
+    assert result.columns == ["x", "e", "x.v", "x.f", "x.t"]
+    assert result.rows()[0]["x.t"] == row["t"]
+    assert result.arrow().num_rows == 2
+    assert list(result.pandas().columns) == result.columns
+    assert result.polars().shape == (2, 5)
+
+
+def test_batches_are_taken_once(tmp_path: Path) -> None:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    result = og.open(location.uri).query(COUNT)
+    assert [batch.num_rows for batch in result.batches()] == [1]
+    with pytest.raises(UsageError) as caught:
+        result.arrow()
+    assert caught.value.code == "result_taken"
