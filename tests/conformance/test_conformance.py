@@ -23,10 +23,13 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
 
 
 def every_case() -> Iterator[object]:
+    """The cases of a file stay in one process, which makes their graphs once."""
     for file in FILES:
+        together = pytest.mark.xdist_group(f"conformance {file.name}")
         for world in WORLDS:
             for case in filter(world.runs, file.cases):
-                yield pytest.param(file, case, world, id=f"{file.name}: {case.title} [{world.name}]")
+                name = f"{file.name}: {case.title} [{world.name}]"
+                yield pytest.param(file, case, world, id=name, marks=together)
 
 
 @pytest.mark.parametrize(("file", "case", "world"), tuple(every_case()))
