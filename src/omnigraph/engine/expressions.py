@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.arithmetic import computed, negated
 from omnigraph.engine.compare import Value, compared, repeated
-from omnigraph.engine.domain import Array, Domain, Mask
+from omnigraph.engine.domain import Array, Domain, Mask, without_negative_zero
 from omnigraph.engine.frame import Coded, Column, Frame
 from omnigraph.engine.values import entity_arrow_type, entity_members, literal_scalar, value_arrow_type
 from omnigraph.query.expressions import (
@@ -179,8 +179,8 @@ def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -
 def _in_list(operand: Value, items: list[Value]) -> Value:
     scalars = [item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type]
     if isinstance(operand, pa.Array) and len(scalars) == len(items) and items:
-        choices = pa.array([item.as_py() for item in scalars], type=operand.type)
-        found: Any = pc.is_in(operand, value_set=choices)
+        choices: Array = pa.array([item.as_py() for item in scalars], type=operand.type)
+        found: Any = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
         if operand.null_count:
             found = pc.if_else(operand.is_valid(), found, pa.scalar(None, pa.bool_()))
         return found  # type: ignore[no-any-return]

@@ -111,8 +111,6 @@ def _prefix(column: str, part: str) -> str | None:
     """A prefix as a range, which an index serves: texts are ordered by code points."""
     if "\x00" in part:
         return None
-    if not part:
-        return f"{column} IS NOT NULL"
     after = _after_prefix(part)
     low = f"{column} >= {text_literal(part)}"
     return low if after is None else f"{low} AND {column} < {text_literal(after)}"
