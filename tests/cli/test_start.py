@@ -38,6 +38,12 @@ def test_snapshot_loads_lance_and_what_lance_loads(graph: Path) -> None:
     assert _loaded("snapshot", str(graph)) <= {"lance", "numpy", "obstore", "pandas", "pyarrow"}
 
 
+def test_query_loads_lance_lark_and_what_they_load(graph: Path) -> None:
+    text = "query q() { match { $p: Person } return { $p.slug } }"
+    loaded = _loaded("query", "--store", str(graph), "-e", text)
+    assert loaded <= {"lance", "lark", "numpy", "obstore", "pandas", "pyarrow"}
+
+
 def test_the_version_is_the_one_of_the_package() -> None:
     assert f'\nversion = "{__version__}"\n' in (ROOT / "pyproject.toml").read_text()
 
