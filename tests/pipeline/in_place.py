@@ -10,10 +10,18 @@ from omnigraph.api.loading import LoadOptions, open_source, plan_load
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import Result, Task
+from omnigraph.pipeline.load_source import PieceSource, Result, Task
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
+
+
+class LargeSource(PieceSource):
+    """Files that are treated as if there were too many keys for the driver."""
+
+    @property
+    def text_bytes(self) -> None:  # type: ignore[override]
+        return None
 
 
 def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:

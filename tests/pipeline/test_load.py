@@ -20,6 +20,7 @@ from omnigraph.pipeline.ndjson import plan_json_pieces
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
+from tests.pipeline.in_place import LargeSource, in_place
 
 SCHEMA = """\
 node Person { slug: String @key  age: I32?  email: String? @unique @range(age, 0..150) }
@@ -30,18 +31,6 @@ ADA = {"type": "Person", "data": {"slug": "ada", "age": 36}}
 GRACE = {"type": "Person", "data": {"slug": "grace"}}
 KNOWS = {"edge": "Knows", "from": "ada", "to": "grace", "data": {"weight": 0.5}}
 Record = Mapping[str, object]
-
-
-def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    return [function(task) for task in tasks]
-
-
-class LargeSource(PieceSource):
-    """Files that are treated as if there were too many keys for the driver."""
-
-    @property
-    def text_bytes(self) -> None:  # type: ignore[override]
-        return None
 
 
 def source(*paths: Path, kind: type[PieceSource] = PieceSource) -> PieceSource:

@@ -31,7 +31,8 @@ from omnigraph.storage.staging import (
     write_moved_rows,
     write_rows,
 )
-from tests.pipeline.test_load import LargeSource, contents, in_place, source
+from tests.pipeline.in_place import LargeSource, in_place
+from tests.pipeline.test_load import contents, source
 
 SCHEMA = """\
 node Person { slug: String @key  age: I32?  email: String? @unique  first: String?  last: String? @unique(first, last)

@@ -31,6 +31,8 @@ class Failpoint(StrEnum):
     INIT_DONE = "init.done"
     FORK_BEFORE = "fork.before"
     FORK_AFTER = "fork.after"
+    FORK_DISCARD_BEFORE = "fork.discard.before"
+    SCRATCH_REMOVE_BEFORE = "scratch.remove.before"
     ACQUIRE_BEFORE = "lease.acquire.before"
     ACQUIRE_AFTER = "lease.acquire.after"
     COLLECT_BEFORE = "lease.collect.before"

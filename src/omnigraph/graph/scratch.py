@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.layout import SCRATCH
 from omnigraph.storage.byte_source import read_bytes
@@ -52,6 +53,7 @@ def open_scratch(root: Location) -> Iterator[Scratch]:
 def _discard(root: Location, folder: str) -> None:
     store = ObjectStore(root)
     try:
+        failpoint(Failpoint.SCRATCH_REMOVE_BEFORE)
         store.delete_below(folder)
         store.remove_empty_folder(SCRATCH)
     except OmnigraphError as error:

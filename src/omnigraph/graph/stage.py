@@ -42,7 +42,9 @@ def discard_fork(target: WritableTable) -> None:
     if target.forked_from is None or target.dataset.branch is None:
         return
     try:
-        delete_branch(open_dataset(target.dataset.location), target.dataset.branch)
+        main = open_dataset(target.dataset.location)
+        failpoint(Failpoint.FORK_DISCARD_BEFORE)
+        delete_branch(main, target.dataset.branch)
     except OmnigraphError as error:
         logger.warning("the fork %s is left for cleanup: %s", target.dataset.branch, error.message)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from omnigraph.api.checking import QuerySource
@@ -24,6 +26,10 @@ from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
 from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.pipeline.inputs import find_inputs
+from omnigraph.pipeline.load import LoadRequest, load
+from omnigraph.pipeline.load_change import LoadMode
+from omnigraph.pipeline.ndjson import plan_json_pieces
 from omnigraph.storage.commit import commit_restore, commit_schema_metadata
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
@@ -40,6 +46,7 @@ from tests.graph.writers import (
     run_compaction,
     triple,
 )
+from tests.pipeline.in_place import LargeSource, in_place
 
 DEV: Final = "dev"
 LOADED: Final = triple(["x", "y"])
@@ -49,6 +56,7 @@ MUTATION: Final = """query change() {
   insert Person { slug: "new", age: 8 }
   insert Company { name: "new" }
 }"""
+FROM_FILES: Final = (Change(PERSON, upsert=(("x", 1), ("y", 2))),)
 DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
 DELETION: Final = 'query remove() { delete Person where slug = "a" }'
 COMPACTED: Final = (PERSON, COMPANY)
@@ -159,6 +167,19 @@ def _fork(location: Location) -> None:
     run(location, LOADED, branch=DEV)
 
 
+def _load_files(location: Location) -> None:
+    """A real load on a branch that owns no table yet, with its keys in buckets as if it were large."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "people.jsonl"
+        rows = (
+            f'{{"type":"Person","data":{{"slug":"{slug}","age":{age}}}}}'
+            for slug, age in FROM_FILES[0].upsert
+        )
+        path.write_text("\n".join(rows))
+        source = LargeSource(plan_json_pieces(find_inputs([str(path)])))
+        load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV), in_place)
+
+
 def _create_branch(location: Location) -> None:
     create_branch(location, DEV, "tester", source_snapshot(location))
 
@@ -223,6 +244,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "ensure_indices": Scenario(_seeded, _ensure_indices, _indexed, Failpoint.INDEX_AFTER, loose=True),
     "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load by tester", DEV), _WRITTEN, in_place=True),
+    "load_files": Scenario(
+        _with_branch, _load_files, _wrote(FROM_FILES, "load by tester", DEV), _WRITTEN, in_place=True
+    ),
     "branch_create": Scenario(_seeded, _create_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
     "branch_delete": Scenario(
         _with_branch, _delete_branch, _unbranched, Failpoint.PUBLISH_AFTER, in_place=True
