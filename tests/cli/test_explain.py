@@ -62,8 +62,27 @@ def test_golden(name: str, files: Path, update_golden: bool) -> None:
         ),
         (("-e", "query a() { match { $p: Nobody } return { $p } }"), 1, "T101"),
         (("-e", "query a("), 1, "Q000"),
+        (("friends", "--query", "people.gq", "--analyze"), 2, "query_parameter"),
+        (("-e", "query a() { delete Person where true }", "--analyze"), 2, "query_is_mutation"),
     ],
 )
 def test_what_cannot_be_explained(arguments: tuple[str, ...], exit_code: int, code: str, files: Path) -> None:
     outcome = explain(files, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)
+
+
+def test_analyze_tells_what_each_step_did(files: Path) -> None:
+    people = 'insert Person { slug: "ada" } insert Person { slug: "bob" } insert Knows { from: "ada", to: "bob" }'
+    text = f"query a() {{ {people} }}"
+    assert omnigraph_here("mutate", "-e", text, "--store", "graph.omni", cwd=files).exit_code == 0
+    query = "query q() { match { $p: Person $p knows $f } return { $f.slug } }"
+    outcome = explain(files, "-e", query, "--analyze", "--json")
+    assert outcome.exit_code == 0, outcome.stderr
+    steps = json.loads(outcome.stdout)["steps"]
+    read = [step for step in steps if step["step"].startswith(("expand", "edge scan", "scan"))]
+    assert read
+    assert all(step["rows"] is not None and step["seconds"] >= 0 for step in read)
+    followed = [step for step in steps if step["step"].startswith("expand")]
+    assert all(step["rows"] == 1 and step["mode"] and step["reason"] for step in followed)
+    shown = explain(files, "-e", query, "--analyze").stdout
+    assert " ms" in shown

@@ -1,21 +1,25 @@
 """What can be said about queries without running them: `lint` for files of them, `explain` for one on a graph.
 
 In: texts as users wrote them. Out: a `LintReport`, or the plan that a snapshot's facts lead to. Nothing here writes,
-and no rows are read.
+and no rows are read unless `analyze` asks to run the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from omnigraph.engine.run import gather_facts
+from omnigraph.base.errors import UsageError
+from omnigraph.engine.run import RunOptions, gather_facts, run_query, step_figures
+from omnigraph.engine.scope import Trace
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.query import (
     ExplainedStep,
     LintReport,
     QueryPlan,
+    ReadPlan,
+    StepFigures,
     bind_plan,
     check_queries,
     coerce_params,
@@ -61,15 +65,35 @@ def lint_texts(texts: Sequence[tuple[str, str]], catalog: Catalog) -> LintReport
 
 
 def explain_query(
-    snapshot: Snapshot, source: QuerySource, params: Mapping[str, object] | None = None
+    snapshot: Snapshot,
+    source: QuerySource,
+    params: Mapping[str, object] | None = None,
+    *,
+    analyze: bool = False,
 ) -> Explained:
-    """The plan of a query; with parameters, the plan for exactly those values."""
+    """The plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
     catalog = snapshot.schema.catalog
     checked = choose_query(check_queries(parse_queries(source.text, source.source), catalog), source.name)
-    shape = query_shape(checked, catalog)
-    facts = gather_facts(snapshot, shape.reads)
+    facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
     plan: QueryPlan = rewrite_plan(checked.plan, facts)
-    if params is not None:
-        plan = bind_plan(plan, coerce_params(plan.parameters, params), datetime.now(UTC))
-    figures = estimate_steps(plan, facts)
+    if params is not None or analyze:
+        plan = bind_plan(plan, coerce_params(plan.parameters, params or {}), datetime.now(UTC))
+    figures = dict(estimate_steps(plan, facts))
+    if analyze:
+        for number, found in _run(snapshot, plan).items():
+            figures[number] = replace(found, rows_estimated=figures[number].rows_estimated)
     return Explained(checked.name, snapshot, explain_plan(plan, figures), explain_steps(plan, figures))
+
+
+def _run(snapshot: Snapshot, plan: QueryPlan) -> Mapping[int, StepFigures]:
+    """Run a read to its end, for what its steps did; its rows are thrown away."""
+    if not isinstance(plan, ReadPlan):
+        raise UsageError(
+            f"query {plan.name} changes the graph, and only a read can be analyzed",
+            code="query_is_mutation",
+            hint="leave out --analyze to see its plan",
+        )
+    trace = Trace()
+    for _ in run_query(snapshot, plan, RunOptions(trace=trace)).batches:
+        pass
+    return step_figures(plan, trace)

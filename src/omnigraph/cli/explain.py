@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from omnigraph.api.checking import Explained
     from omnigraph.query import ExplainedStep
 
+Analyze = Annotated[
+    bool, typer.Option("--analyze", help="Run the query, and tell what each step really did.")
+]
+
 
 def explain(
     context: typer.Context,
@@ -35,12 +39,14 @@ def explain(
     commit: Commit = None,
     params: Params = None,
     params_file: ParamsFile = None,
+    analyze: Analyze = False,
     as_json: Json = False,
 ) -> None:
     """Show how a query would run, without running it.
 
     Per scan the filter that storage evaluates, the index that serves it and the rows it does not cover; per step about
-    how many rows there may be. With parameters, the plan for exactly those values.
+    how many rows there may be. With parameters, the plan for exactly those values. With --analyze the query is run:
+    each step also tells how many rows it gave, how long it took with those below it, and how edges were followed.
     """
     source, found = read_query(context.command_path, query, text)
     values = read_params(params, params_file)
@@ -50,7 +56,7 @@ def explain(
     from omnigraph.api.graph import Graph
 
     snapshot = Graph(location, branch, read_only=True).snapshot(commit=commit and commit.upper())
-    explained = explain_query(snapshot, QuerySource(found, source, name), values)
+    explained = explain_query(snapshot, QuerySource(found, source, name), values, analyze=analyze)
     if as_json:
         write_json(_to_json(explained))
     else:
@@ -75,6 +81,8 @@ def _step_to_json(step: ExplainedStep) -> dict[str, Any]:
         "depth": step.depth,
         "step": step.text,
         "rows_estimated": figures.rows_estimated,
+        "rows": figures.rows,
+        "seconds": figures.seconds,
         "mode": figures.mode,
         "reason": figures.reason,
     }
@@ -86,6 +94,6 @@ COMMAND = CommandSource(
     (
         "omnigraph explain --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
         'omnigraph explain friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\'',
-        "omnigraph explain friends --query people.gq --store graph.omni --branch review/1 --json",
+        "omnigraph explain friends --query people.gq --store graph.omni --params-file params.json --analyze --json",
     ),
 )
