@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,3 +187,16 @@ def test_nothing_at_all(empty: Snapshot, mode: TraversalMode | None) -> None:
             (0, None)
         ]
         assert ask(empty, f"match {{ {match} }} return {{ $p.n, count($p) as n }}", options) == []
+
+
+def test_more_paths_than_can_be_counted(tmp_path: Path) -> None:
+    """Every node knows every node, so paths of n hops are 8 to the power of n + 1."""
+    keys = "abcdefgh"
+    edges = [{"src": one, "dst": other} for one in keys for other in keys]
+    graph = make_snapshot(tmp_path, SCHEMA, {"node:P": [{"k": key} for key in keys], "edge:E": edges})
+    chain = " ".join(f"$p{number} e $p{number + 1}" for number in range(19))
+    assert ask(graph, f"match {{ {chain} }} return {{ count($p19) as n }}") == [(8**20,)]
+    grouped = f"match {{ {chain} $p19 e $p20 $p20 e $p21 }} return {{ $p21.k, count($p0) as n }}"
+    with pytest.raises(RunError) as caught:
+        ask(graph, grouped)
+    assert caught.value.code == "integer_overflow"

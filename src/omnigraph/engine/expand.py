@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.engine.adjacency import Adjacency
 from omnigraph.engine.domain import Codes, Domain, Mask, numbered
-from omnigraph.engine.frame import Coded, Column, Frame, Weights, counted
+from omnigraph.engine.frame import Coded, Column, Frame, Weights, counted, multiplied
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.positions import positions_in
 from omnigraph.engine.reach import reach
@@ -32,7 +32,7 @@ def expanded_rows(step: Expand, needed: Needed, scope: Scope) -> Iterator[Frame]
         if not frame.length:
             continue
         if step.high == 1 and walker.choose(frame.length) is TraversalMode.ADJACENCY:
-            yield from _one_hop(step, frame, live, walker.adjacency(), scope)
+            yield from _one_hop(step, frame, needed, walker.adjacency(), scope)
         else:
             yield from _reached(step, frame, live, walker, scope)
 
@@ -55,7 +55,10 @@ def checked_rows(step: ExpandInto, needed: Needed, scope: Scope) -> Iterator[Fra
             yield rows
 
 
-def _one_hop(step: Expand, frame: Frame, live: Needed, adjacency: Adjacency, scope: Scope) -> Iterator[Frame]:
+def _one_hop(
+    step: Expand, frame: Frame, needed: Needed, adjacency: Adjacency, scope: Scope
+) -> Iterator[Frame]:
+    live = needed - {step.target.id}
     neighbours = adjacency.neighbours(step.direction)
     near, far = adjacency.near(step.direction), adjacency.far(step.direction)
     codes = positions_in(near, frame.columns[step.source.id], scope.cache)
@@ -65,11 +68,14 @@ def _one_hop(step: Expand, frame: Frame, live: Needed, adjacency: Adjacency, sco
         present = codes >= 0
         weights = None if frame.weights is None else frame.weights[present]
         codes, counts = counted(codes[present], weights, len(near))
+        if step.target.id not in needed:
+            yield from _counted_rows(counts, neighbours.degrees[codes])
+            return
         if len(codes) == len(near) and len(codes) and (counts == counts[0]).all():
             # From every node equally often: each destination counts its own edges.
             degrees = adjacency.neighbours(step.direction.reversed).degrees
             there = np.flatnonzero(degrees)
-            yield _counted_frame(step, there, degrees[there] * counts[0], far)
+            yield _counted_frame(step, there, multiplied(degrees[there], counts[:1]), far)
             return
         frame = Frame(len(codes), {}, counts)
     _, sizes = range_counts(neighbours.starts, codes)
@@ -84,6 +90,14 @@ def _one_hop(step: Expand, frame: Frame, live: Needed, adjacency: Adjacency, sco
             assert part.weights is not None
             kept, counts = counted(targets, part.weights[places], len(far))
             yield _counted_frame(step, kept, counts, far)
+
+
+def _counted_rows(counts: Weights, degrees: Codes) -> Iterator[Frame]:
+    """So many rows without columns as there are paths: nobody needs to know where they end."""
+    rows = multiplied(counts, degrees)
+    _, total = counted(np.zeros(len(rows), dtype=np.int64), rows, 1)
+    if len(total) and total[0]:
+        yield Frame(1, {}, total)
 
 
 def _counted_frame(step: Expand, targets: Codes, counts: Weights, domain: Domain) -> Frame:

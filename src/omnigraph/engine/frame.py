@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.engine.arithmetic import overflow
 from omnigraph.engine.domain import Array, Codes, Domain, Mask
 
 Weights = npt.NDArray[np.int64]
@@ -156,9 +157,19 @@ def compacted(frame: Frame, name: str) -> Frame:
     return Frame(len(kept), {name: Coded(kept, column.domain)}, counts)
 
 
+def multiplied(one: Weights, other: Weights) -> Weights:
+    """Row by row the product of weights; more rows than an I64 can count are an error."""
+    if len(one) and int(one.max()) * int(other.max()) >= 2**63:
+        raise overflow()
+    return one * other
+
+
 def counted(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, Weights]:
-    """The distinct positions and the sum of weights of each; exact as long as the sums fit 64 bits."""
-    if len(codes) * 8 >= size and (weights is None or float(weights.sum(dtype=np.float64)) < 2**53):
+    """The distinct positions and the sum of weights of each; more than an I64 can count is an error."""
+    total = 0.0 if weights is None else float(weights.sum(dtype=np.float64))
+    if total >= 2**63:
+        raise overflow()
+    if len(codes) * 8 >= size and total < 2**53:
         counts = np.bincount(codes, weights=weights, minlength=size)
         kept = np.flatnonzero(counts)
         return kept, counts[kept].astype(np.int64)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.engine.domain import Array, Codes
 from omnigraph.engine.expand import output_slices
-from omnigraph.engine.frame import Coded, Column, Frame, concat_frames, gathered, weights_of
+from omnigraph.engine.frame import Coded, Column, Frame, concat_frames, gathered, multiplied, weights_of
 from omnigraph.engine.groups import Groups, group_rows
 from omnigraph.engine.scope import Needed, Scope
 from omnigraph.engine.values import value_arrow_type
@@ -147,7 +147,7 @@ def _paired(
         if matches.weights is not None:
             own = np.ones(len(rows), dtype=np.int64)
             own[there] = matches.weights[rows[there]]
-            weights = own * weights_of(part)
+            weights = multiplied(own, weights_of(part))
         yield Frame(part.length, {**part.columns, **columns}, weights)
 
 
@@ -194,5 +194,5 @@ def _pairs(starts: Codes, numbers: Codes, scope: Scope) -> Iterator[tuple[Codes,
 def _side_by_side(left: Frame, right: Frame) -> Frame:
     weights = None
     if left.weights is not None or right.weights is not None:
-        weights = weights_of(left) * weights_of(right)
+        weights = multiplied(weights_of(left), weights_of(right))
     return Frame(left.length, {**left.columns, **right.columns}, weights)
