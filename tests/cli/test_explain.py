@@ -72,7 +72,9 @@ def test_what_cannot_be_explained(arguments: tuple[str, ...], exit_code: int, co
 
 
 def test_analyze_tells_what_each_step_did(files: Path) -> None:
-    people = 'insert Person { slug: "ada" } insert Person { slug: "bob" } insert Knows { from: "ada", to: "bob" }'
+    people = (
+        'insert Person { slug: "ada" } insert Person { slug: "bob" } insert Knows { from: "ada", to: "bob" }'
+    )
     text = f"query a() {{ {people} }}"
     assert omnigraph_here("mutate", "-e", text, "--store", "graph.omni", cwd=files).exit_code == 0
     query = "query q() { match { $p: Person $p knows $f } return { $f.slug } }"

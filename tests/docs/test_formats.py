@@ -237,7 +237,8 @@ def test_every_table_of_keys_is_compared() -> None:
         "Layout", "Manifest schema metadata", "Manifest columns", "Manifest rows", "Parent of a branch", "Pin",
         "Stream of a commit", "Table of a commit", "Intent members", "Intent table", "Locks", "Lock members",
         "Mark members", "Init marker members", "Transaction properties of tables", "Field metadata of tables",
-        "Catalog members", "Catalog node", "Catalog edge", "Catalog property", "Catalog type", "Catalog range", "Catalog check",
+        "Catalog members", "Catalog node", "Catalog edge", "Catalog property", "Catalog type",
+        "Catalog range", "Catalog check",
         *(f"Metadata of {kind}" for kind in METADATA_KEYS if METADATA_KEYS[kind]),
     }  # fmt: skip
     assert {heading for heading, text in sections().items() if _ROW.search(text)} - {"Tables"} == compared
