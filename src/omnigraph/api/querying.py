@@ -10,11 +10,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import UsageError
+from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, check_queries, coerce_params, parse_queries
@@ -23,6 +24,9 @@ from omnigraph.query.rewrite import rewrite_plan
 from omnigraph.query.selection import choose_query
 from omnigraph.query.shapes import query_shape
 from omnigraph.storage.location import Location
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.session import SparkSettings
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -55,9 +59,22 @@ class PreparedQuery:
         """The rows of the query over a snapshot."""
         plan = self.plan(snapshot)
         bound = self.bind(plan, params)
-        stream = run_query(snapshot, bound, options)
-        source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
-        return Result(source, stream)
+        return Result(_source(plan, snapshot), run_query(snapshot, bound, options))
+
+    def run_on_spark(
+        self,
+        snapshot: Snapshot,
+        params: Mapping[str, object] | None = None,
+        settings: SparkSettings | None = None,
+        report: Report = report_nothing,
+    ) -> Result:
+        """The same rows, found by Spark; a query that searches is refused."""
+        plan = self.plan(snapshot)
+        bound = self.bind(plan, params)
+
+        from omnigraph.pipeline.query_run import run_query_on_spark
+
+        return Result(_source(plan, snapshot), run_query_on_spark(snapshot, bound, settings, report))
 
     def checked(self, snapshot: Snapshot) -> CheckedQuery:
         """The query, checked against the snapshot's schema."""
@@ -144,6 +161,10 @@ def prepared(source: str, name: str | None = None, source_name: str = "<query>")
         found = PreparedQuery(source, name, source_name)
         _keep(_PREPARED, key, found, _TEXTS_MAX)
     return found
+
+
+def _source(plan: ReadPlan, snapshot: Snapshot) -> ResultSource:
+    return ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
 
 
 def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value, most: int = _PLANS_MAX) -> None:

@@ -1,0 +1,120 @@
+"""`--engine spark`: a read plan run on Spark, for graphs that outgrow one machine.
+
+In: a snapshot, a rewritten and bound plan, and which Spark to use. Out: the schema and the batches that the engine of
+the process would give. Scans, joins, groups, order and limits are Spark's; the rows of the result come back as Arrow,
+and the expressions of `return` are computed over them by the engine itself, so that they are the same. Search is
+refused. Nothing is written. Ctrl-C cancels the Spark jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import InvariantError, UsageError
+from omnigraph.base.progress import Report, report_nothing
+from omnigraph.engine.expressions import evaluate, evaluate_entity
+from omnigraph.engine.frame import Column, Frame
+from omnigraph.engine.rows import result_schema
+from omnigraph.engine.run import Stream
+from omnigraph.engine.values import value_arrow_type
+from omnigraph.pipeline.executors import prepare_executors
+from omnigraph.pipeline.job import run_job
+from omnigraph.pipeline.query_plan import PlanFrames
+from omnigraph.pipeline.query_scan import TableFrames
+from omnigraph.pipeline.query_values import plan_column, spark_name
+from omnigraph.pipeline.session import SparkSettings, spark_session
+from omnigraph.pipeline.watch import Watch
+from omnigraph.query.expression_walk import columns_of, walk
+from omnigraph.query.expressions import Bm25, EntityRef, Expr, Nearest, OutputRef, Rrf, TextMatch
+from omnigraph.query.fields import names
+from omnigraph.query.plan import Project, ReadPlan, Relation, Search
+from omnigraph.query.plan_walk import steps_of, with_expressions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from omnigraph.graph.snapshot import Snapshot
+
+
+def run_query_on_spark(
+    snapshot: Snapshot, plan: ReadPlan, settings: SparkSettings | None = None, report: Report = report_nothing
+) -> Stream:
+    """Start a bound plan on the session that the settings choose; it runs when the first batch is taken."""
+    _refuse_search(plan)
+    root = plan.root
+    if not isinstance(root, Project):
+        raise InvariantError("a read plan ends with its columns", code="plan_invariant")
+    return Stream(result_schema(root), _batches(spark_session(settings), snapshot, root, report))
+
+
+def _refuse_search(plan: ReadPlan) -> None:
+    """Raise for a plan that searches: the indexes of a search are not Spark's."""
+    for step in steps_of(plan.root):
+        if isinstance(step, Search) or _searches(step):
+            raise UsageError(
+                f"query {plan.name} searches, which Spark does not do",
+                code="spark_search",
+                hint="run it with `--engine process`, or without search, match_text, fuzzy, bm25, nearest and rrf",
+            )
+
+
+def _searches(step: Relation) -> bool:
+    found: list[Expr] = []
+
+    def look(expr: Expr) -> Expr:
+        found.extend(walk(expr))
+        return expr
+
+    with_expressions(step, look)
+    return any(isinstance(expr, TextMatch | Nearest | Bm25 | Rrf) for expr in found)
+
+
+def _batches(
+    session: SparkSession, snapshot: Snapshot, root: Project, report: Report
+) -> Iterator[pa.RecordBatch]:
+    silent = Watch("query", 0, report_nothing, SYSTEM_CLOCK)
+    prepare_executors(session, lambda action: run_job(session, action, silent))
+    read = _read_names(root)
+    types = {field.name: field.type for field in root.input.outputs}
+
+    def act() -> pa.Table:
+        # Made in the job's own thread, because traversals run jobs while they are made.
+        frame = PlanFrames(TableFrames(session, snapshot)).frame(root.input)
+        return frame.select(*map(plan_column, read), F.lit(True)).toArrow()
+
+    table = run_job(session, act, Watch("query", None, report, SYSTEM_CLOCK))
+    schema = result_schema(root)
+    for batch in table.to_batches():
+        columns: dict[str, Column] = {
+            name: _engine_array(batch.column(spark_name(name)), value_arrow_type(types[name]))
+            for name in read
+        }
+        frame = Frame(batch.num_rows, columns)
+        arrays: list[Any] = [_result(found.expression, frame) for found in root.columns]
+        typed = [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(arrays, schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(typed, schema=schema)
+
+
+def _read_names(root: Project) -> tuple[str, ...]:
+    """The columns that the result reads, in the order of the rows below."""
+    read: set[str] = set()
+    for found in root.columns:
+        read.update(column.name for column in columns_of(found.expression))
+        read.update(expr.name for expr in walk(found.expression) if isinstance(expr, OutputRef))
+    return tuple(name for name in names(root.input.outputs) if name in read)
+
+
+def _engine_array(array: Any, wanted: pa.DataType) -> Any:
+    return array if array.type == wanted else array.cast(wanted)
+
+
+def _result(expr: Expr, frame: Frame) -> Any:
+    return evaluate_entity(expr, frame) if isinstance(expr, EntityRef) else evaluate(expr, frame)

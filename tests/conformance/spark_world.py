@@ -1,0 +1,76 @@
+"""Spark as a world: read queries as DataFrame operations, over a graph that the engine's worlds share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from omnigraph.api.querying import PreparedQuery
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.pipeline.session import SparkSettings, spark_session
+from tests.conformance.case_files import Case, CaseFile, Expected, Rows, Step
+from tests.conformance.engine_world import PLAIN, build
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SMALL: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ansi.enabled": "true",
+}
+"""Many tiny queries: nothing is gained by splitting them or by looking at them while they run."""
+
+
+@contextmanager
+def small_session(home: Path, master: str = "local[2]") -> Iterator[SparkSession]:
+    """A local session that leaves no process and no file outside of `home`."""
+    from pyspark import SparkContext
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMNIGRAPH_HOME", str(home))
+        patch.setenv("OMNIGRAPH_CLASS_ARCHIVE", "off")
+        session = spark_session(SparkSettings(master, _SMALL))
+        try:
+            yield session
+        finally:
+            session.stop()
+            gateway: Any = SparkContext._gateway
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait()
+            SparkContext._gateway = SparkContext._jvm = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWorld:
+    """Queries on Spark."""
+
+    name: str = "spark"
+
+    def runs(self, case: Case) -> bool:
+        """Mutations and search are not for Spark."""
+        return not case.changes and not case.searches
+
+    def open(self, cases: CaseFile, place: Path) -> OnSpark:
+        return OnSpark(read_snapshot(build(cases, PLAIN, place)))
+
+
+@dataclass(frozen=True, slots=True)
+class OnSpark:
+    """One graph."""
+
+    snapshot: Snapshot
+
+    def run(self, step: Step) -> Expected:
+        result = PreparedQuery(step.text).run_on_spark(self.snapshot, step.params)
+        rows: list[dict[str, Any]] = result.json()
+        return Rows(tuple(result.columns), tuple(tuple(row.values()) for row in rows))
+
+    def copy(self, place: Path) -> OnSpark:
+        raise NotImplementedError("nothing changes here")
