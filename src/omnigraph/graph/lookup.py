@@ -1,12 +1,13 @@
 """What the integrity rules ask of a snapshot, answered by reading its tables at their pins.
 
-A few values are looked up by filter, which an index serves; many are found by one scan of the columns
-concerned, batch by batch, so that memory follows the question and not the table. Nothing here writes.
+A few values are looked up by filter, which an index serves; many are found by one scan of the columns concerned.
+As many rows are compared at a time as values are asked for, so that memory follows the question and not the table,
+and the time both of them once. Nothing here writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ class SnapshotLookup:
         asked = unique_keys([rows.column(name) for name in names])
         keys: list[Column] = []
         holders: list[Column] = []
-        for batch in self._batches(type_id, ["id", *names], None):
+        for batch in self._batches(type_id, ["id", *names], len(asked)):
             there = unique_keys([batch.column(name) for name in names])
             hits = pc.is_in(there, value_set=asked, skip_nulls=True)
             keys.append(there.filter(hits))
@@ -65,7 +66,7 @@ class SnapshotLookup:
     def edges_beyond(self, type_id: TypeId, end: str, kept: Column) -> Column:
         """The ids of the edges whose `src` or `dst` is not one of `kept`."""
         found: list[Column] = []
-        for batch in self._batches(type_id, ["id", end], None):
+        for batch in self._batches(type_id, ["id", end], len(kept)):
             known = pc.is_in(batch.column(end), value_set=kept, skip_nulls=True)
             found.append(batch.column("id").filter(pc.invert(known)))
         return _joined(found)
@@ -74,18 +75,19 @@ class SnapshotLookup:
         self, type_id: TypeId, columns: list[str], name: str, values: Column
     ) -> Iterator[pa.RecordBatch]:
         """The rows whose `name` is one of `values`."""
-        few = len(values) <= LOOKUP_FILTER_VALUES_MAX
-        for batch in self._batches(type_id, columns, _filter(name, values) if few else None):
-            yield (
-                batch
-                if few
-                else batch.filter(pc.is_in(batch.column(name), value_set=values, skip_nulls=True))
-            )
+        if len(values) <= LOOKUP_FILTER_VALUES_MAX:
+            yield from self._batches(type_id, columns, 0, _filter(name, values))
+            return
+        for batch in self._batches(type_id, columns, len(values)):
+            yield batch.filter(pc.is_in(batch.column(name), value_set=values, skip_nulls=True))
 
-    def _batches(self, type_id: TypeId, columns: list[str], where: str | None) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, type_id: TypeId, columns: list[str], rows: int, where: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a type, about so many at a time."""
         table = self._table(type_id)
         if table is not None and table.row_count > 0:
-            yield from self._open(table).read_batches(columns, where)
+            yield from joined_batches(self._open(table).read_batches(columns, where), rows)
 
     def _table(self, type_id: TypeId) -> TableRecord | None:
         return next((table for table in self.snapshot.tables.values() if table.type_id == type_id), None)
@@ -93,6 +95,20 @@ class SnapshotLookup:
     def _open(self, table: TableRecord) -> Dataset:
         location = self.snapshot.root.child(table.path)
         return open_dataset(location, branch=table.pin.branch, version=table.pin.version)
+
+
+def joined_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least that many; only the last may have fewer."""
+    group: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        group.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield from pa.Table.from_batches(group).combine_chunks().to_batches()
+            group, count = [], 0
+    if group:
+        yield from pa.Table.from_batches(group).combine_chunks().to_batches()
 
 
 def _filter(name: str, values: Column) -> str:
