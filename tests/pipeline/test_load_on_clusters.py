@@ -39,6 +39,7 @@ def run_all(world: World, master: str) -> dict[str, Any]:
     return outcome
 
 
+@pytest.mark.soak  # the two clusters below are compared with each other
 def test_threads_of_one_process(world: World) -> None:
     EXPORTS["local"] = run_all(world, "local[2,3]")["export"]
 
@@ -82,7 +83,12 @@ def test_a_killed_driver_leaves_the_graph_as_it_was(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failpoint", "rows"), [("commit.after@1", 0), ("publish.before", 1), ("publish.after", 1)]
+    ("failpoint", "rows"),
+    [
+        ("commit.after@1", 0),
+        pytest.param("publish.before", 1, marks=pytest.mark.soak),
+        pytest.param("publish.after", 1, marks=pytest.mark.soak),
+    ],
 )
 def test_a_driver_killed_in_the_commit_is_finished_or_undone(world: World, failpoint: str, rows: int) -> None:
     """Two tables are committed one after the other; a kill between the two undoes the first."""
