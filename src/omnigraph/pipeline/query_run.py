@@ -9,7 +9,7 @@ refused. Nothing is written. Ctrl-C cancels the Spark jobs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
@@ -34,11 +34,15 @@ from omnigraph.query.expressions import Bm25, EntityRef, Expr, Nearest, OutputRe
 from omnigraph.query.fields import names
 from omnigraph.query.plan import Project, ReadPlan, Relation, Search
 from omnigraph.query.plan_walk import steps_of, with_expressions
+from omnigraph.query.value_types import ValueType
+from omnigraph.schema.property_types import Scalar, ScalarType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from omnigraph.graph.snapshot import Snapshot
+
+_BLOB: Final = ScalarType(Scalar.BLOB)
 
 
 def run_query_on_spark(
@@ -91,8 +95,7 @@ def _batches(
     schema = result_schema(root)
     for batch in table.to_batches():
         columns: dict[str, Column] = {
-            name: _engine_array(batch.column(spark_name(name)), value_arrow_type(types[name]))
-            for name in read
+            name: _engine_array(batch.column(spark_name(name)), types[name]) for name in read
         }
         frame = Frame(batch.num_rows, columns)
         arrays: list[Any] = [_result(found.expression, frame) for found in root.columns]
@@ -112,8 +115,10 @@ def _read_names(root: Project) -> tuple[str, ...]:
     return tuple(name for name in names(root.input.outputs) if name in read)
 
 
-def _engine_array(array: Any, wanted: pa.DataType) -> Any:
-    return array if array.type == wanted else array.cast(wanted)
+def _engine_array(array: Any, value_type: ValueType) -> Any:
+    """A column in the engine's type; of a Blob only whether it is there, which is all that can be asked."""
+    wanted = value_arrow_type(value_type)
+    return array if array.type == wanted or value_type == _BLOB else array.cast(wanted)
 
 
 def _result(expr: Expr, frame: Frame) -> Any:
