@@ -69,6 +69,7 @@ def test_on_two_executors(world: World) -> None:
     assert seen["commits"] == 2
 
 
+@pytest.mark.soak
 def test_over_spark_connect(world: World) -> None:
     world.spark_json("start")
     try:

@@ -43,6 +43,7 @@ def test_on_a_local_session(world: World) -> None:
     assert frame["rows"] == 1_000
 
 
+@pytest.mark.soak
 def test_over_connect(world: World) -> None:
     world.spark_json("start")
     try:
