@@ -8,17 +8,20 @@ once through the write path. A bad load writes nothing: every mistake is in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow.compute as pc
 
-from omnigraph.base.errors import ContentError
+from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES_MAX
+from omnigraph.graph.check import find_stale
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.lookup import SnapshotLookup
-from omnigraph.graph.records import CommitRecord, StreamBatch
+from omnigraph.graph.records import CommitRecord, StreamBatch, TableRecord
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage, WritableTable, discard_fork
@@ -37,6 +40,7 @@ from omnigraph.pipeline.load_buckets import (
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load_source import LoadSource, RunTasks
 from omnigraph.pipeline.load_task import FragmentTarget, LoadShape
+from omnigraph.pipeline.task_errors import unpack_failure
 from omnigraph.storage.deletion import delete_fragments
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.staging import (
@@ -47,6 +51,8 @@ from omnigraph.storage.staging import (
     stage_upsert,
     write_rows,
 )
+
+logger = logging.getLogger("omnigraph.load")
 
 ErrorSink = Callable[[Iterable[Violation]], None]
 """Takes every violation of an input in the order of its lines, none for one without; called again after a restage."""
@@ -116,7 +122,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks, world: World
             loading.check_only(read_snapshot(root, request.branch))
             return Loaded(loading.counts(), None)
         # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
-        restage = None if request.mode is LoadMode.OVERWRITE else loading.restage
+        restage = loading.refuse_stale if request.mode is LoadMode.OVERWRITE else loading.restage
         wanted = Write(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
         published = write(root, request.branch, wanted, world)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
@@ -142,6 +148,13 @@ class _Loading:
         self._check(snapshot)
 
     def stage(self, at: Stage) -> Staged | None:
+        try:
+            return self._stage(at)
+        except BaseException:  # whatever ends it, also Ctrl-C: nothing references what was staged
+            self._discard()
+            raise
+
+    def _stage(self, at: Stage) -> Staged | None:
         if self._request.mode is not LoadMode.MERGE:
             self._targets = {alias: at.writable(alias) for alias in at.snapshot.tables}
         loaded = self._read(at.snapshot)
@@ -155,16 +168,25 @@ class _Loading:
     def restage(self, at: Stage, staged: Staged) -> Staged | None:
         """The branch moved: check again what was staged; read again only if the schema or a Lance branch changed."""
         same_places = staged.snapshot.schema.hash == at.snapshot.schema.hash and all(
-            at.table(alias).owner == at.snapshot.branch.id
-            and at.table(alias).pin.branch == target.dataset.branch
-            for alias, target in self._targets.items()
+            _is_at(at, at.table(alias), target) for alias, target in self._targets.items()
         )
         if not same_places:
             self._discard()
             return self.stage(at)
-        self._discard_upserts()
-        self._targets = {alias: at.writable(alias) for alias in self._targets}
-        return self._finish(at)
+        try:
+            self._discard_upserts()
+            self._targets = {alias: at.writable(alias) for alias in self._targets}
+            return self._finish(at)
+        except BaseException:
+            self._discard()
+            raise
+
+    def refuse_stale(self, at: Stage, staged: Staged) -> Staged | None:
+        """The branch moved under an overwrite: delete what was staged, and say what moved."""
+        stale = find_stale(staged, at.snapshot)
+        assert stale is not None, "something moved"
+        self._discard()
+        raise stale.conflict()
 
     def _read(self, snapshot: Snapshot) -> LoadedInput:
         writes = self._request.mode is not LoadMode.MERGE
@@ -177,6 +199,9 @@ class _Loading:
         )
         parts = self._request.source.read(shape, self._run_tasks)
         self._loaded = gather_parts(snapshot.schema.catalog, parts)
+        failure = next((part.failure for part in parts if part.failure is not None), None)
+        if failure is not None:
+            raise unpack_failure(failure)
         return self._loaded
 
     def _finish(self, at: Stage) -> Staged | None:
@@ -189,14 +214,13 @@ class _Loading:
         return at.finish(effects, reads, Outcome(self.counts()))
 
     def _check(self, snapshot: Snapshot) -> None:
-        """Check what rows mean together; raise, with everything staged gone, if anything at all is wrong."""
+        """Check what rows mean together; raise if anything at all is wrong."""
         assert self._loaded is not None, "the input was read"
         check = self._check_on_driver if self._buckets is None else self._check_in_buckets
         report, errors = check(snapshot, self._loaded)
         if self._request.errors is not None:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
-            self._discard()
             raise LoadRejectedError(report)
 
     def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
@@ -254,17 +278,25 @@ class _Loading:
     def _discard(self) -> None:
         """Delete what workers wrote: nothing references it, and nobody else knows of it."""
         for one in self._loaded.types if self._loaded is not None else ():
-            if one.fragments:
-                delete_fragments(self._targets[one.entity.alias].dataset, one.fragments)
+            self._delete(one.entity.alias, one.fragments)
         self._discard_upserts()
         for target in self._targets.values():
             discard_fork(target)
+        self._loaded, self._targets = None, {}
 
     def _discard_upserts(self) -> None:
         if self._checked is not None:
             for alias in self._checked.verdict.upserts:
-                delete_fragments(self._targets[alias].dataset, self._checked.verdict.fragments_of(alias))
+                self._delete(alias, self._checked.verdict.fragments_of(alias))
         self._checked = None
+
+    def _delete(self, alias: str, fragments: Sequence[Any]) -> None:
+        if not fragments:
+            return
+        try:
+            delete_fragments(self._targets[alias].dataset, fragments)
+        except OmnigraphError as error:
+            logger.warning("staged files of %s are left for cleanup: %s", alias, error.message)
 
 
 _Found = tuple[ViolationReport, tuple[ErrorStream, ...]]
@@ -284,6 +316,12 @@ def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     if scratch.location.scheme is Scheme.MEMORY or (size is not None and size <= most):
         return None
     return Buckets(scratch, bucket_count(size))
+
+
+def _is_at(at: Stage, table: TableRecord, target: WritableTable) -> bool:
+    """Whether the branch has the table, as its own, where fragments were written for it."""
+    here = (at.snapshot.root.child(table.path), table.pin.branch)
+    return table.owner == at.snapshot.branch.id and here == (target.dataset.location, target.dataset.branch)
 
 
 def _fragment_target(target: WritableTable) -> FragmentTarget:

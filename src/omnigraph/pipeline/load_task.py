@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.base.errors import ContentError
 from omnigraph.base.limits import LOAD_FRAGMENT_BYTES
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.breaches import Places
@@ -31,6 +32,7 @@ from omnigraph.pipeline.blocks import Block, Entity, Piece
 from omnigraph.pipeline.error_files import ErrorWriter
 from omnigraph.pipeline.key_files import Buckets, KeyFile, KeyWriter, Origin
 from omnigraph.pipeline.load_keys import LINE, add_input_keys, key_columns
+from omnigraph.pipeline.task_errors import pack_error
 from omnigraph.schema import catalog_from_json
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -81,13 +83,17 @@ class LoadedRows:
 
 @dataclass(frozen=True, slots=True)
 class LoadPart:
-    """The result of one task. `errors` are the files with all its violations."""
+    """The result of one task. `errors` are the files with all its violations.
+
+    `failure` is the packed error of a file that could not be read to its end: the part says what was written before.
+    """
 
     findings: TaskFindings
     rows: Mapping[str, LoadedRows]
     bytes_read: int
     keys: tuple[KeyFile, ...] = ()
     errors: tuple[str, ...] = ()
+    failure: str | None = None
 
 
 def load_piece(task: LoadTask) -> LoadPart:
@@ -102,9 +108,14 @@ def load_blocks(
 ) -> LoadPart:
     """Check and write the rows of some blocks. `place` is the name and the number of the piece that they come from."""
     loading = _Loading(shape, *place)
-    for block in blocks:
-        loading.add(block)
-    return loading.finish(size_bytes)
+    failure = None
+    try:
+        for block in blocks:
+            loading.add(block)
+    except ContentError as damaged:
+        # No second attempt reads it either, and whoever refuses the load deletes what was written.
+        failure = str(pack_error(damaged))
+    return replace(loading.finish(size_bytes), failure=failure)
 
 
 class _Loading:

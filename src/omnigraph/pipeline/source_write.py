@@ -109,7 +109,11 @@ def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBa
     options = plan.options
     source = HandedParts(plan, [one.part for one in parts])
     request = LoadRequest(source, options.mode, options.actor, options.branch, stream=stream)
-    loaded = load(options.root, request, _in_place)
+    try:
+        loaded = load(options.root, request, _in_place)
+    except TableMovedError:
+        delete_parts(parts)
+        raise
     if loaded.commit is None:
         delete_parts(parts)  # a batch that was committed before, so nothing refers to what this attempt wrote
     return loaded

@@ -57,6 +57,11 @@ def pack_error(error: Exception) -> TaskFailure:
     return TaskFailure(_encode(plain) or "")
 
 
+def unpack_failure(text: str) -> OmnigraphError:
+    """The error of a task that packed it and went on."""
+    return unpack_error(TaskFailure(text), "")
+
+
 def unpack_error(raised: Exception, log: str) -> OmnigraphError:
     """The task's own error out of what Spark raised on the driver."""
     text = str(raised)

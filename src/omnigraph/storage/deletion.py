@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from lance.file import LanceFileSession
 from lance.fragment import FragmentMetadata
 from lance.lance import CleanupStats
@@ -23,6 +24,8 @@ from omnigraph.storage.objects import ObjectStore
 
 PREVIEW_FILES_MAX: Final = 1_000_000
 _MANIFESTS: Final = "_versions/"
+_DATA_SUFFIX: Final = ".lance"
+_BLOBS: Final = "lance.blob.v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,19 @@ def delete_files(location: Location, paths: Sequence[str]) -> None:
 
 
 def delete_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> None:
-    """Delete the data files of fragments that were staged for this dataset and never committed."""
+    """Delete the data files of fragments that were staged for this dataset and never committed, with their blobs."""
     place = branch_location(dataset.location, dataset.branch)
-    delete_files(place, [f"data/{file.path}" for fragment in fragments for file in fragment.files])
+    paths = [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+    delete_files(place, paths)
+    if _has_blobs(dataset) and place.scheme is not Scheme.MEMORY:
+        for path in paths:
+            ObjectStore(place).delete_below(path.removesuffix(_DATA_SUFFIX))
+
+
+def _has_blobs(dataset: Dataset) -> bool:
+    """Whether large values may lie in a folder beside the data file of their row, which has its name."""
+    types = (field.type for field in dataset.schema)
+    return any(isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _BLOBS for kind in types)
 
 
 def _delete_file(session: LanceFileSession, location: Location, path: str) -> None:
