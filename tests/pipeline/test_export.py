@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError, UsageError
+from omnigraph.base.limits import EXPORT_STREAMED_PARTS
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
@@ -37,6 +38,7 @@ from tests.pipeline.exporting import (
     load_records,
     make_graph,
 )
+from tests.pipeline.in_place import files
 
 SCHEMA = """\
 node Person { slug: String @key  age: I32?  photo: Blob?  v: Vector(2)? }
@@ -141,6 +143,26 @@ def test_a_packed_file_has_the_same_lines(root: Location, tmp_path: Path, suffix
     fresh = make_graph(parse_location(str(tmp_path / "fresh.omni")), SCHEMA)
     load_file(fresh, packed)
     assert contents(fresh) == contents(root)
+
+
+def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp_path: Path) -> None:
+    """A large export to stdout needs room for some parts, never for all of it."""
+    people = [{"type": "Person", "data": {"slug": f"p{number:05}"}} for number in range(5_000)]
+    load_records(root, tmp_path, people)
+    workers = WorkersHere(shares_disk=False)
+    most = 0
+
+    class Watched(BytesIO):
+        def write(self, data: Any) -> int:
+            nonlocal most
+            most = max(most, sum("/parts/" in path for path in files(root)))
+            return super().write(data)
+
+    request = ExportRequest(Target(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
+    export(root, request, workers)
+    runs = [count for step, count in workers.steps if step == "export"]
+    assert sum(runs) > 2 * EXPORT_STREAMED_PARTS
+    assert most == EXPORT_STREAMED_PARTS
 
 
 def test_a_stream_gets_the_lines_in_order(root: Location, tmp_path: Path) -> None:

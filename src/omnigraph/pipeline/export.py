@@ -37,6 +37,7 @@ from omnigraph.pipeline.export_target import (
     Target,
     TargetKind,
     copy_parts,
+    delete_parts,
     deliver_file,
     deliver_folder,
     open_workplace,
@@ -152,6 +153,7 @@ class _Exporting:
         while some := list(islice(left, EXPORT_STREAMED_PARTS)):
             found = self.workers.run("export", write_part, some)
             copy_parts(found, self.request.stream)
+            delete_parts(found)
             parts += found
         _refuse_lost_rows(tasks, parts)
         return parts

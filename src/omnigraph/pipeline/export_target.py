@@ -154,6 +154,13 @@ def copy_parts(parts: Sequence[Part], sink: BinaryIO) -> None:
             sink.write(read_bytes(part.output, start, min(EXPORT_COPY_BYTES, part.size_bytes - start)))
 
 
+def delete_parts(parts: Sequence[Part]) -> None:
+    """Delete parts that are where they belong already, so that a stream needs no room for all of it."""
+    for part in parts:
+        folder, _, name = part.output.uri.rpartition("/")
+        ObjectStore(Location(part.output.scheme, folder, part.output.options)).delete(name)
+
+
 def deliver_folder(target: Target, parts: Sequence[Part]) -> tuple[Location, ...]:
     """Each part under its name in the target's folder; parts of an earlier export go. Where each is now."""
     names = [part.output.uri.rpartition("/")[2] for part in parts]
