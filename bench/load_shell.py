@@ -52,7 +52,8 @@ class Shell:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        subprocess.run(words, env=environ, check=True, capture_output=True)
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def shell_ratios(folder: Path, rounds: int = ROUNDS) -> list[Ratio]:
