@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +28,14 @@ _SMALL: Final = {
 
 
 @contextmanager
-def small_session(home: Path, master: str = "local[2]") -> Iterator[SparkSession]:
+def small_session(home: Path, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A local session that leaves no process and no file outside of `home`."""
     from pyspark import SparkContext
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMNIGRAPH_HOME", str(home))
         patch.setenv("OMNIGRAPH_CLASS_ARCHIVE", "off")
-        session = spark_session(SparkSettings(master, _SMALL))
+        session = spark_session(SparkSettings("local[2]", _SMALL if conf is None else conf))
         try:
             yield session
         finally:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Commit, Format, Json, Store
+from omnigraph.cli.options import Branch, Commit, Format, Json, SparkMaster, Store
 from omnigraph.cli.output import Cell, RowsFormat, choose_format, write_json, write_rows, write_text
 from omnigraph.cli.query_text import (
     Params,
@@ -34,6 +35,22 @@ At = Annotated[
 ]
 
 
+class Engine(StrEnum):
+    """What runs a query."""
+
+    PROCESS = "process"
+    SPARK = "spark"
+
+
+EngineOption = Annotated[
+    Engine,
+    typer.Option(
+        "--engine",
+        help="What runs the query; spark is for graphs that outgrow one machine, and does not search.",
+    ),
+]
+
+
 def query(
     context: typer.Context,
     name: QueryName = None,
@@ -45,6 +62,8 @@ def query(
     at: At = None,
     params: Params = None,
     params_file: ParamsFile = None,
+    engine: EngineOption = Engine.PROCESS,
+    spark_master: SparkMaster = None,
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
@@ -56,13 +75,29 @@ def query(
     source, found = read_query(context.command_path, query_file, text)
     values = read_params(params, params_file)
     moment = None if at is None else _moment(at)
+    if spark_master is not None and engine is not Engine.SPARK:
+        raise UsageError(
+            "--spark-master is only for queries on Spark", code="usage", hint="pass --engine spark as well"
+        )
     location = resolve_target(context, None, store)
 
     from omnigraph.api.graph import Graph
     from omnigraph.api.querying import PreparedQuery
 
     snapshot = Graph(location, branch, read_only=True).pin(commit=commit and commit.upper(), at=moment)
-    show_result(PreparedQuery(found, name, source).run(snapshot, values), how)
+    prepared = PreparedQuery(found, name, source)
+    if engine is Engine.PROCESS:
+        show_result(prepared.run(snapshot, values), how)
+        return
+
+    from omnigraph.cli.progress import show_progress
+    from omnigraph.pipeline.session import SparkSettings
+
+    with show_progress(quiet=context.obj.quiet) as report:
+        result = prepared.run_on_spark(snapshot, values, SparkSettings(spark_master), report)
+        # A bar on stderr and rows on stdout would mix on a terminal.
+        result.arrow()
+    show_result(result, how)
 
 
 def show_result(result: Result, how: RowsFormat) -> None:
@@ -124,5 +159,6 @@ COMMAND = CommandSource(
         "omnigraph query --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
         'omnigraph query friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\' --json',
         "omnigraph query friends --query people.gq --store graph.omni --at 2026-05-31T12:00:00Z --format csv",
+        "omnigraph query friends --query people.gq --store s3://bucket/graph.omni --engine spark --json",
     ),
 )

@@ -96,7 +96,7 @@ def _reached(frame: DataFrame, step: Expand | ExpandInto, tables: TableFrames) -
     sources = frame.select(plan_column(step.source.id).alias(_START)).distinct()
     hops = _hops(shared(edges), sources, step.high)
     within = hops[step.low - 1 :]
-    pairs = reduce(DataFrame.union, within) if within else edges.limit(0)
+    pairs = reduce(DataFrame.union, within) if within else hops[0].limit(0)
     return pairs.select(F.col(_START).alias(NEAR), F.col(FAR).alias(FAR))
 
 

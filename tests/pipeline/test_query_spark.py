@@ -1,0 +1,197 @@
+"""Queries on Spark give the rows of the engine: generated queries over a pool of graphs, and the hard places.
+
+The session here has the settings that a stranger's might have: no ANSI, another time zone, names without case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from omnigraph.api.querying import PreparedQuery
+from omnigraph.base.errors import QueryTextError, RunError, UsageError
+from omnigraph.engine.options import EngineOptions
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.pipeline.query_run import run_query_on_spark
+from omnigraph.query import NO_FACTS, ReadPlan, rewrite_plan
+from omnigraph.storage.location import parse_location
+from tests.conformance.spark_world import small_session
+from tests.engine.pool import VARIANTS, Pool, make_pool
+from tests.engine.queries import queries
+from tests.engine.test_against_reference import comparable, rows_of
+from tests.pipeline.exporting import Record, load_records, make_graph
+from tests.query.golden_files import checked
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+STRANGE: Final = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.shuffle.partitions": "3",
+}
+SCHEMA: Final = """\
+node N { k: String @key  i: I64?  u: U64?  w: U32?  f: F64?  s: String?  day: Date?  at: DateTime?  many: [U64]? }
+edge Next: N -> N { w: F32? }
+edge Of: N -> M
+node M { k: String @key }
+"""
+CHAIN: Final = 12
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with small_session(tmp_path_factory.mktemp("spark-home"), STRANGE):
+        yield
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """A chain with a loop, loaded in two parts, so that its tables have several fragments."""
+    folder = tmp_path_factory.mktemp("graph")
+    root = make_graph(parse_location(str(folder / "graph.omni")), SCHEMA)
+    load_records(root, folder, [*_nodes(0, 7), _edge("Next", 1, 2), _edge("Next", 2, 2)])
+    rest = [_edge("Next", number, number + 1) for number in range(2, CHAIN - 1)]
+    ends: list[Record] = [{"type": "M", "data": {"k": "n0"}}, {"edge": "Of", "from": "n0", "to": "n0"}]
+    load_records(
+        root, folder, [*_nodes(7, CHAIN), *ends, *rest, _edge("Next", 0, 1), _edge("Next", CHAIN - 1, 0)]
+    )
+    return read_snapshot(root)
+
+
+def _nodes(first: int, last: int) -> list[Record]:
+    numbers = (2**63 - 1, -(2**63), 2**53, 2**53 + 1, None, 0, 7)
+    floats = (2.0**53, 2.0**63, -(2.0**63), 0.5, None, 1e300, -0.0)
+    texts = ("a\x00b", "Ä", "\U0001f600", "\uffff", None, "", "a")
+    return [
+        {
+            "type": "N",
+            "data": {
+                "k": f"n{at}",
+                "i": numbers[at % 7],
+                "u": (2**64 - 1, 2**63, 2**53 + 1, 0, None, 1, 2)[at % 7],
+                "w": 2**32 - 1 if at % 2 else None,
+                "f": floats[(at * 3) % 7],
+                "s": texts[at % 7],
+                "day": ("0001-01-01", "1970-01-01", None)[at % 3],
+                "at": ("0001-01-01T00:00:00Z", "1970-01-01T00:00:00.001Z", None)[at % 3],
+                "many": [2**64 - 1, at] if at % 3 else None,
+            },
+        }
+        for at in range(first, last)
+    ]
+
+
+def _edge(kind: str, source: int, target: int) -> Record:
+    return {"edge": kind, "from": f"n{source}", "to": f"n{target}", "data": {"w": source / 8}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "match { $a: N  $b: N  $a.i < $b.f } return { $a.k, $b.k as other }",
+        "match { $a: N  $b: N  $a.u >= $b.f  $a.u != $b.i } return { $a.k, $b.k as other }",
+        "match { $a: N  $b: N  $a.w = $b.f or $a.f <= $b.f } return { $a.k, $b.k as other }",
+        "match { $a: N  $b: N  $a.f * 1e300 - $b.f * 1e300 = $a.f } return { $a.k, $b.k as other }",
+        "match { $a: N  $b: N  $a.day >= $b.at } return { $a.k, $b.k as other, $a.day, $b.at }",
+        "match { $a: N  $b: N  $a.many contains $b.u } return { $a, $b.k as other }",
+        "match { $a: N } return { $a.s, $a.k } order { $a.s desc }",
+        "match { $a: N } return { $a.s, $a.k } order { $a.s, $a.u desc } limit 5 offset 2",
+        "match { $a: N } return { min($a.s) as m, max($a.u) as u, avg($a.i) as i, count(distinct $a.f) as f }",
+        "match { $a: N } return { $a.many, sum($a.w) as w, min($a.day) as d, max($a.at) as t }",
+        "match { $a: N  $A: N  $a next $A } return { $a.k, $A.k as other }",
+        "match { $a: N  $a next{1,100} $b } return { $a.k, count($b) as n }",
+        "match { $a: N  $a next{2,3} $b } return { $a.k, $b.k as other }",
+        "match { $a: N  $a <next>{2,5} $b } return { $a.k, $b.k as other }",
+        "match { $a: N  $a of{1,3} $m } return { $a.k, $m.k as other }",
+        "match { $a: N  $b: N  $a next{3,4} $b  $b.i = 7 } return { $a.k, $b.k as other }",
+        "match { $a: N  $a $e:<next> $b } return { $a.k, $e.w, $b.k as other }",
+        "match { $a: N  not { $a next $a } not { $a of $m } } return { $a.k }",
+        "match { $a: N  optional { $a of $m } optional { $x of $m } optional { $x next $y } } "
+        "return { $a.k, $m, $y.k as y }",
+        "match { $a: N  optional { $a of $m } not { $m.k = $a.k } } return { $a.k, $m.k as other }",
+    ],
+)
+def test_the_hard_places(graph: Snapshot, text: str) -> None:
+    query = PreparedQuery(f"query q() {{ {text} }}")
+    expected = query.run(graph).arrow()
+    found = query.run_on_spark(graph).arrow()
+    assert found.schema == expected.schema
+    plan = query.plan(graph)
+    assert comparable(_rows(found), plan) == comparable(_rows(expected), plan)
+
+
+def _rows(table: Any) -> list[list[tuple[str, Any]]]:
+    return [list(row.items()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("expression", ["sum($a.u)", "sum($a.i * 2)", "max(-$a.u)", "max($a.u + 1)"])
+def test_an_overflow_is_the_error_of_the_engine(graph: Snapshot, expression: str) -> None:
+    query = PreparedQuery(f"query q() {{ match {{ $a: N }} return {{ {expression} as n }} }}")
+    with pytest.raises(RunError) as failed:
+        query.run_on_spark(graph).arrow()
+    assert failed.value.code == "integer_overflow"
+
+
+def test_what_is_not_for_spark(graph: Snapshot, tmp_path: Path) -> None:
+    root = make_graph(parse_location(str(tmp_path / "graph.omni")), "node D { t: String @index }\n")
+    search = PreparedQuery('query q() { match { $d: D  search($d.t, "a") } return { $d.t } }')
+    score = PreparedQuery('query q() { match { $d: D } return { bm25($d.t, "a") as s } }')
+    change = PreparedQuery('query q() { insert D { t: "a" } }')
+    skip = PreparedQuery("query q($n: I64) { match { $a: N } return { $a.k } limit 1 offset $n }")
+    for query, snapshot, code in (
+        (search, read_snapshot(root), "spark_search"),
+        (score, read_snapshot(root), "spark_search"),
+        (change, read_snapshot(root), "query_is_mutation"),
+        (skip, graph, "spark_offset"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            query.run_on_spark(snapshot, {"n": 2**31} if query is skip else None).arrow()
+        assert refused.value.code == code
+        assert refused.value.hint
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
+    return make_pool(tmp_path_factory.mktemp("pool"))
+
+
+choices = st.fixed_dictionaries({alias: st.integers(0, count - 1) for alias, count in VARIANTS.items()})
+loosely: Final = [
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+]
+
+
+@given(text=queries(), numbers=choices)
+@settings(
+    max_examples=25, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=loosely
+)
+def test_generated_queries(pool: Pool, text: str, numbers: dict[str, int]) -> None:
+    check_generated(pool, text, numbers)
+
+
+@pytest.mark.soak
+@given(text=queries(), numbers=choices)
+@settings(max_examples=600, phases=[Phase.generate], suppress_health_check=loosely)
+def test_many_generated_queries(pool: Pool, text: str, numbers: dict[str, int]) -> None:
+    check_generated(pool, text, numbers)
+
+
+def check_generated(pool: Pool, text: str, numbers: dict[str, int]) -> None:
+    try:
+        (query,) = checked(text)
+    except QueryTextError:
+        return
+    snapshot, _ = pool.choose(numbers)
+    plan = rewrite_plan(query.plan, NO_FACTS)
+    assert isinstance(plan, ReadPlan)
+    stream = run_query_on_spark(snapshot, plan)
+    found = [list(row.items()) for batch in stream.batches for row in batch.to_pylist()]
+    assert comparable(found, plan) == comparable(rows_of(snapshot, plan, EngineOptions()), plan), text
