@@ -158,7 +158,8 @@ class _Session:
                 operation = OperationId(new_ulid())
                 kind, actor, clock = staged.kind, staged.actor, self.world.clock
                 again = Stage(now, kind, actor, operation, staged.commit, clock, staged.stream)
-                restaged = request.restage(again, staged)
+                with self.lease.kept():  # a large load is checked again for longer than a lease lasts
+                    restaged = request.restage(again, staged)
                 if restaged is None:
                     return None
                 staged = restaged

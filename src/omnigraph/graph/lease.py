@@ -12,7 +12,9 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -116,6 +118,26 @@ class Lease:
             )
         if self.terms.clock.monotonic() - self.renewed_at > self.terms.lease_seconds / 3:
             self._renew()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renew it meanwhile, for work under the lease that may take longer than it: waiters do not take over."""
+        done = threading.Event()
+
+        def renew() -> None:
+            while not done.wait(self.terms.lease_seconds / 3):
+                try:
+                    self.hold()
+                except OmnigraphError:
+                    return  # the next `hold` of whoever works says so
+
+        beside = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
+        beside.start()
+        try:
+            yield
+        finally:
+            done.set()
+            beside.join()
 
     def release(self) -> None:
         """End the epoch. A failure is only a warning: the epoch dies by itself. A lost one is not touched."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +15,7 @@ from omnigraph.graph.branches import create_branch, delete_branch, source_snapsh
 from omnigraph.graph.check import StagingTooOldError
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.publish import Change as ManifestChange
 from omnigraph.graph.publish import CommitDraft, Target, publish
 from omnigraph.graph.requirements import ReadSetConflictError
@@ -108,6 +110,30 @@ def test_restaging_that_stays_stale_is_refused(graph: Location) -> None:
     contents = settle(graph, read_contents(graph))
     assert "theirs" in contents[PERSON]
     assert "mine" not in contents[PERSON]
+
+
+def test_restaging_for_longer_than_the_lease_is_not_taken_over(graph: Location) -> None:
+    """A load of any size is checked again under the lease, while somebody waits for it."""
+    terms = LeaseTerms(lease_seconds=0.3, wait_seconds=20.0)
+    world = World(terms=terms)
+    stage = stage_changes([Change(PERSON, insert=("mine",))])
+    waiting = threading.Thread(
+        target=run, args=(graph, [Change(PERSON, insert=("later",))]), kwargs={"world": world}
+    )
+
+    def stage_and_be_overtaken(at: Stage) -> Staged:
+        staged = stage(at)
+        run(graph, [Change(PERSON, insert=("theirs",))])
+        return staged
+
+    def take_long(at: Stage, _: Staged) -> Staged:
+        waiting.start()
+        waiting.join(5 * terms.lease_seconds)
+        return stage(at)
+
+    assert write(graph, MAIN, Write(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), world)
+    waiting.join()
+    assert {"mine", "theirs", "later"} <= set(settle(graph, read_contents(graph))[PERSON])
 
 
 def test_dead_writer_whose_successor_published_elsewhere(graph: Location) -> None:
