@@ -1,0 +1,69 @@
+"""`omnigraph query --engine spark` in a process of its own: the rows that the process engine prints, and refusals."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnigraph.storage.location import parse_location
+from tests.pipeline.exporting import load_records, make_graph
+from tests.pipeline.process import SECONDS_MAX, World
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SCHEMA = """\
+node Person { slug: String @key  bio: String? @index  height: F32?  seen: DateTime? }
+edge Knows: Person -> Person
+"""
+COMMAND = (str(Path(sys.executable).parent / "omnigraph"), "query")
+ADA = {"slug": "ada", "bio": "engine", "height": 1.7, "seen": "2026-05-31T12:00:00.007+02:00"}
+QUERY = (
+    "query q() { match { $p: Person  optional { $p knows $f } } "
+    "return { $p, $p.height, $p.seen, count($f) as n } order { n desc } }"
+)
+
+
+def make(world: World) -> None:
+    root = make_graph(parse_location(str(world.folder / "graph.omni")), SCHEMA)
+    people = [{"type": "Person", "data": ADA}, {"type": "Person", "data": {"slug": "bob"}}]
+    load_records(root, world.folder, [*people, {"edge": "Knows", "from": "ada", "to": "bob"}])
+
+
+def test_the_same_is_printed(world: World) -> None:
+    make(world)
+    words = ("query", "--store", "graph.omni", "-e", QUERY, "--json", "--quiet")
+    expected = world.omnigraph(*words)
+    assert expected.returncode == 0
+    assert '"2026-05-31T10:00:00.007Z"' in expected.stdout
+    found = world.omnigraph(*words, "--engine", "spark", "--spark-master", "local[1]")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == expected.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("-e", QUERY, "--spark-master", "local[1]"), "usage"),
+        (("-e", QUERY, "--engine", "flink"), "usage"),
+        (
+            (
+                "-e",
+                'query q() { match { $p: Person search($p.bio, "a") } return { $p } }',
+                "--engine",
+                "spark",
+            ),
+            "spark_search",
+        ),
+        (("-e", 'query q() { insert Person { slug: "c" } }', "--engine", "spark"), "query_is_mutation"),
+    ],
+)
+def test_what_is_refused(world: World, words: tuple[str, ...], code: str) -> None:
+    make(world)
+    process = world.start(
+        *COMMAND, "--store", "graph.omni", *words, "--json", env={"MASTER": "spark://nowhere:1"}
+    )
+    stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode != 0
+    assert f'"{code}"' in stdout + stderr, "and not what a Spark that is not there would say"
