@@ -38,7 +38,8 @@ def test_a_directory_gives_its_data_files_in_order(folder: Path) -> None:
 
 
 def test_a_glob_gives_what_it_matches(folder: Path) -> None:
-    assert names(f"{folder}/*.jsonl") == [".hidden.jsonl", "b.jsonl"]
+    assert names(f"{folder}/*.jsonl") == ["b.jsonl"]
+    assert names(f"{folder}/.*.jsonl") == [".hidden.jsonl"]
     assert names(f"{folder}/**/*.parquet") == ["c.parquet"]
 
 

@@ -22,6 +22,7 @@ from omnigraph.pipeline.key_files import Buckets, KeyWriter, Origin, read_slices
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_source import PieceSource
+from omnigraph.pipeline.load_upsert import replace_rows
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.staging import (
@@ -136,10 +137,10 @@ def _without_new_ids(tables: Mapping[str, list[dict[str, object]]]) -> object:
     return {alias: sorted(rows, key=repr) for alias, rows in known.items()}
 
 
-def test_a_merge_by_workers_keeps_identities_as_lance_does(tmp_path: Path) -> None:
+def test_our_merges_keep_identities_as_lance_does(tmp_path: Path) -> None:
     """Created and updated versions, identities and rows are those of Lance's own upsert."""
     found = []
-    for way in ("lance", "workers"):
+    for way in ("lance", "workers", "driver"):
         place = parse_location(str(tmp_path / way))
         rows = pa.table(
             {"id": [f"k{n}" for n in range(10)], "v": list(range(10)), "l": [[n] for n in range(10)]}
@@ -151,6 +152,8 @@ def test_a_merge_by_workers_keeps_identities_as_lance_does(tmp_path: Path) -> No
         news = pa.table({"id": ["k8", "k9", "k3", "n1"], "v": [108, 109, 103, 1], "l": [[1], [2], [3], [4]]})
         if way == "lance":
             staged = stage_upsert(dataset, news)
+        elif way == "driver":
+            staged = replace_rows(dataset, news)
         else:
             keys = dataset.native.scanner(columns=["id"], with_row_id=True, with_row_address=True).to_table()
             known = {row["id"]: row for row in keys.to_pylist()}
@@ -163,7 +166,7 @@ def test_a_merge_by_workers_keeps_identities_as_lance_does(tmp_path: Path) -> No
         system = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
         table = open_dataset(place).native.scanner(columns=["id", "v", "l", *system]).to_table()
         found.append(sorted(table.to_pylist(), key=lambda row: str(row["id"])))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 def test_rows_of_a_key_meet_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

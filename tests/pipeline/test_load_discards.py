@@ -17,7 +17,7 @@ from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_source import PieceSource, Result, Task
-from omnigraph.storage.location import Location
+from omnigraph.storage.location import Location, Scheme
 from tests.pipeline.in_place import LargeSource, files, in_place
 from tests.pipeline.test_load import contents, people, source
 
@@ -104,3 +104,21 @@ def test_an_overwrite_that_another_load_overtakes(
     assert list(people(root)) == ["theirs"]
     assert {path for path in files(root) if not path.startswith("__scratch/")} == after
     assert len(contents(root)["node:Note"]) == 0
+
+
+def test_an_interrupt_while_tasks_are_at_work(
+    root: Location, tmp_path: Path, kind: type[PieceSource]
+) -> None:
+    """Some have written and their parts never come back."""
+
+    def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        in_place(function, tasks)
+        raise KeyboardInterrupt
+
+    if root.scheme is Scheme.MEMORY:
+        pytest.skip("its workers are in the same process")
+    before = files(root)
+    request = LoadRequest(source(person(tmp_path, "mine"), kind=kind), LoadMode.APPEND, "ada")
+    with pytest.raises(KeyboardInterrupt):
+        load(root, request, interrupted)
+    assert files(root) == before

@@ -7,9 +7,11 @@ has ended.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.progress import Report, report_nothing
@@ -98,6 +100,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     _check_mode(options.mode)
     inputs = sort_inputs(data, options.type, dict(root.options) or None)
     _check_spark(inputs, options)
+    _check_errors(inputs, options)
     catalog = _read_catalog(root, branch, options) if inputs.names_types else None
     return LoadPlan(root, branch, inputs, plan_files(inputs, catalog), catalog)
 
@@ -166,6 +169,26 @@ def _check_mode(name: str) -> None:
         raise UsageError(
             f"'{name}' is no load mode", code="load_mode", hint=f"pass one of {names}"
         ) from unknown
+
+
+def _check_errors(inputs: LoadInputs, options: LoadOptions) -> None:
+    """The file for mistakes must be one that can be written and that nobody needs."""
+    if options.errors is None:
+        return
+    place = parse_location(options.errors)
+    if any(file.location.uri == place.uri for given in inputs.files for file in given.files):
+        raise UsageError(
+            f"'{options.errors}' is to be loaded, and mistakes would be written over it",
+            code="errors_file",
+            hint="name another file with --errors",
+        )
+    path = Path(place.uri)
+    if place.is_local and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+        raise UsageError(
+            f"no file can be written at '{options.errors}'",
+            code="errors_file",
+            hint="name a file in a directory that is there and that you may write to",
+        )
 
 
 def _check_spark(inputs: LoadInputs, options: LoadOptions) -> None:

@@ -140,7 +140,10 @@ def _to_json(location: Location, branch: str, options: LoadOptions, outcome: Loa
 def _about_indexes(outcome: LoadOutcome) -> Iterator[str]:
     if outcome.unindexed:
         names = ", ".join(alias.partition(":")[2] for alias in outcome.unindexed)
-        yield f"the indexes of {names} do not know the new rows yet: queries scan them until `omnigraph optimize` runs"
+        yield (
+            f"the indexes of {names} do not know the new rows yet: "
+            "`omnigraph optimize` will build them, or load --with-indexes"
+        )
     if outcome.indexes is not None:
         built = len(outcome.indexes.built)
         yield f"built {built} index{'' if built == 1 else 'es'}"

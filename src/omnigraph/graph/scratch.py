@@ -35,6 +35,14 @@ class Scratch:
         ObjectStore(self.location).create(name, data)
         return name
 
+    def read_all(self, kind: str) -> Iterator[bytes]:
+        """Every file of a kind, whole: for small ones."""
+        store = ObjectStore(self.location)
+        for entry in store.list(""):
+            data = store.read(entry.path) if entry.path.startswith(f"{kind}-") else None
+            if data is not None:
+                yield data
+
     def read(self, name: str, start: int, length: int) -> bytes:
         """Some bytes of a file."""
         return read_bytes(self.location.child(name), start, length)

@@ -95,12 +95,18 @@ def _expand(name: str, options: Mapping[str, str] | None) -> Iterator[InputFile]
 def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
     path = Path(location.uri)
     if path.is_dir():
-        yield from _data_files(sorted(entry for entry in path.rglob("*") if entry.is_file()))
+        _refuse_graph(name, path)
+        found = (entry for entry in path.rglob("*") if entry.is_file())
+        yield from _data_files(sorted(entry for entry in found if not _is_beside(path, entry)))
     elif path.is_file():
         yield _named_file(path, name)
     elif _GLOB_CHARACTERS & set(name):
-        matches = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-        yield from (_named_file(match, str(match)) for match in sorted(matches) if match.is_file())
+        pattern = path.relative_to(path.anchor)
+        matches = sorted(Path(path.anchor).glob(str(pattern)))
+        for match in matches:
+            # As in a shell, a hidden file must be asked for; and what only lies beside data, too.
+            if match.is_file() and (_is_aside(pattern.name) or not _is_aside(match.name)):
+                yield _named_file(match, str(match))
 
 
 def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
@@ -130,10 +136,29 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
             yield _file(place.uri, place, entry.size)
 
 
+def _refuse_graph(name: str, path: Path) -> None:
+    if (path / "__manifest").is_dir():
+        raise UsageError(
+            f"'{name}' is a graph, not data",
+            code="input_is_graph",
+            hint="export it first, then load what was exported",
+            facts={"data": name},
+        )
+
+
+def _is_beside(folder: Path, path: Path) -> bool:
+    """Whether the file, or a folder on the way to it, is hidden or only lies beside data, like a log."""
+    return any(_is_aside(part) for part in path.relative_to(folder).parts)
+
+
+def _is_aside(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
 def _data_files(paths: Sequence[Path]) -> Iterator[InputFile]:
-    """The data files among those of a directory; hidden ones and others that only lie there are passed over."""
+    """The data files among those of a directory; others that lie there are passed over."""
     for path in paths:
-        if not path.name.startswith((".", "_")) and _format_of(path.name) is not None:
+        if _format_of(path.name) is not None:
             yield _named_file(path, str(path))
 
 

@@ -9,6 +9,7 @@ once through the write path. A bad load writes nothing: every mistake is in the 
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import ContentError, OmnigraphError
-from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES_MAX
+from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES_MAX, LOAD_UPSERT_ROWS_MAX
 from omnigraph.graph.check import find_stale
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -39,7 +40,8 @@ from omnigraph.pipeline.load_buckets import (
 )
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load_source import LoadSource, RunTasks
-from omnigraph.pipeline.load_task import FragmentTarget, LoadShape
+from omnigraph.pipeline.load_task import WRITTEN, FragmentTarget, LoadShape
+from omnigraph.pipeline.load_upsert import replace_rows
 from omnigraph.pipeline.task_errors import unpack_failure
 from omnigraph.storage.deletion import delete_fragments
 from omnigraph.storage.location import Location, Scheme
@@ -196,6 +198,7 @@ class _Loading:
             whole=not writes and not self._request.dry_run,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
+            notes=None if self._scratch.location.scheme is Scheme.MEMORY or not writes else self._scratch,
         )
         parts = self._request.source.read(shape, self._run_tasks)
         self._loaded = gather_parts(snapshot.schema.catalog, parts)
@@ -279,6 +282,7 @@ class _Loading:
         """Delete what workers wrote: nothing references it, and nobody else knows of it."""
         for one in self._loaded.types if self._loaded is not None else ():
             self._delete(one.entity.alias, one.fragments)
+        self._delete_noted()
         self._discard_upserts()
         for target in self._targets.values():
             discard_fork(target)
@@ -289,6 +293,17 @@ class _Loading:
             for alias in self._checked.verdict.upserts:
                 self._delete(alias, self._checked.verdict.fragments_of(alias))
         self._checked = None
+
+    def _delete_noted(self) -> None:
+        """What tasks wrote whose parts did not come back: the load was interrupted, or another task failed."""
+        try:
+            noted = [pickle.loads(data) for data in self._scratch.read_all(WRITTEN)]
+        except OmnigraphError as error:
+            logger.warning("staged files are left for cleanup: %s", error.message)
+            return
+        for alias, fragments in noted:
+            if alias in self._targets:
+                self._delete(alias, fragments)
 
     def _delete(self, alias: str, fragments: Sequence[Any]) -> None:
         if not fragments:
@@ -336,4 +351,6 @@ def _upsert(snapshot: Snapshot, target: WritableTable, one: LoadedType) -> tuple
     rows = target.table.row_count + added
     if added == one.count:
         return stage_fragments(target.dataset, write_rows(target.dataset, one.rows.columns)), rows
-    return stage_upsert(target.dataset, one.rows.columns), rows
+    if one.count <= LOAD_UPSERT_ROWS_MAX:
+        return stage_upsert(target.dataset, one.rows.columns), rows
+    return replace_rows(target.dataset, one.rows.columns), rows

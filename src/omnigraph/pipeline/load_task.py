@@ -38,6 +38,9 @@ from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import write_rows
 
+WRITTEN: Final = "written"
+"""The kind of scratch files that note fragments."""
+
 
 @dataclass(frozen=True, slots=True)
 class FragmentTarget:
@@ -53,7 +56,8 @@ class LoadShape:
     """What every worker of one load knows: the schema, and by alias the datasets that rows are written for.
 
     The keys of the rows, or `whole` rows, come back in the part, or go to key files when there are `buckets`. With
-    `errors` every violation is written there, not only the first ones kept.
+    `errors` every violation is written there, not only the first ones kept. With `notes` fragments are noted there when
+    they are written, for whoever must delete them when no part comes back.
     """
 
     catalog_json: str
@@ -61,6 +65,7 @@ class LoadShape:
     whole: bool = False
     buckets: Buckets | None = None
     errors: Scratch | None = None
+    notes: Scratch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,8 @@ class _Loading:
     def _gather(self, entity: Entity) -> _Gathered:
         if entity.alias not in self._gathered:
             target = self._shape.targets.get(entity.alias)
-            self._gathered[entity.alias] = _Gathered(entity, target, self._shape.whole, self._keys)
+            shape = self._shape
+            self._gathered[entity.alias] = _Gathered(entity, target, shape.whole, self._keys, shape.notes)
         return self._gathered[entity.alias]
 
 
@@ -174,6 +180,7 @@ class _Gathered:
     target: FragmentTarget | None
     whole: bool
     keys: KeyWriter | None
+    notes: Scratch | None
     batches: list[pa.RecordBatch] = field(default_factory=list)
     waiting_bytes: int = 0
     fragments: list[Any] = field(default_factory=list)
@@ -206,7 +213,10 @@ class _Gathered:
     def _write(self) -> None:
         assert self.target is not None, "only a type with a target is written"
         dataset = open_dataset(self.target.location, branch=self.target.branch, version=self.target.version)
-        self.fragments += write_rows(dataset, pa.Table.from_batches(self.batches))
+        written = write_rows(dataset, pa.Table.from_batches(self.batches))
+        if self.notes is not None:
+            self.notes.write(WRITTEN, pickle.dumps((self.entity.alias, written)))
+        self.fragments += written
         self.batches, self.waiting_bytes = [], 0
 
 

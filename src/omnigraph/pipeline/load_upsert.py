@@ -8,6 +8,7 @@ Nothing references any of it before the one commit. Safe to repeat.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base.limits import LOAD_COMPARED_ROWS
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.key_files import KeySlice, KeyWriter, read_slices
 from omnigraph.pipeline.load_keys import Section
 from omnigraph.pipeline.load_task import FragmentTarget
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, open_dataset
-from omnigraph.storage.staging import write_deletions, write_moved_rows, write_rows
+from omnigraph.storage.staging import (
+    StagedTransaction,
+    stage_replacement,
+    write_deletions,
+    write_moved_rows,
+    write_rows,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,39 @@ def upsert_bucket(
     if new.num_rows:
         fragments += write_rows(dataset, new)
     return UpsertPart(moved.num_rows, pickle.dumps(fragments))
+
+
+def replace_rows(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
+    """The same in this process: rows replace those with the same ids, which some of them do, and the others are new."""
+    ids = _whole(rows, "id")
+    every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
+    there = [batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in _joined(every)]
+    graph = pa.Table.from_batches(there).combine_chunks()
+    at = pc.index_in(ids, value_set=_whole(graph, "id"))
+    replaced = graph.take(at.drop_null())
+    moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
+    fragments = write_moved_rows(dataset, moved, _whole(replaced, IDENTITY).to_pylist())
+    if new.num_rows:
+        fragments += write_rows(dataset, new)
+    deletions = write_deletions(dataset, _whole(replaced, ADDRESS).to_pylist())
+    return stage_replacement(dataset, deletions, fragments)
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Larger batches: each comparison with many ids costs as much as the ids."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= LOAD_COMPARED_ROWS:
+            yield _one_batch(waiting)
+            waiting = []
+    if waiting:
+        yield _one_batch(waiting)
+
+
+def _one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,15 @@ _RULES: Final = (
         PermissionError,
     ),
     _rule(
+        r"resources exhausted",
+        StorageError,
+        (
+            "memory_exhausted",
+            "there was not enough memory to {doing} at {uri}",
+            "change fewer rows at a time",
+        ),
+    ),
+    _rule(
         r"no space left|disk quota",
         StorageError,
         ("disk_full", "no space left to {doing} at {uri}", "free some room and run it again"),
