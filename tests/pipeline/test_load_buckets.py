@@ -18,6 +18,7 @@ from omnigraph.graph.scratch import open_scratch
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.integrity.report import Violation, ViolationReport
 from omnigraph.pipeline import key_files
+from omnigraph.pipeline import load as load_module
 from omnigraph.pipeline.key_files import Buckets, KeyWriter, Origin, read_slices, slices_of
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
@@ -153,7 +154,8 @@ def test_our_merges_keep_identities_as_lance_does(tmp_path: Path) -> None:
         if way == "lance":
             staged = stage_upsert(dataset, news)
         elif way == "driver":
-            staged = replace_rows(dataset, news)
+            staged, replaced = replace_rows(dataset, news)
+            assert replaced == 3
         else:
             keys = dataset.native.scanner(columns=["id"], with_row_id=True, with_row_address=True).to_table()
             known = {row["id"]: row for row in keys.to_pylist()}
@@ -203,4 +205,18 @@ def test_large_and_small_loads_after_each_other(tmp_path: Path) -> None:
     _load(root, [[changed, taken]], LoadMode.MERGE, LargeSource, [])
     rows = {row["id"]: row["email"] for row in contents(root)["node:Person"]}
     assert rows == {"ada": "new", "bob": "y", "cy": None, "dee": "x"}
+    assert read_snapshot(root).tables["node:Person"].row_count == 4
+
+
+def test_a_merge_of_many_rows_on_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond some thousands of rows the driver does not let Lance join them, and the result is the same."""
+    monkeypatch.setattr(load_module, "LOAD_UPSERT_ROWS_MAX", 0)
+    root = parse_location(str(tmp_path / "graph.omni"))
+    og.init(root.uri, SCHEMA)
+    _load(root, [BASE], LoadMode.MERGE, PieceSource, [])
+    changed = {"type": "Person", "data": {"slug": "ada", "email": "new"}}
+    new = {"type": "Person", "data": {"slug": "dee", "email": "z"}}
+    _load(root, [[changed, new]], LoadMode.MERGE, PieceSource, [])
+    rows = {row["id"]: row["email"] for row in contents(root)["node:Person"]}
+    assert rows == {"ada": "new", "bob": "y", "cy": None, "dee": "z"}
     assert read_snapshot(root).tables["node:Person"].row_count == 4

@@ -346,11 +346,12 @@ def _fragment_target(target: WritableTable) -> FragmentTarget:
 def _upsert(snapshot: Snapshot, target: WritableTable, one: LoadedType) -> tuple[StagedTransaction, int]:
     """A merge by the driver, whose rows came back to it."""
     assert one.rows is not None, "the rows came back to the driver"
+    if one.count > LOAD_UPSERT_ROWS_MAX:
+        staged, replaced = replace_rows(target.dataset, one.rows.columns)
+        return staged, target.table.row_count + one.count - replaced
     present = SnapshotLookup(snapshot).present_ids(one.entity.id, one.rows.ids)
     added = one.count - int(pc.sum(present).as_py() or 0)
     rows = target.table.row_count + added
     if added == one.count:
         return stage_fragments(target.dataset, write_rows(target.dataset, one.rows.columns)), rows
-    if one.count <= LOAD_UPSERT_ROWS_MAX:
-        return stage_upsert(target.dataset, one.rows.columns), rows
-    return replace_rows(target.dataset, one.rows.columns), rows
+    return stage_upsert(target.dataset, one.rows.columns), rows

@@ -24,6 +24,7 @@ from omnigraph.pipeline.load_task import FragmentTarget
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, open_dataset
 from omnigraph.storage.staging import (
     StagedTransaction,
+    stage_fragments,
     stage_replacement,
     write_deletions,
     write_moved_rows,
@@ -61,11 +62,13 @@ def upsert_bucket(
     return UpsertPart(moved.num_rows, pickle.dumps(fragments))
 
 
-def replace_rows(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
-    """The same in this process: rows replace those with the same ids, which some of them do, and the others are new."""
+def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, int]:
+    """The same in this process: the staged rows, and how many of them replace others."""
     ids = _whole(rows, "id")
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
     there = [batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in _joined(every)]
+    if not sum(batch.num_rows for batch in there):
+        return stage_fragments(dataset, write_rows(dataset, rows)), 0
     graph = pa.Table.from_batches(there).combine_chunks()
     at = pc.index_in(ids, value_set=_whole(graph, "id"))
     replaced = graph.take(at.drop_null())
@@ -74,7 +77,7 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
     if new.num_rows:
         fragments += write_rows(dataset, new)
     deletions = write_deletions(dataset, _whole(replaced, ADDRESS).to_pylist())
-    return stage_replacement(dataset, deletions, fragments)
+    return stage_replacement(dataset, deletions, fragments), moved.num_rows
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
