@@ -1,4 +1,7 @@
-"""Every case without search and without changes on Spark: the same rows, and the same errors."""
+"""Every case without search and without changes on Spark: the same rows, and the same errors.
+
+A query takes Spark most of a second, so `make test` runs a share of the cases, over all files, and `make soak` all.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 WORLD = SparkWorld()
 CASES_MIN = 250
+SHARE = 5  # every fifth case in `make test`, all of them in `make soak`
 
 
 def every_case() -> Iterator[tuple[CaseFile, Case]]:
@@ -40,7 +44,15 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, OnSpa
 
 
 @pytest.mark.parametrize(
-    ("file", "case"), [pytest.param(*found, id=f"{found[0].name}: {found[1].title}") for found in CASES]
+    ("file", "case"),
+    [
+        pytest.param(
+            *found,
+            id=f"{found[0].name}: {found[1].title}",
+            marks=() if number % SHARE == 0 else (pytest.mark.soak,),
+        )
+        for number, found in enumerate(CASES)
+    ],
 )
 def test_case(
     file: CaseFile, case: Case, graphs: dict[str, OnSpark], tmp_path_factory: pytest.TempPathFactory
