@@ -62,6 +62,7 @@ def _check_pushdown_leaks(counts: list[int]) -> None:
     assert counts == [10, 1, 1]
 
 
+@pytest.mark.soak
 def test_on_two_executors(world: World) -> None:
     seen = world.run("executors", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}, SCENARIO)
     assert (seen["executors"], seen["files"]) == (2, 2), "each executor has written its own fragment"

@@ -58,7 +58,7 @@ class _Stage:
 
 
 def test_eight_writers_two_being_killed(local_location: Location, tmp_path: Path) -> None:
-    _torture(local_location, tmp_path, 30.0)
+    _torture(local_location, tmp_path, 15.0)
 
 
 @pytest.mark.soak

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.storage.location import Location
@@ -37,7 +38,24 @@ S3_CELLS = [
     ("recover_back", "recovery.rollback.after@1"),
     ("recover_forward", "recovery.delete.before@1"),
 ]
+LONG = frozenset(
+    {
+        "compact",
+        "renew",
+        "recover_finished",
+        "recover_half_back",
+        "recover_mutate",
+        "recover_optimize",
+        "recover_ensure_indices",
+    }
+)
+"""Scenarios that `make soak` runs: what they do, others do too, in another order or for another writer."""
 Note = Callable[[str, object], None]
+
+
+def _cell(scenario: str, cell: str) -> ParameterSet:
+    marks = (pytest.mark.soak,) if scenario in LONG else ()
+    return pytest.param(scenario, cell, id=f"{scenario}-{cell}", marks=marks)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -54,7 +72,7 @@ def test_every_failpoint_is_in_the_matrix() -> None:
     assert set(TRACES) == set(SCENARIOS)
 
 
-@pytest.mark.parametrize(("scenario", "cell"), CELLS, ids=str)
+@pytest.mark.parametrize(("scenario", "cell"), [_cell(*found) for found in CELLS])
 def test_a_crash_there_loses_nothing(scenario: str, cell: str, killer: Killer, record_property: Note) -> None:
     found = _run_cell(scenario, cell, killer, killer.prepared(scenario))
     record_property("crash_cell", len(found))
