@@ -48,6 +48,7 @@ def test_a_session_uses_it(archive: Path, world: World) -> None:
     assert f"-XX:SharedArchiveFile={archive}" in world.run("flags")["flags"]
 
 
+@pytest.mark.soak
 def test_a_damaged_one_is_survived(archive: Path, fresh_world: World) -> None:
     """Cut short it is not used. With a false seal the JVM gets it, and ignores it or dies: then it is started anew."""
     folder = fresh_world.home / "spark"
