@@ -7,7 +7,6 @@ command that only reads starts twice as fast without it.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.ids import CommitId
+from omnigraph.base.process import login_name
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import CommitRecord, RecoveryRecord
@@ -262,7 +262,4 @@ def open(  # noqa: A001  # users write omnigraph.open
 
 def default_actor() -> str:
     """Who writes when nobody is named: the login name."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
+    return login_name()
