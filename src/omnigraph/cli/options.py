@@ -16,7 +16,9 @@ Uri = Annotated[
         show_default=False,
     ),
 ]
-Store = Annotated[str | None, typer.Option("--store", metavar="URI", help="The graph; where a command takes a URI, the same.")]
+Store = Annotated[
+    str | None, typer.Option("--store", metavar="URI", help="The graph; where a command takes a URI, the same.")
+]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
 Commit = Annotated[
     str | None, typer.Option("--commit", metavar="ID", help="Read what this commit published.")
