@@ -17,7 +17,8 @@ Uri = Annotated[
     ),
 ]
 Store = Annotated[
-    str | None, typer.Option("--store", metavar="URI", help="The graph; where a command takes a URI, the same.")
+    str | None,
+    typer.Option("--store", metavar="URI", help="The graph; where a command takes a URI, the same."),
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
 Commit = Annotated[
