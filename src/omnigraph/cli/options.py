@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.cli.log_file import log_to_file
 from omnigraph.cli.output import RowsFormat
 
 Uri = Annotated[
@@ -34,6 +35,15 @@ SparkMaster = Annotated[
     str | None,
     typer.Option(
         "--spark-master", metavar="URL", help="Run on this Spark master instead of a local session."
+    ),
+]
+LogFile = Annotated[
+    str | None,
+    typer.Option(
+        "--log-file",
+        metavar="FILE",
+        callback=log_to_file,
+        help="Append what happens to this file, one JSON object per line.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -39,8 +39,15 @@ def resolve_target(context: typer.Context, uri: str | None, store: str | None) -
     return location
 
 
+def direct_target(context: typer.Context, uri: str | None, store: str | None) -> Location:
+    """The location that a maintenance command works on, told on stderr before anything is opened."""
+    location = resolve_target(context, uri, store)
+    announce_target(context, location)
+    return location
+
+
 def announce_target(context: typer.Context, location: Location) -> None:
-    """Tell on stderr what a write is about to change."""
+    """Tell on stderr what a command is about to work on."""
     if not context.obj.quiet:
         reach = "local" if location.is_local else "remote"
         sys.stderr.write(f"{context.command_path} → {location} (direct, {reach})\n")

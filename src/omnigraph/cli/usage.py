@@ -14,27 +14,46 @@ _ELSEWHERE: Final = {
     "--server": (
         "{command} cannot use --server: it works on storage directly, not through a server",
         PASS_A_URI,
+        "server_unsupported",
     ),
     "--cluster": (
-        "{command} cannot use --cluster: it does not look up graphs in a cluster's state",
+        "{command} cannot use --cluster yet: clusters are not part of this release",
         PASS_A_URI,
+        "cluster_unsupported",
     ),
-    "--graph": ("{command} cannot use --graph, which names a graph of a server or cluster", PASS_A_URI),
+    "--graph": (
+        "{command} cannot use --graph without --cluster, and clusters are not part of this release",
+        PASS_A_URI,
+        "cluster_unsupported",
+    ),
     "--cluster-graph": (
-        "--cluster-graph is an old name of --graph, and {command} cannot use either",
+        "--cluster-graph is an old name of --graph, which goes with --cluster; clusters are not part of this release",
         PASS_A_URI,
+        "flag_renamed",
     ),
-    "--profile": ("{command} cannot use --profile: it reads no configuration", PASS_A_URI),
-    "--target": ("--target is an old name", PASS_A_URI),
-    "--uri": ("{command} has no --uri", PASS_A_URI),
+    "--profile": ("{command} cannot use --profile: it reads no configuration", PASS_A_URI, "usage"),
+    "--target": ("--target is an old name of --store", PASS_A_URI, "flag_renamed"),
+    "--uri": ("{command} has no --uri", PASS_A_URI, "usage"),
     "--as": (
         "{command} cannot use --as: it writes nothing, so there is no actor",
         "leave it out",
+        "usage",
     ),
-    "--actor": ("{command} has no --actor", "commands that write take --as ACTOR"),
-    "--output": ("{command} has no --output", "choose with --format, and redirect stdout to a file"),
+    "--actor": ("{command} has no --actor", "commands that write take --as ACTOR", "usage"),
+    "--output": (
+        "{command} has no --output",
+        "choose with --format, and redirect stdout to a file",
+        "usage",
+    ),
 }
-"""Flags that another command has, or had: what is wrong, and what to pass."""
+"""Flags that another command has, or had: what is wrong, what to pass, and the error's code."""
+
+_OF_THE_SYSTEM: Final = frozenset({"omnigraph optimize", "omnigraph repair", "omnigraph cleanup"})
+_SYSTEM_ACTOR: Final = (
+    "{command} cannot use --as: what it publishes is by the system",
+    "leave it out",
+    "usage",
+)
 
 _OTHER_NAMES: Final = {
     "create": "init",
@@ -109,8 +128,9 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
         return _usage(f"there is no flag {flag} before a command", "put flags after the command")
     known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     if flag in _ELSEWHERE and "--store" in known:
-        sentence, hint = _ELSEWHERE[flag]
-        return _usage(sentence.format(command=f"`{command}`"), hint)
+        by_system = flag == "--as" and command in _OF_THE_SYSTEM
+        sentence, hint, code = _SYSTEM_ACTOR if by_system else _ELSEWHERE[flag]
+        return UsageError(sentence.format(command=f"`{command}`"), code=code, hint=hint)
     near = _nearest(flag, tuple(name for name in known if name.startswith("--")))
     hint = f"did you mean {near}?" if near else f"`{command} --help` lists the flags"
     return _usage(f"`{command}` has no flag {flag}", hint)

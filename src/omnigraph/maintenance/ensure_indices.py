@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base.errors import Applied, ConflictError, NotFoundError
-from omnigraph.base.limits import INDEX_ATTEMPTS_MAX, INDEX_ROWS_PER_TASK, MAINTENANCE_CONCURRENCY
+from omnigraph.base.limits import INDEX_ATTEMPTS_MAX, INDEX_ROWS_PER_TASK
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.loose import index_run
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.stage import Outcome, Stage, WritableTable, discard_fork
 from omnigraph.graph.staged import Staged
+from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.index_outcome import IndexOutcome, IndexRow
 from omnigraph.maintenance.index_plan import (
     DeclaredIndex,
@@ -271,7 +272,7 @@ class _Ensuring:
 def _read_tables(at: Stage, types: frozenset[str] | None) -> list[_Table]:
     """The chosen tables at their pins, in the order of the schema."""
     entities = _chosen(at.snapshot, types)
-    with ThreadPoolExecutor(MAINTENANCE_CONCURRENCY) as threads:
+    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
         return list(threads.map(lambda entity: _read_table(at, entity), entities))
 
 

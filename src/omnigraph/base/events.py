@@ -1,0 +1,16 @@
+"""Structured log events: a sentence for people, and facts for programs as attributes of the record.
+
+In: one of our loggers, a sentence, facts such as table, version and seconds. Out: a record of Python's `logging`. A
+formatter that knows nothing of the facts prints the sentence; one that does reads `record.facts`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from omnigraph.base.errors import Fact
+
+
+def log_event(logger: logging.Logger, sentence: str, *, level: int = logging.INFO, **facts: Fact) -> None:
+    """Log one event. The logger's name starts with `omnigraph.`."""
+    logger.log(level, sentence, extra={"facts": facts})
