@@ -6,6 +6,7 @@ process on loopback, one per test process.
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -89,6 +90,22 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
             yield server
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def warm_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The variables with which commands find a warm Spark server, so that each does not start a Spark of its own."""
+    command = str(Path(sys.executable).parent / "omnigraph")
+    variables = {
+        "OMNIGRAPH_HOME": str(tmp_path_factory.mktemp("warm-spark")),
+        "OMNIGRAPH_CLASS_ARCHIVE": "off",
+    }
+    environ = {**os.environ, **variables}
+    subprocess.run([command, "spark", "start", "--quiet"], env=environ, check=True)
+    try:
+        yield variables
+    finally:
+        subprocess.run([command, "spark", "stop", "--quiet"], env=environ, check=True)
 
 
 @pytest.fixture

@@ -29,8 +29,9 @@ def test_the_story(tmp_path: Path, update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_temporary_directory(keep: bool, tmp_path: Path) -> None:
-    outcome = omnigraph("demo", *(["--keep"] if keep else []), cwd=tmp_path, env={"TMPDIR": str(tmp_path)})
+def test_a_temporary_directory(keep: bool, tmp_path: Path, warm_spark: dict[str, str]) -> None:
+    words = ("demo", *(["--keep"] if keep else []))
+    outcome = omnigraph(*words, cwd=tmp_path, env={**warm_spark, "TMPDIR": str(tmp_path)})
     assert outcome.exit_code == 0
     assert bool(list(tmp_path.glob("omnigraph-demo-*"))) is keep
 

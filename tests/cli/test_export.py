@@ -34,9 +34,9 @@ def full_graph(graph: Path) -> Path:
     return graph
 
 
-def test_a_file_an_equal_graph_and_a_stream(full_graph: Path) -> None:
+def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[str, str]) -> None:
     place = full_graph.parent
-    done = omnigraph("export", "graph.omni", "--out", "dump.jsonl.zst", "--json", cwd=place)
+    done = omnigraph("export", "graph.omni", "--out", "dump.jsonl.zst", "--json", cwd=place, env=warm_spark)
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["nodes"] == [
@@ -51,12 +51,12 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path) -> None:
 
     (place / "schema.pg").write_text(SCHEMA, encoding="utf-8")
     assert omnigraph_here("init", "fresh.omni", "--schema", "schema.pg", cwd=place).exit_code == 0
-    loaded = omnigraph("load", "--data", "dump.jsonl.zst", "fresh.omni", cwd=place)
+    loaded = omnigraph("load", "--data", "dump.jsonl.zst", "fresh.omni", cwd=place, env=warm_spark)
     assert loaded.exit_code == 0, loaded.stderr
     fresh, first = (contents(parse_location(str(place / name))) for name in ("fresh.omni", "graph.omni"))
     assert fresh == first
 
-    shown = omnigraph("export", "fresh.omni", "--type", "Knows", cwd=place)
+    shown = omnigraph("export", "fresh.omni", "--type", "Knows", cwd=place, env=warm_spark)
     assert shown.exit_code == 0
     assert shown.stdout == (
         '{"edge":"Knows","from":"person-1","to":"person-2","data":{"id":"e","since":"1843-01-01"}}\n'
@@ -64,11 +64,11 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path) -> None:
     assert shown.stderr.splitlines()[-1].startswith("exported 1 entities of commit ")
 
 
-def test_a_reader_that_goes_away_is_no_error(full_graph: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[str, str]) -> None:
     with subprocess.Popen(
         [OMNIGRAPH, "export", "graph.omni", "-q"],
         cwd=full_graph.parent,
-        env=environment(),
+        env=environment(warm_spark),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:

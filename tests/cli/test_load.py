@@ -24,10 +24,12 @@ def write(place: Path, name: str, *records: object) -> None:
     (place / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
-def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
+def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dict[str, str]) -> None:
     place = graph.parent
     write(place, "good.jsonl", *GOOD)
-    done = omnigraph("load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=place)
+    done = omnigraph(
+        "load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=place, env=warm_spark
+    )
     assert (done.exit_code, done.stderr.splitlines()[0]) == (
         0,
         f"omnigraph load → {graph.resolve()} (direct, local)",
@@ -43,7 +45,7 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
     write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"}, {"type": "Person"})
     before = tree(graph)
     words = ("--mode", "merge", "--errors", "mistakes.jsonl")
-    refused = omnigraph("load", "--data", "bad.jsonl", *words, "graph.omni", cwd=place)
+    refused = omnigraph("load", "--data", "bad.jsonl", *words, "graph.omni", cwd=place, env=warm_spark)
     assert refused.exit_code == 1
     assert "bad.jsonl:4" in refused.stderr
     assert "bad.jsonl:5" in refused.stderr
@@ -56,12 +58,16 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path) -> None:
     }
 
 
-def test_files_without_types_are_loaded_as_the_type_that_is_named(graph: Path) -> None:
+def test_files_without_types_are_loaded_as_the_type_that_is_named(
+    graph: Path, warm_spark: dict[str, str]
+) -> None:
     place = graph.parent
     pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
     (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
     data = ("--data", "people.parquet", "--data", "more.csv")
-    done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place)
+    done = omnigraph(
+        "load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place, env=warm_spark
+    )
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.splitlines()[-2].startswith("loaded 3 entities at commit ")
     assert done.stderr.splitlines()[-1] == "built 2 indexes"

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -62,7 +63,9 @@ def read_commands(text: str) -> list[Command]:
     return found
 
 
-def run_commands(commands: list[Command], directory: Path) -> list[Outcome]:
+def run_commands(
+    commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None
+) -> list[Outcome]:
     script = "".join(
         f"{command.typed}\nlast=$?; printf '\\n%s%s\\n' '{_END}' $last; (exit $last)\n"
         for command in commands
@@ -72,7 +75,7 @@ def run_commands(commands: list[Command], directory: Path) -> list[Outcome]:
     output = subprocess.run(
         ["bash", "-c", script],
         cwd=directory,
-        env={**os.environ, **plain},
+        env={**os.environ, **plain, **(environ or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,15 @@ FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.part
 
 @pytest.mark.parametrize("document", FOR_USERS, ids=str)
 @pytest.mark.xdist_group("spark")
-def test_the_document_tells_the_truth(document: Path, tmp_path: Path) -> None:
-    assert_true(read_commands((ROOT / document).read_text()), tmp_path)
+def test_the_document_tells_the_truth(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    commands = read_commands((ROOT / document).read_text())
+    starts_its_own = any("spark start" in command.typed for command in commands)
+    environ = {} if starts_its_own or not commands else request.getfixturevalue("warm_spark")
+    assert_true(commands, tmp_path, environ)
 
 
-def assert_true(commands: list[Command], directory: Path) -> None:
-    outcomes = run_commands(commands, directory)
+def assert_true(commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None) -> None:
+    outcomes = run_commands(commands, directory, environ)
     assert len(outcomes) == len(commands), f"the shell stopped at: {commands[len(outcomes)].typed}"
     following = [*(command.typed for command in commands), ""][1:]
     for command, outcome, after in zip(commands, outcomes, following, strict=True):

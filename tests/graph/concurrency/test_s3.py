@@ -66,8 +66,15 @@ FAULTS: Final = {
 }
 
 
+COLLECTED: Final = pytest.mark.parametrize(
+    "collected", [pytest.param(False, marks=pytest.mark.soak), True], ids=["kept", "collected"]
+)
+
+
 @pytest.mark.parametrize(
-    "mode", [Mode.FAIL, Mode.FAIL_APPLIED, Mode.DROP_RESPONSE], ids=lambda mode: mode.name
+    "mode",
+    [pytest.param(Mode.FAIL, marks=pytest.mark.soak), Mode.FAIL_APPLIED, Mode.DROP_RESPONSE],
+    ids=lambda mode: mode.name,
 )
 @pytest.mark.parametrize("what", FAULTS)
 def test_one_fault(proxy: S3Proxy, graph: Location, what: str, mode: Mode) -> None:
@@ -143,7 +150,7 @@ def test_stopped_past_its_lease(graph: Location, step: str) -> None:
     settle(graph, apply(before, [*MINE, *others] if step == "publish.before" else others))
 
 
-@pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
+@COLLECTED
 @pytest.mark.parametrize(
     "what", ["version of a table", "version of the last table", "version of the manifest"]
 )
@@ -173,7 +180,7 @@ def test_a_version_that_arrives_late(proxy: S3Proxy, graph: Location, what: str,
     settle(graph, apply(before, [*MINE, *others] if happened else others))
 
 
-@pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
+@COLLECTED
 def test_a_branch_row_that_arrives_late(proxy: S3Proxy, graph: Location, collected: bool) -> None:
     """Nobody finishes it for its writer, so only looking at the newest version tells that it is not there."""
     before = read_contents(graph)
