@@ -13,8 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.integrity.text_hash import hash_texts
-
 if TYPE_CHECKING:
     from omnigraph.engine.text_index import TextIndex
 
@@ -62,7 +60,7 @@ class Domain:
         if not len(texts) or not len(self.array):
             return found
         hashes, order = self._lookup()
-        asked = hash_texts(texts)
+        asked = _hashes_of(texts)
         if len(texts) <= _FEW:
             return self._find_few(texts, asked)
         open_rows = np.arange(len(texts))
@@ -111,11 +109,18 @@ class Domain:
 
     def _lookup(self) -> tuple[npt.NDArray[np.uint64], Codes]:
         if self._hashes is None or self._order is None:
-            hashes = hash_texts(self.array)
+            hashes = _hashes_of(self.array)
             order = np.argsort(hashes)
             self._order = order
             self._hashes = hashes[order]
         return self._hashes, self._order
+
+
+def _hashes_of(texts: Array) -> npt.NDArray[np.uint64]:
+    # Late, because most short runs of the command line look up nothing, and the room has many modules.
+    from omnigraph.integrity.text_hash import hash_texts
+
+    return hash_texts(texts)
 
 
 def distinct_numbers(numbers: Codes) -> Codes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base.limits import QUERY_DEPTH_MAX, QUERY_TEXT_BYTES_MAX
@@ -17,12 +16,14 @@ from omnigraph.query.codes import QueryCode
 from omnigraph.query.problems import QueryProblems
 from omnigraph.query.size import check_size
 from omnigraph.query.syntax import QueryFile
+from omnigraph.schema.grammar import Grammar, load_parser
 from omnigraph.schema.syntax import NOWHERE, Span
 
 if TYPE_CHECKING:
     from lark import Lark, Tree
     from lark.lexer import Token
 
+GRAMMAR: Final = Grammar("omnigraph.query", "query", has_positions=True)
 _DECLARATION: Final = re.compile(r"^[ \t]*query[ \t]+[A-Za-z_]", re.MULTILINE)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -105,10 +106,5 @@ def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
 
 @cache
 def _parser() -> Lark:
-    """The parser, built once per process when the first text is read."""
-    from lark import Lark
-
-    grammar = files("omnigraph.query").joinpath("query.lark").read_text("utf-8")
-    return Lark(
-        grammar, parser="lalr", lexer="contextual", maybe_placeholders=False, propagate_positions=True
-    )
+    """The parser, made once per process when the first text is read."""
+    return load_parser(GRAMMAR)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base.limits import SCHEMA_TEXT_BYTES_MAX
 from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.grammar import Grammar, load_parser
 from omnigraph.schema.problems import ProblemList
 from omnigraph.schema.syntax import NOWHERE, Schema, Span
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lark import Lark, Tree
     from lark.lexer import Token
 
+GRAMMAR: Final = Grammar("omnigraph.schema", "schema", has_positions=False)
 _DECLARATION: Final = re.compile(r"^[ \t]*(?:node|edge|interface)[ \t]+[A-Za-z_]", re.MULTILINE)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -80,8 +81,5 @@ def _parse(text: str, problems: ProblemList) -> Tree[Token]:
 
 @cache
 def _parser() -> Lark:
-    """The parser, built once per process when the first text is read."""
-    from lark import Lark
-
-    grammar = files("omnigraph.schema").joinpath("schema.lark").read_text("utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual", maybe_placeholders=False)
+    """The parser, made once per process when the first text is read."""
+    return load_parser(GRAMMAR)
