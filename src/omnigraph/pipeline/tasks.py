@@ -10,6 +10,7 @@ cancels the job and returns when its tasks have stopped.
 
 from __future__ import annotations
 
+import lzma
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 PartitionFunction = Callable[[int, "Iterator[pa.RecordBatch]"], Result]
 
+TASKS_PER_PACK: Final = 64
 _COLUMNS: Final = "partition long, result binary"
 
 
@@ -57,9 +59,24 @@ def run_tasks(
     if not tasks:
         return ()
     count = len(tasks)
-    packed = tuple(pickle.dumps(task) for task in tasks)
     frame = session.range(0, count, 1, numPartitions=count)
-    return run_partitions(frame, _make_task_function(function, packed), options, count)
+    return run_partitions(frame, _make_task_function(function, pack_tasks(tasks)), options, count)
+
+
+def pack_tasks(tasks: Sequence[Any]) -> tuple[bytes, ...]:
+    """Descriptions in small packs. Spark sends all of them with every task, and they are nearly alike."""
+    return tuple(
+        lzma.compress(
+            pickle.dumps([pickle.dumps(task) for task in tasks[start : start + TASKS_PER_PACK]]), preset=0
+        )
+        for start in range(0, len(tasks), TASKS_PER_PACK)
+    )
+
+
+def unpack_task(packs: Sequence[bytes], number: int) -> Any:
+    """One description; only its pack is opened."""
+    pack = pickle.loads(lzma.decompress(packs[number // TASKS_PER_PACK]))
+    return pickle.loads(pack[number % TASKS_PER_PACK])
 
 
 def run_partitions(
@@ -86,14 +103,14 @@ def run_partitions(
 
 
 def _make_task_function(
-    function: Callable[[Task], Result], packed: tuple[bytes, ...]
+    function: Callable[[Task], Result], packs: tuple[bytes, ...]
 ) -> PartitionFunction[Result]:
     """For a frame of numbers, one a partition. It is made here so that Spark sends it with the tasks inside."""
 
     def run(_: int, batches: Iterator[pa.RecordBatch]) -> Result:
         numbers: list[Any] = [number for batch in batches for number in batch.column(0).to_pylist()]
         (task,) = numbers
-        return function(pickle.loads(packed[task]))
+        return function(unpack_task(packs, task))
 
     return run
 
