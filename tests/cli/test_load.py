@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from omnigraph.base.failpoints import Failpoint
 from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -73,6 +74,23 @@ def test_files_without_types_are_loaded_as_the_type_that_is_named(
     assert done.stderr.splitlines()[-1] == "built 2 indexes"
     commits = json.loads(omnigraph_here("commit", "list", "graph.omni", "--json", cwd=place).stdout)
     assert [commit["operation"] for commit in commits["commits"]][:2] == ["ensure_indices", "load"]
+
+
+def test_a_failed_index_is_not_taken_for_a_failed_load(graph: Path, warm_spark: dict[str, str]) -> None:
+    place = graph.parent
+    write(place, "good.jsonl", *GOOD)
+    env = {**warm_spark, "OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise"}
+    words = ("--with-indexes", "graph.omni", "--json", "--quiet")
+    done = omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=env)
+    assert done.exit_code == 1
+    error = json.loads(done.stdout or done.stderr)
+    assert (error["error_code"], error["applied"]) == ("load_unindexed", "yes")
+    commits = json.loads(omnigraph_here("commit", "list", "graph.omni", "--json", cwd=place).stdout)[
+        "commits"
+    ]
+    assert (error["graph_commit_id"], "load") in {
+        (one["graph_commit_id"], one["operation"]) for one in commits
+    }
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,14 @@ def test_what_is_no_input_is_refused(folder: Path, name: str, code: str) -> None
 
 def test_s3_has_files_folders_and_globs(s3_location: Location) -> None:
     store = ObjectStore(s3_location)
-    for path in ("in/b.jsonl", "in/a.jsonl", "in/deep/c.jsonl", "in/notes.txt"):
+    for path in (
+        "in/b.jsonl",
+        "in/a.jsonl",
+        "in/deep/c.jsonl",
+        "in/notes.txt",
+        "in/_tmp/d.jsonl",
+        "in/.e.jsonl",
+    ):
         store.create(path, path.encode())
     options = dict(s3_location.options)
     uri = s3_location.uri

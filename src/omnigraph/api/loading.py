@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omnigraph.base.errors import RefusedError, UsageError
+from omnigraph.base.errors import Applied, OmnigraphError, RefusedError, StorageError, UsageError
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.records import CommitRecord
@@ -117,7 +117,10 @@ def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
     indexed = _indexed_types(plan, loaded)
     if not options.with_indexes or not indexed:
         return LoadOutcome(loaded, created, None, indexed)
-    return LoadOutcome(loaded, created, _build_indexes(plan, indexed, options))
+    try:
+        return LoadOutcome(loaded, created, _build_indexes(plan, indexed, options))
+    except OmnigraphError as error:
+        raise _unindexed(error, loaded) from error
 
 
 @contextmanager
@@ -159,6 +162,19 @@ def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -
 
     how = IndexOptions(frozenset(types), options.actor)
     return ensure_indices(plan.root, plan.branch, run, how)
+
+
+def _unindexed(error: OmnigraphError, loaded: Loaded) -> OmnigraphError:
+    """The error of an index build, which must not be taken for one of the load before it."""
+    commit = None if loaded.commit is None else loaded.commit.id
+    told = StorageError(
+        f"the rows are loaded as commit {commit}, but their indexes were not built: {error.message}",
+        code="load_unindexed",
+        hint="do not load again; `omnigraph optimize` builds the indexes",
+        facts={**error.facts, "graph_commit_id": commit, "index_error_code": error.code},
+    )
+    told.kind, told.applied = error.kind, Applied.YES
+    return told
 
 
 def _check_mode(name: str) -> None:

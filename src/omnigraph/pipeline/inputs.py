@@ -131,6 +131,8 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
         whole = f"{folder}/{entry.path}" if folder else entry.path
         if fixed != key and not fnmatch.fnmatchcase(whole, key):
             continue
+        if any(map(_is_aside, entry.path.split("/"))) and not any(map(_is_aside, key.split("/"))):
+            continue
         if fixed != key or _format_of(entry.path) is not None:
             place = root.child(entry.path)
             yield _file(place.uri, place, entry.size)
