@@ -22,6 +22,7 @@ from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_
 from omnigraph.storage.location import Location, parse_location
 
 if TYPE_CHECKING:
+    from omnigraph.api.branching import BranchStanding
     from omnigraph.api.exporting import ExportOutcome
     from omnigraph.api.loading import LoadOutcome
     from omnigraph.api.mutating import MutationResult
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """An open graph. `branch` is where reads and writes go unless a call says otherwise."""
+    """An open graph. `branch_name` is where reads and writes go unless a call says otherwise."""
 
     location: Location
-    branch: str = MAIN
+    branch_name: str = MAIN
     read_only: bool = False
 
     @property
@@ -46,8 +47,8 @@ class Graph:
     def snapshot(self, *, commit: str | None = None, version: int | None = None) -> Snapshot:
         """The newest published state, or the one of a commit or of a manifest version."""
         if commit is not None:
-            return read_commit_snapshot(self.location, CommitId(commit), self.branch)[0]
-        return read_snapshot(self.location, self.branch, version=version)
+            return read_commit_snapshot(self.location, CommitId(commit), self.branch_name)[0]
+        return read_snapshot(self.location, self.branch_name, version=version)
 
     def commits(self) -> Iterator[CommitRecord]:
         """The branch's history, newest first."""
@@ -59,10 +60,10 @@ class Graph:
         record = self.snapshot().manifest.find_commit(CommitId(commit_id))
         if record is None:
             raise NotFoundError(
-                f"there is no commit {commit_id} on branch {self.branch}",
+                f"there is no commit {commit_id} on branch {self.branch_name}",
                 code="commit_missing",
                 hint="`omnigraph commit list` shows the commits of a branch",
-                facts={"commit": commit_id, "branch": self.branch},
+                facts={"commit": commit_id, "branch": self.branch_name},
             )
         return record
 
@@ -89,7 +90,7 @@ class Graph:
         if at is None and commit is None:
             from omnigraph.api.querying import newest_snapshot
 
-            return newest_snapshot(self.location, self.branch)
+            return newest_snapshot(self.location, self.branch_name)
         if at is None:
             return self.snapshot(commit=commit)
         moment_us = int(at.timestamp() * 1_000_000)
@@ -143,7 +144,7 @@ class Graph:
             spark=SparkSettings(master=spark_master),
             report=report or report_nothing,
         )
-        return run_load(plan_load(self.location, branch or self.branch, data, options), options)
+        return run_load(plan_load(self.location, branch or self.branch_name, data, options), options)
 
     def export(  # noqa: PLR0913  # a program names what it wants
         self,
@@ -174,7 +175,7 @@ class Graph:
             spark=SparkSettings(master=spark_master),
             report=report or report_nothing,
         )
-        return export_graph(self.location, self.branch, options)
+        return export_graph(self.location, self.branch_name, options)
 
     def mutate(
         self,
@@ -190,8 +191,32 @@ class Graph:
         from omnigraph.api.checking import QuerySource
         from omnigraph.api.mutating import MutationOptions, run_mutation_text
 
-        options = MutationOptions(actor or default_actor(), self.branch, if_commit)
+        options = MutationOptions(actor or default_actor(), self.branch_name, if_commit)
         return run_mutation_text(self.location, QuerySource(source, name=name), params, options)
+
+    def branch(self, name: str, *, create_from: str | None = None, actor: str | None = None) -> Graph:
+        """The graph on another branch; `create_from`, a branch or a commit, makes it first."""
+        if create_from is not None:
+            self._refuse_if_read_only()
+            from omnigraph.api.branching import make_branch
+
+            make_branch(self.location, name, create_from, actor or default_actor())
+        else:
+            read_snapshot(self.location, name)
+        return Graph(self.location, name, self.read_only)
+
+    def branches(self) -> tuple[BranchStanding, ...]:
+        """Every branch, main first, with its newest commit and how far it and main are apart."""
+        from omnigraph.api.branching import list_branches
+
+        return list_branches(self.location)
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch. Main stays, and so does a branch that a live branch was made from."""
+        self._refuse_if_read_only()
+        from omnigraph.api.branching import remove_branch
+
+        remove_branch(self.location, name)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""

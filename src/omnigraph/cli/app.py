@@ -31,6 +31,14 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
     "explain": "omnigraph.cli.explain",
     "snapshot": "omnigraph.cli.snapshot",
     "schema": Family("Look at the accepted schema.", {"show": "omnigraph.cli.schema_show"}),
+    "branch": Family(
+        "Work on branches of a graph.",
+        {
+            "create": "omnigraph.cli.branch_create",
+            "list": "omnigraph.cli.branch_list",
+            "delete": "omnigraph.cli.branch_delete",
+        },
+    ),
     "commit": Family(
         "Look at the history of a branch.",
         {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},

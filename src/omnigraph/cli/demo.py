@@ -157,7 +157,7 @@ def _load_file(place: Path, name: str) -> Loaded:
     graph = omnigraph.open(str(place / "graph.omni"))
     with show_progress(quiet=not sys.stderr.isatty()) as report:
         options = LoadOptions(actor=default_actor(), report=report)
-        plan = plan_load(graph.location, graph.branch, str(place / name), options)
+        plan = plan_load(graph.location, graph.branch_name, str(place / name), options)
         return run_load(plan, options).loaded
 
 

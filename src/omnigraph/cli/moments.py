@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def moment(microseconds: int) -> str:
     """Microseconds since the epoch as RFC 3339 in UTC, to the second."""
     return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def age(microseconds: int, now_us: int) -> str:
+    """How long ago that was, in the largest unit that fits: 3d, 5h, 12m, 40s."""
+    seconds = max(0, (now_us - microseconds) // 1_000_000)
+    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    return f"{seconds // size}{unit}"

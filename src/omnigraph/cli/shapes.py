@@ -1,11 +1,12 @@
-"""The JSON shapes of commits and snapshots. Scripts rely on them: fields are only ever added."""
+"""The JSON shapes of branches, commits and snapshots. Scripts rely on them: fields are only ever added."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.graph.records import CommitRecord, Pin, TableId, TableRecord
+from omnigraph.graph.branch_list import BranchStanding
+from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
 
 
@@ -50,6 +51,30 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
             for move in commit.tables
         ],
         "counts": dict(commit.counts),
+    }
+
+
+def branch_to_json(record: BranchRecord) -> dict[str, Any]:
+    """One branch, as it was made."""
+    parent = record.parent
+    return {
+        "name": record.name,
+        "branch_id": record.id,
+        "parent_branch": None if parent is None else parent.branch,
+        "parent_commit_id": None if parent is None else parent.commit,
+        "actor_id": record.creator,
+        "created_at": record.created_us,
+    }
+
+
+def standing_to_json(standing: BranchStanding) -> dict[str, Any]:
+    """One branch and where it stands."""
+    return {
+        **branch_to_json(standing.record),
+        "graph_commit_id": standing.head.id,
+        "committed_at": standing.head.created_us,
+        "ahead": standing.ahead,
+        "behind": standing.behind,
     }
 
 

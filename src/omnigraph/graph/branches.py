@@ -16,7 +16,7 @@ from omnigraph.graph.encoding import branch_object_id
 from omnigraph.graph.lease import Lease, acquire_lease
 from omnigraph.graph.publish import Change, Target, publish
 from omnigraph.graph.records import BranchParent, BranchRecord
-from omnigraph.graph.requirements import BranchIs
+from omnigraph.graph.requirements import BranchIs, HeadIs, Requirement
 from omnigraph.graph.snapshot import MAIN, Snapshot, find_branch, read_commit_snapshot, read_snapshot
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.location import Location
@@ -46,8 +46,13 @@ def create_branch(
     return record
 
 
-def delete_branch(root: Location, name: str, world: World | None = None) -> BranchRecord:
-    """Delete a branch: its row goes. Refuses main, and a branch that a live branch was made from."""
+def delete_branch(
+    root: Location, name: str, world: World | None = None, head: CommitId | None = None
+) -> BranchRecord:
+    """Delete a branch: its row goes. Refuses main, and a branch that a live branch was made from.
+
+    With `head`, only a branch whose newest commit it is: nothing that was committed since is lost.
+    """
     how = world or World()
     if name == MAIN:
         raise RefusedError(
@@ -59,7 +64,8 @@ def delete_branch(root: Location, name: str, world: World | None = None) -> Bran
         record = _deletable(read_snapshot(root, rules=how.rules), name)
         branch_lease = acquire_lease(store, record.id, f"branch delete {name}", how.terms)
         try:
-            _remove(root, record, graph_lease, branch_lease, how)
+            requirements = () if head is None else (HeadIs(head),)
+            _remove(root, record, (graph_lease, branch_lease), how, requirements)
         finally:
             branch_lease.release()
     finally:
@@ -89,11 +95,16 @@ def _deletable(main: Snapshot, name: str) -> BranchRecord:
 
 
 def _remove(
-    root: Location, record: BranchRecord, graph_lease: Lease, branch_lease: Lease, how: World
+    root: Location,
+    record: BranchRecord,
+    leases: tuple[Lease, Lease],
+    how: World,
+    requirements: tuple[Requirement, ...],
 ) -> None:
+    graph_lease, branch_lease = leases
     own = Target(root, record.name, record.id, record.lance_branch)
     failpoint(Failpoint.BRANCH_FENCE_BEFORE)
-    publish(own, Change(), (), how.publisher(branch_lease))
+    publish(own, Change(), requirements, how.publisher(branch_lease))
     main = read_snapshot(root, rules=how.rules)
     change = Change(removed=(branch_object_id(record.name),))
     failpoint(Failpoint.BRANCH_REMOVE_BEFORE)

@@ -1,6 +1,8 @@
 """The commit graph: a projection of the `graph_commit` rows of one manifest version. Pure.
 
-There is no second lineage store. A branch's history is the walk from its head along first parents.
+There is no second lineage store. A branch's history is the walk from its head along first parents; what a branch
+contains is everything that is reachable from its head along both parents. A merge copies the rows that its target
+lacks, so both walks stay inside one manifest.
 """
 
 from __future__ import annotations
@@ -33,6 +35,21 @@ class Lineage:
             at = commit.parent
         if at is not None:
             raise _broken(at)
+
+    def ancestors(self, *tips: CommitId) -> frozenset[CommitId]:
+        """The tips and everything that is reachable from them along both parents."""
+        found: set[CommitId] = set()
+        waiting = list(tips)
+        while waiting:
+            at = waiting.pop()
+            if at in found:
+                continue
+            commit = self.commits.get(at)
+            if commit is None:
+                raise _broken(at)
+            found.add(at)
+            waiting += [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]
+        return frozenset(found)
 
 
 def make_lineage(head: CommitId, commits: Iterable[CommitRecord]) -> Lineage:

@@ -1,0 +1,49 @@
+"""The branches of a graph as people look at them: where each stands, and how far from the branch it was made from.
+
+In: a graph. Out: a `BranchStanding` per branch, main first. Every branch's manifest is read once. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from omnigraph.base.limits import BRANCHES_READ_AT_ONCE
+from omnigraph.graph.lineage import Lineage, make_lineage
+from omnigraph.graph.manifest import Manifest, open_manifest
+from omnigraph.graph.records import BranchRecord, CommitRecord
+from omnigraph.graph.snapshot import MAIN, read_snapshot, refuse_moved
+from omnigraph.storage.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStanding:
+    """A branch, its newest commit, and what it and main have that the other lacks."""
+
+    record: BranchRecord
+    head: CommitRecord
+    ahead: int
+    behind: int
+
+
+def list_branches(root: Location) -> tuple[BranchStanding, ...]:
+    """Every live branch, main first and then by name. Commits are counted along both parents, against main."""
+    main = read_snapshot(root)
+    trunk = make_lineage(main.head, main.manifest.read_commits())
+    others = [record for name, record in sorted(main.state.branches.items()) if name != MAIN]
+    if others:
+        refuse_moved(main.manifest, root, others[0].name)
+    known = trunk.ancestors(trunk.head)
+
+    def standing(record: BranchRecord) -> BranchStanding:
+        own = _read_lineage(open_manifest(root, lance_branch=record.lance_branch))
+        reached = own.ancestors(own.head)
+        return BranchStanding(record, own.commits[own.head], len(reached - known), len(known - reached))
+
+    with ThreadPoolExecutor(BRANCHES_READ_AT_ONCE) as pool:
+        found = tuple(pool.map(standing, others))
+    return (BranchStanding(main.branch, trunk.commits[trunk.head], 0, 0), *found)
+
+
+def _read_lineage(manifest: Manifest) -> Lineage:
+    return make_lineage(manifest.read_head(), manifest.read_commits())
