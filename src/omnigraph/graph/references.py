@@ -28,7 +28,7 @@ def read_reference(root: Location, name: str) -> Snapshot:
             f"there is no branch and no commit '{name}'",
             code="reference_missing",
             hint="`omnigraph branch list` and `omnigraph commit list` show what there is",
-            facts={"name": name, "branches": sorted(main.state.branches)},
+            facts={"name": name},
         )
     return _at_home(main, record)
 
