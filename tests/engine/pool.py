@@ -9,9 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
 
 import pyarrow as pa
 
@@ -30,22 +28,7 @@ from omnigraph.storage.indexes import (
     plan_index,
 )
 from tests.query.golden_files import GOLDEN, read_text
-
-Rows = list[dict[str, Any]]
-
-PERSONS: Final = ("a", "b", "c", "d", "ü'")
-COMPANIES: Final = ("x", "y", "a")
-CITIES: Final = ("s", "t")
-VARIANTS: Final = {
-    "node:Person": 10,
-    "node:Company": 4,
-    "node:City": 3,
-    "edge:Knows": 24,
-    "edge:Follows": 3,
-    "edge:WorksAt": 10,
-    "edge:LocatedIn": 5,
-    "edge:Contains": 3,
-}
+from tests.query.sample_graphs import VARIANTS, Rows, sample_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +71,7 @@ def _variant(snapshot: Snapshot, alias: str, number: int, dice: random.Random) -
     catalog = snapshot.schema.catalog
     types: tuple[NodeType | EdgeType, ...] = (*catalog.nodes, *catalog.edges)
     entity = next(found for found in types if found.alias == alias)
-    rows = _rows(alias, number, dice)
+    rows = sample_rows(alias, number, dice)
     schema = arrow_schema(entity)
     path = f"{record.path}-v{number}"
     dataset = create_dataset(snapshot.root.child(path), _table(rows, schema))
@@ -113,74 +96,3 @@ def _indexed(dataset: Dataset, columns: Sequence[str]) -> Dataset:
 def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
     columns = [pa.array([row[field.name] for row in rows], type=field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _rows(alias: str, number: int, dice: random.Random) -> Rows:
-    match alias:
-        case "node:Person":
-            return [_person(key, dice) for key in PERSONS]
-        case "node:Company":
-            return [
-                {
-                    "id": key,
-                    "code": key,
-                    "name": dice.choice(("m", "n")),
-                    "founded": dice.choice((None, date(2000, 1, 1), date(1969, 12, 31))),
-                    "logo": None,
-                }
-                for key in COMPANIES
-            ]
-        case "node:City":
-            return [
-                {"id": key, "name": dice.choice(("m", "n")), "size": dice.randint(-1, 2)} for key in CITIES
-            ]
-    ends = {
-        "edge:Knows": (PERSONS, PERSONS),
-        "edge:Follows": (PERSONS, PERSONS),
-        "edge:WorksAt": (PERSONS, COMPANIES),
-        "edge:LocatedIn": (COMPANIES, CITIES),
-        "edge:Contains": (CITIES, CITIES),
-    }[alias]
-    count = 0 if number == 0 else dice.randint(1, 10 if alias == "edge:Knows" else 5)
-    return [_edge(alias, place, ends, dice) for place in range(count)]
-
-
-def _person(key: str, dice: random.Random) -> dict[str, Any]:
-    return {
-        "id": key,
-        "slug": key,
-        "name": dice.choice(("m", "n")),
-        "age": dice.choice((None, 0, 1, 2)),
-        "status": dice.choice(("active", "paused", "left")),
-        "tags": dice.choice((None, (), ("m",), ("n", "ö"))),
-        "points": dice.choice((None, (), (1,), (2, -1))),
-        "bio": dice.choice((None, "", "nö'm", "m%_")),
-        "embedding": None,
-        "photo": None,
-        "joined": dice.choice((date(2020, 1, 1), date(1969, 12, 31))),
-        "seen": dice.choice(
-            (None, datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1000, UTC))
-        ),
-        "active": dice.choice((True, False)),
-        "height": dice.choice((None, 0.5, 1.5)),
-        "ratio": dice.choice((None, 0.0, -0.5, 2.0**53)),
-        "visits": dice.choice((None, 0, 2**32 - 1)),
-        "total": dice.choice((None, 0, -1, 2**53 + 1)),
-        "big": dice.choice((None, 1, 2**53 + 1, 2**64 - 1)),
-    }
-
-
-def _edge(
-    alias: str, number: int, ends: tuple[Sequence[str], Sequence[str]], dice: random.Random
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": f"e{number}", "src": dice.choice(ends[0]), "dst": dice.choice(ends[1])}
-    match alias:
-        case "edge:Knows":
-            since = dice.choice((None, date(2020, 1, 1)))
-            return row | {"since": since, "weight": dice.choice((0.2, 0.5, 0.9))}
-        case "edge:Follows":
-            return row | {"note": dice.choice((None, "m"))}
-        case "edge:WorksAt":
-            return row | {"role": dice.choice((None, "m", "n"))}
-        case _:
-            return row

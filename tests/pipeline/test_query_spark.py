@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from omnigraph.api.querying import PreparedQuery
 from omnigraph.base.errors import QueryTextError, RunError, UsageError
@@ -21,11 +20,12 @@ from omnigraph.pipeline.query_run import run_query_on_spark
 from omnigraph.query import NO_FACTS, ReadPlan, rewrite_plan
 from omnigraph.storage.location import parse_location
 from tests.conformance.spark_world import small_session
-from tests.engine.pool import VARIANTS, Pool, make_pool
-from tests.engine.queries import queries
-from tests.engine.test_against_reference import comparable, rows_of
+from tests.engine.pool import Pool, make_pool
+from tests.engine.test_against_reference import rows_of
 from tests.pipeline.exporting import Record, load_records, make_graph
 from tests.query.golden_files import checked
+from tests.query.sample_graphs import choices, comparable
+from tests.query.sample_queries import queries
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -161,7 +161,6 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     return make_pool(tmp_path_factory.mktemp("pool"))
 
 
-choices = st.fixed_dictionaries({alias: st.integers(0, count - 1) for alias, count in VARIANTS.items()})
 loosely: Final = [
     HealthCheck.function_scoped_fixture,
     HealthCheck.too_slow,

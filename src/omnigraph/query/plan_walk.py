@@ -83,19 +83,24 @@ def steps_of(relation: Relation) -> Iterator[Relation]:
 
 
 def with_expressions(relation: Relation, change: Change) -> Relation:
-    """A copy whose own expressions are changed; filters of scans are split anew."""
+    """A copy whose own expressions are changed, or the step itself; filters of scans are split anew."""
     match relation:
         case Unit() | Argument() | Expand() | ExpandInto() | CrossJoin() | ExistsJoin() | LeftJoin():
             return relation
         case Pattern(filters=filters):
-            return replace(relation, filters=tuple(change(found) for found in filters))
+            changed = _changed(filters, change)
+            return relation if changed is filters else replace(relation, filters=changed)
         case Scan() | EdgeScan() | EdgeExpand() | Lookup():
-            return replace(relation, filter=_filter(relation.filter, change))
+            kept = _filter(relation.filter, change)
+            return relation if kept is relation.filter else replace(relation, filter=kept)
         case Filter(conditions=conditions):
-            return replace(relation, conditions=tuple(change(found) for found in conditions))
+            changed = _changed(conditions, change)
+            return relation if changed is conditions else replace(relation, conditions=changed)
         case Search(scores=scores, top=top):
-            changed = tuple(ScoreColumn(found.name, cast(Score, change(found.score))) for found in scores)
-            return replace(relation, scores=changed, top=None if top is None else change(top))
+            found_scores = tuple(
+                ScoreColumn(found.name, cast(Score, change(found.score))) for found in scores
+            )
+            return replace(relation, scores=found_scores, top=None if top is None else change(top))
         case Aggregate(keys=keys, aggregates=aggregates):
             return replace(
                 relation,
@@ -111,14 +116,24 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
         case Limit(count=count, offset=offset):
             return replace(relation, count=change(count), offset=None if offset is None else change(offset))
         case Project(columns=columns):
-            return replace(relation, columns=_named(columns, change))
+            named = _named(columns, change)
+            return relation if named is columns else replace(relation, columns=named)
+
+
+def _changed(expressions: tuple[Expr, ...], change: Change) -> tuple[Expr, ...]:
+    """The very same tuple where nothing changes, so that a step need not be made again."""
+    after = tuple(change(found) for found in expressions)
+    return expressions if all(new is old for new, old in zip(after, expressions, strict=True)) else after
 
 
 def _named(columns: tuple[Named, ...], change: Change) -> tuple[Named, ...]:
-    return tuple(Named(found.name, change(found.expression)) for found in columns)
+    before = tuple(found.expression for found in columns)
+    after = _changed(before, change)
+    if after is before:
+        return columns
+    return tuple(Named(found.name, new) for found, new in zip(columns, after, strict=True))
 
 
 def _filter(scan_filter: ScanFilter, change: Change) -> ScanFilter:
-    if not scan_filter.conjuncts:
-        return scan_filter
-    return split_filter(tuple(change(found) for found in scan_filter.conjuncts))
+    changed = _changed(scan_filter.conjuncts, change)
+    return scan_filter if changed is scan_filter.conjuncts else split_filter(changed)

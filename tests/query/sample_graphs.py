@@ -1,0 +1,133 @@
+"""Rows of small graphs over the schema of the golden files: a graph has one of several variants of every table."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from omnigraph.query import ReadPlan
+from omnigraph.query.plan import Order
+from omnigraph.query.plan_walk import steps_of
+
+Rows = list[dict[str, Any]]
+
+PERSONS: Final = ("a", "b", "c", "d", "ü'")
+COMPANIES: Final = ("x", "y", "a")
+CITIES: Final = ("s", "t")
+VARIANTS: Final = {
+    "node:Person": 10,
+    "node:Company": 4,
+    "node:City": 3,
+    "edge:Knows": 24,
+    "edge:Follows": 3,
+    "edge:WorksAt": 10,
+    "edge:LocatedIn": 5,
+    "edge:Contains": 3,
+}
+
+
+def _graph(number: int) -> dict[str, int]:
+    """One number says it for all tables, which is cheaper to draw than one for each."""
+    chosen = {}
+    for alias, count in VARIANTS.items():
+        number, chosen[alias] = divmod(number, count)
+    return chosen
+
+
+# Which variant of each table a graph has.
+choices: Final = st.integers(0, math.prod(VARIANTS.values()) - 1).map(_graph)
+
+
+def sample_rows(alias: str, number: int, dice: random.Random) -> Rows:
+    """The rows of one variant of a table; the first variant of an edge's table has none."""
+    match alias:
+        case "node:Person":
+            return [_person(key, dice) for key in PERSONS]
+        case "node:Company":
+            return [
+                {
+                    "id": key,
+                    "code": key,
+                    "name": dice.choice(("m", "n")),
+                    "founded": dice.choice((None, date(2000, 1, 1), date(1969, 12, 31))),
+                    "logo": None,
+                }
+                for key in COMPANIES
+            ]
+        case "node:City":
+            return [
+                {"id": key, "name": dice.choice(("m", "n")), "size": dice.randint(-1, 2)} for key in CITIES
+            ]
+    ends = {
+        "edge:Knows": (PERSONS, PERSONS),
+        "edge:Follows": (PERSONS, PERSONS),
+        "edge:WorksAt": (PERSONS, COMPANIES),
+        "edge:LocatedIn": (COMPANIES, CITIES),
+        "edge:Contains": (CITIES, CITIES),
+    }[alias]
+    count = 0 if number == 0 else dice.randint(1, 10 if alias == "edge:Knows" else 5)
+    return [_edge(alias, place, ends, dice) for place in range(count)]
+
+
+def _person(key: str, dice: random.Random) -> dict[str, Any]:
+    return {
+        "id": key,
+        "slug": key,
+        "name": dice.choice(("m", "n")),
+        "age": dice.choice((None, 0, 1, 2)),
+        "status": dice.choice(("active", "paused", "left")),
+        "tags": dice.choice((None, (), ("m",), ("n", "ö"))),
+        "points": dice.choice((None, (), (1,), (2, -1))),
+        "bio": dice.choice((None, "", "nö'm", "m%_")),
+        "embedding": None,
+        "photo": None,
+        "joined": dice.choice((date(2020, 1, 1), date(1969, 12, 31))),
+        "seen": dice.choice(
+            (None, datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1000, UTC))
+        ),
+        "active": dice.choice((True, False)),
+        "height": dice.choice((None, 0.5, 1.5)),
+        "ratio": dice.choice((None, 0.0, -0.5, 2.0**53)),
+        "visits": dice.choice((None, 0, 2**32 - 1)),
+        "total": dice.choice((None, 0, -1, 2**53 + 1)),
+        "big": dice.choice((None, 1, 2**53 + 1, 2**64 - 1)),
+    }
+
+
+def _edge(
+    alias: str, number: int, ends: tuple[Sequence[str], Sequence[str]], dice: random.Random
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": f"e{number}", "src": dice.choice(ends[0]), "dst": dice.choice(ends[1])}
+    match alias:
+        case "edge:Knows":
+            since = dice.choice((None, date(2020, 1, 1)))
+            return row | {"since": since, "weight": dice.choice((0.2, 0.5, 0.9))}
+        case "edge:Follows":
+            return row | {"note": dice.choice((None, "m"))}
+        case "edge:WorksAt":
+            return row | {"role": dice.choice((None, "m", "n"))}
+        case _:
+            return row
+
+
+def comparable(rows: list[list[tuple[str, Any]]], plan: ReadPlan) -> Any:
+    """Rows in order where the query asks for one, otherwise as a bag; floats as far as an order of adding goes."""
+    shown = [tuple((name, _value(cell)) for name, cell in row) for row in rows]
+    is_ordered = any(isinstance(step, Order) for step in steps_of(plan.root))
+    return shown if is_ordered else Counter(shown)
+
+
+def _value(cell: Any) -> Any:
+    if isinstance(cell, float):
+        return float(f"{cell:.12g}") + 0.0 if math.isfinite(cell) else str(cell)
+    if isinstance(cell, dict):
+        return tuple(_value(member) for member in cell.values())
+    if isinstance(cell, tuple) and cell and isinstance(cell[0], tuple):
+        return tuple(_value(member) for _, member in cell)
+    return tuple(cell) if isinstance(cell, list) else cell
