@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.api.results import Result
     from omnigraph.base.progress import Report
     from omnigraph.graph.pending import PendingIntent
+    from omnigraph.maintenance.repair_outcome import TableRepairStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,20 @@ class Graph:
         from omnigraph.graph.pending import list_pending
 
         return list_pending(self.location)
+
+    def repair(
+        self, *, confirm: bool = False, force: bool = False, discard: bool = False
+    ) -> list[TableRepairStats]:
+        """Look at what foreign tools did to the tables of every branch; with `confirm`, put it right.
+
+        `force` publishes what is not known to be harmless, `discard` drops it. One row per table and branch.
+        """
+        if confirm:
+            self._refuse_if_read_only()
+        from omnigraph.maintenance.repair import repair_all_tables
+        from omnigraph.maintenance.repair_outcome import RepairOptions
+
+        return repair_all_tables(self, RepairOptions(confirm, force, discard))
 
     def _refuse_if_read_only(self) -> None:
         if self.read_only:

@@ -43,6 +43,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
         "Look at the history of a branch.",
         {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},
     ),
+    "repair": "omnigraph.cli.repair",
     "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
     "spark": Family(
         "Keep a Spark warm for later commands.",

@@ -73,7 +73,6 @@ _PLANNED: Final = frozenset(
         "changes",
         "blob",
         "optimize",
-        "repair",
         "cleanup",
         "doctor",
         "index",

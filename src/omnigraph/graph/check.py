@@ -60,10 +60,10 @@ def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
         found = pins_now.get(table.id)
         if table.id in staged.reads and (found is None or found.pin != table.pin):
             return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
-    for effect in staged.effects:
-        found = pins_now.get(effect.table.id)
-        if found is None or found.pin != effect.table.pin:
-            return Stale(effect.table.alias, _text(effect.table.pin), _text(found.pin if found else None))
+    for table in (*(effect.table for effect in staged.effects), *(head.table for head in staged.heads)):
+        found = pins_now.get(table.id)
+        if found is None or found.pin != table.pin:
+            return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
     return None
 
 
@@ -76,6 +76,16 @@ def refuse_old_staging(staged: Staged, clock: Clock) -> None:
             code="staging_too_old",
             hint="run it again; nothing was written",
         )
+
+
+def refuse_moved_heads(staged: Staged) -> None:
+    """Raise when a head that was part of the decision is another one now."""
+    for found in staged.heads:
+        location = staged.snapshot.root.child(found.table.path)
+        now = open_dataset(location, branch=found.head.branch)
+        if now.version != found.head.version:
+            actual = _text(Pin(now.branch, now.version))
+            raise read_set_conflict(f"the head of {found.table.alias}", _text(found.head), actual)
 
 
 def open_base(staged: Staged, effect: Effect) -> Dataset:

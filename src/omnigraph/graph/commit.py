@@ -18,7 +18,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
 from omnigraph.graph.arm import make_intent
-from omnigraph.graph.check import Healer, find_stale, open_base, refuse_old_staging
+from omnigraph.graph.check import Healer, find_stale, open_base, refuse_moved_heads, refuse_old_staging
 from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_intents, write_intent
 from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
 from omnigraph.graph.loose import refuse_displaced
@@ -132,6 +132,8 @@ class _Session:
         if checked is None:
             return None
         failpoint(Failpoint.CHECKED)
+        if not checked[0].effects:
+            return self._point(*checked)
         armed = self._arm(*checked)
         try:
             published = self._publish(self._commit(armed))
@@ -167,6 +169,7 @@ class _Session:
                 if still is not None:
                     raise still.conflict()
             refuse_old_staging(staged, self.world.clock)
+            refuse_moved_heads(staged)
             handles = tuple(open_base(staged, effect) for effect in staged.effects)
             if not self._heal(staged, handles):
                 return staged, handles, Seen(now.manifest, now.state)
@@ -196,6 +199,10 @@ class _Session:
         for effect, handle in wrong:
             healer.heal(effect.table, handle)
         return bool(wrong)
+
+    def _point(self, staged: Staged, _: tuple[Dataset, ...], seen: Seen) -> Published:
+        """Publish pointers to what is there already. Nothing is durable before the publish, so there is no intent."""
+        return self._publish_tables(staged, (), self.world.clock.now_us(), seen)
 
     def _arm(self, staged: Staged, handles: tuple[Dataset, ...], seen: Seen) -> Armed:
         intent = make_intent(staged, self.target, self.lease.epoch, self.world.clock.now_us())
@@ -236,24 +243,30 @@ class _Session:
         )
 
     def _publish(self, committed: Committed) -> Published:
-        staged, intent = committed.armed.staged, committed.armed.intent
+        armed = committed.armed
+        return self._publish_tables(armed.staged, committed.tables, armed.intent.created_us, armed.seen)
+
+    def _publish_tables(
+        self, staged: Staged, tables: tuple[TableRecord, ...], created_us: int, seen: Seen
+    ) -> Published:
         beside = staged.beside
         draft = CommitDraft(
             id=staged.commit,
             operation=staged.kind,
             operation_id=staged.operation,
             actor=staged.actor,
-            created_us=intent.created_us,
+            created_us=created_us,
             counts=staged.counts,
             merged_parent=None if beside.commit is None else beside.commit.merged_parent,
             pins=None if beside.commit is None else beside.commit.pins,
             stream=staged.stream,
         )
-        change = replace(beside, commit=draft, tables=(*committed.tables, *beside.tables))
+        change = replace(beside, commit=draft, tables=(*tables, *beside.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
-        requirements += [PinIs(effect.table.id, effect.table.pin) for effect in staged.effects]
+        touched = (*(effect.table for effect in staged.effects), *(found.table for found in staged.heads))
+        requirements += [PinIs(table.id, table.pin) for table in touched]
         publisher = self.world.publisher(self.lease)
-        publication = publish(self.target, change, tuple(requirements), publisher, committed.armed.seen)
+        publication = publish(self.target, change, tuple(requirements), publisher, seen)
         return Published(staged, publication)
 
     def _settle(self, armed: Armed, error: OmnigraphError) -> Published:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.base.clock import Clock
 from omnigraph.base.errors import NotFoundError, OmnigraphError
@@ -19,11 +19,11 @@ from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.staged import Effect, ExactEffect, LooseEffect, LooseRun, Staged
+from omnigraph.graph.staged import Effect, ExactEffect, FoundHead, LooseEffect, LooseRun, Staged
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.deletion import delete_branch
-from omnigraph.storage.staging import StagedTransaction
+from omnigraph.storage.staging import StagedTransaction, stage_restore
 
 logger = logging.getLogger("omnigraph.stage")
 
@@ -51,11 +51,12 @@ def discard_fork(target: WritableTable) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a write did, beside its effects: counts for the commit, other manifest rows, a wanted head."""
+    """What a write did, beside its effects: counts for the commit, other manifest rows, a wanted head, found heads."""
 
     counts: Mapping[str, int]
     beside: Change = field(default_factory=Change)
     if_commit: CommitId | None = None
+    heads: tuple[FoundHead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,12 @@ class Stage:
         base = Pin(target.dataset.branch, target.dataset.version)
         return LooseEffect(target.table, base, run, target.forked_from)
 
+    def restored(self, table: TableRecord, head: Dataset) -> ExactEffect:
+        """The effect of giving a table that this branch owns its published content back, above whatever is there."""
+        target = WritableTable(table, head, None)
+        effect = self.exact(target, stage_restore(head, table.pin.version), table.row_count)
+        return replace(effect, preserving=True)  # what readers see stays the same
+
     def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> Staged:
         """Everything staged, ready for the lease. The written tables are always part of what was read."""
         written = {effect.table.id for effect in effects}
@@ -126,4 +133,5 @@ class Stage:
             beside=outcome.beside,
             if_commit=outcome.if_commit,
             stream=self.stream,
+            heads=outcome.heads,
         )

@@ -55,8 +55,19 @@ Effect = ExactEffect | LooseEffect
 
 
 @dataclass(frozen=True, slots=True)
+class FoundHead:
+    """A table whose newest version is part of what was decided on, beside its pin."""
+
+    table: TableRecord
+    head: Pin
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
-    """All the expensive work is done and no head has moved. `reads` are the tables it was validated against."""
+    """All the expensive work is done and no head has moved. `reads` are the tables it was validated against.
+
+    `heads` are the heads that must not have moved since. Without effects only pointers move, to what is there already.
+    """
 
     kind: WriterKind
     operation: OperationId
@@ -70,6 +81,7 @@ class Staged:
     beside: Change = field(default_factory=Change)
     if_commit: CommitId | None = None
     stream: StreamBatch | None = None
+    heads: tuple[FoundHead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,27 @@
 """Optimize, repair, cleanup, doctor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.repair import repair_all_tables
+    from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions, TableRepairStats
+
+_HOMES = {
+    "repair_all_tables": "omnigraph.maintenance.repair",
+    "RepairAction": "omnigraph.maintenance.repair_outcome",
+    "RepairOptions": "omnigraph.maintenance.repair_outcome",
+    "TableRepairStats": "omnigraph.maintenance.repair_outcome",
+}
+
+__all__ = ["RepairAction", "RepairOptions", "TableRepairStats", "repair_all_tables"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is first used: each of these brings libraries of its own."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'omnigraph.maintenance' has no attribute '{name}'")

@@ -31,3 +31,27 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
             files = tuple((file.path, tuple(file.fields)) for file in metadata.files)
             found[fragment.fragment_id] = Fragment(rows, files)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentState:
+    """Everything that decides which rows a fragment has: its files, what overlays them, and what was deleted."""
+
+    rows: int
+    files: tuple[tuple[str, tuple[int, ...]], ...]
+    overlays: str
+    deletion_file: str | None
+
+
+def read_fragment_states(dataset: Dataset) -> Mapping[int, FragmentState]:
+    """Every fragment of the version by its number. Two versions in which one is equal have the same rows in it."""
+    with substrate_errors("read the fragments", dataset.uri):
+        found = {}
+        for fragment in dataset.native.get_fragments():
+            metadata = fragment.metadata
+            files = tuple((file.path, tuple(file.fields)) for file in metadata.files)
+            deletions = fragment.deletion_file()
+            found[fragment.fragment_id] = FragmentState(
+                fragment.count_rows(), files, repr(metadata.overlays), deletions
+            )
+        return found

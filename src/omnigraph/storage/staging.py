@@ -100,6 +100,11 @@ def stage_update(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTra
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
+def stage_restore(dataset: Dataset, version: int) -> StagedTransaction:
+    """Give the dataset the content of an older version. Lance never refuses it, whatever lands in between."""
+    return _staged(dataset, lance.LanceOperation.Restore(version))
+
+
 @dataclass(frozen=True, slots=True)
 class Deletions:
     """Fragments without some of their rows, and those that would be empty. Nothing references them yet."""

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
+
+import lance
 
 from omnigraph.api.checking import QuerySource
+from omnigraph.api.graph import Graph
 from omnigraph.api.mutating import MutationOptions, run_mutation_text
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
@@ -26,6 +29,8 @@ from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
 from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.maintenance.repair import repair_all_tables
+from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
@@ -46,6 +51,7 @@ from tests.graph.writers import (
     run_compaction,
     triple,
 )
+from tests.maintenance.foreign import compaction, delete
 from tests.pipeline.in_place import LargeSource, in_place
 
 DEV: Final = "dev"
@@ -66,6 +72,14 @@ Kill = Callable[[str, Location, Failpoint, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Redo:
+    """What is done again after the crash, and what it makes of the graph as it was at first."""
+
+    act: Callable[[Location], object]
+    after: Callable[[GraphState], GraphState]
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One writer kind: how the graph is made, what the victim does, and what it makes of the graph."""
 
@@ -76,6 +90,7 @@ class Scenario:
     in_place: bool = False  # it has Lance branches, which hold absolute paths, so the graph cannot be copied
     loose: bool = False  # done with its first commit: what it moved is published, whatever else it planned
     heads_ahead: bool = False  # it starts with a head above its pin, which only a write puts right
+    redo: Redo | None = None  # what must be done again before anybody can write
     world: World = field(default_factory=World)
 
 
@@ -136,6 +151,27 @@ def _many_commits(location: Location, _: Kill) -> None:
 def _old_stamp(location: Location, _: Kill) -> None:
     seed(location)
     commit_schema_metadata(open_dataset(location.child(MANIFEST)), {STAMP_KEY: "0"})
+
+
+def _drifted(act: Callable[[Any], None]) -> Callable[[Location, Kill], None]:
+    """A foreign tool has changed a table."""
+
+    def prepare(location: Location, _: Kill) -> None:
+        seed(location)
+        place = location.child(read_snapshot(location).tables[PERSON].path)
+        act(lance.dataset(place.lance_uri, storage_options=place.storage_options))
+
+    return prepare
+
+
+def _repair(**flags: bool) -> Callable[[Location], None]:
+    """Nothing is refused, however often it is run."""
+
+    def act(location: Location) -> None:
+        rows = repair_all_tables(Graph(location), RepairOptions(confirm=True, **flags))
+        assert RepairAction.REFUSED not in {row.action for row in rows}
+
+    return act
 
 
 def _load(location: Location) -> None:
@@ -227,6 +263,13 @@ _WRITTEN: Final = Failpoint.COMMIT_AFTER
 _loaded: Final = _wrote(LOADED, "load by tester")
 _indexed: Final = _wrote((), "ensure_indices by omnigraph:ensure_indices")
 
+_published: Final = Failpoint.PUBLISH_AFTER
+_healing: Final = _repair()
+_forcing: Final = _repair(force=True)
+_discarding: Final = _repair(discard=True)
+_undone: Final = _wrote((), "repair by omnigraph:repair")
+_forced: Final = _wrote((Change(PERSON, delete=("a",)),), "repair by omnigraph:repair:force")
+
 SCENARIOS: Final[dict[str, Scenario]] = {
     "init": Scenario(lambda *_: None, create, _created, Failpoint.INIT_UNMARK_BEFORE, in_place=True),
     "init_again": Scenario(
@@ -250,6 +293,23 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "branch_create": Scenario(_seeded, _create_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
     "branch_delete": Scenario(
         _with_branch, _delete_branch, _unbranched, Failpoint.PUBLISH_AFTER, in_place=True
+    ),
+    "repair": Scenario(
+        _drifted(compaction), _healing, _undone, _published, heads_ahead=True, redo=Redo(_healing, _undone)
+    ),
+    "repair_force": Scenario(
+        _drifted(delete), _forcing, _forced, _published, heads_ahead=True, redo=Redo(_forcing, _forced)
+    ),
+    "repair_discard": Scenario(
+        _drifted(delete), _discarding, _undone, _WRITTEN, heads_ahead=True, redo=Redo(_discarding, _undone)
+    ),
+    "recover_discard": Scenario(
+        _killed("repair_discard", Failpoint.ARM_AFTER),
+        _recover,
+        _unchanged,
+        None,
+        heads_ahead=True,
+        redo=Redo(_discarding, _undone),
     ),
     "heal": Scenario(_late_fence, _load, _loaded, _WRITTEN, heads_ahead=True),
     "compact": Scenario(_many_commits, _load, _loaded, _WRITTEN),

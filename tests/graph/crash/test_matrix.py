@@ -8,6 +8,7 @@ there does not count: it fails.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -31,6 +32,8 @@ S3_CELLS = [
     ("load", "publish.after@1"),
     ("load", "lease.release.before@1"),
     ("optimize", "commit.after@1"),
+    ("repair_force", "publish.before@1"),
+    ("repair_discard", "commit.after@1"),
     ("fork", "commit.before@2"),
     ("fork", "publish.before@1"),
     ("branch_create", "branch.row.before@1"),
@@ -42,6 +45,8 @@ LONG = frozenset(
     {
         "compact",
         "renew",
+        "repair",
+        "recover_discard",
         "recover_finished",
         "recover_half_back",
         "recover_mutate",
@@ -96,4 +101,7 @@ def _run_cell(scenario: str, cell: str, killer: Killer, location: Location) -> l
     point, _, hit = cell.partition("@")
     killer.kill(scenario, location, point, int(hit))
     state = how.after(before) if happens_at(how, TRACES[scenario], cell) else before
-    return violations(location, Expected((state,), how.world, how.heads_ahead))
+    expected = Expected((state,), how.world, how.heads_ahead)
+    if how.redo is not None:
+        expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
+    return violations(location, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from omnigraph.graph.commit import World, recover_on_open
@@ -20,6 +21,8 @@ class Expected:
     states: tuple[GraphState, ...]
     world: World
     heads_ahead: bool = False
+    redo: Callable[[Location], object] | None = None
+    redone: GraphState | None = None
 
 
 def violations(location: Location, expected: Expected) -> list[str]:
@@ -33,6 +36,10 @@ def violations(location: Location, expected: Expected) -> list[str]:
     recover_all(location, world)
     changed = {path for path, _ in set(read_tree(location).items()) ^ set(tree.items())}
     found += [f"recovering again changed {path}" for path in sorted(changed)]
+    if expected.redo is not None:
+        expected.redo(location)
+        state = observe(location, world)
+        found += [] if state == expected.redone else [f"done again: {state}, expected {expected.redone}"]
     return found + _write_again(location, world, state)
 
 

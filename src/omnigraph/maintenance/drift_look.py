@@ -1,0 +1,160 @@
+"""Looks at every table that a branch owns: is its head where the branch publishes it, and what lies in between?
+
+In: a snapshot. Out: one `TableLook` per table; a table that cannot be read has an error and does not stop the others.
+Nothing here writes, takes a lease or recovers. A table that a branch has not written yet belongs to another branch.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from omnigraph.base.errors import OmnigraphError, RefusedError
+from omnigraph.graph.pending import PendingIntent, PendingState, list_pending
+from omnigraph.graph.records import TableRecord
+from omnigraph.graph.recovery.fence import read_history
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.maintenance.drift import Classification, Drift, classify_drift
+from omnigraph.maintenance.repair_outcome import NOT_CHECKED, Obstacles
+from omnigraph.maintenance.row_changes import RowChanges, compare_rows
+from omnigraph.schema import arrow_schema
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+
+UNDER_WAY = "a write is under way on this table; look again when it is done"
+
+
+@dataclass(frozen=True, slots=True)
+class TableLook:
+    """One table as it was found. `head` None: it cannot be opened. `changes` None: they are not known."""
+
+    table: TableRecord
+    head: Dataset | None
+    drift: Drift
+    changes: RowChanges | None = None
+    obstacles: Obstacles = field(default_factory=Obstacles)
+    not_checked: tuple[str, ...] = ()
+
+    @property
+    def head_version(self) -> int | None:
+        return None if self.head is None else self.head.version
+
+
+def refuse_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
+    """Raise while a write waits for recovery; those at work are given back."""
+    found = list_pending(root)
+    for one in found:
+        if one.state is not PendingState.LIVE:
+            raise RefusedError(
+                f"{command} waits for recovery: {one.path} is {one.state.value}",
+                code="recovery_pending",
+                hint="the next write to its branch, or omnigraph.open() from Python, finishes it or undoes it; "
+                "`omnigraph recovery list` shows it",
+                facts={"path": one.path, "operation_id": one.intent.op_id if one.intent else None},
+            )
+    return found
+
+
+def owned_tables(snapshot: Snapshot) -> tuple[TableRecord, ...]:
+    """The tables whose published Lance branch is this branch's own, nodes first, each by name."""
+    owned = [table for table in snapshot.tables.values() if table.owner == snapshot.branch.id]
+    return tuple(sorted(owned, key=lambda table: (table.alias.startswith("edge:"), table.alias)))
+
+
+def look_at_heads(snapshot: Snapshot) -> tuple[TableLook, ...]:
+    """The heads and what lies above the pins, from transactions alone."""
+    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
+        return tuple(threads.map(lambda table: _look(snapshot.root, table), owned_tables(snapshot)))
+
+
+def is_under_way(look: TableLook, live: tuple[PendingIntent, ...]) -> bool:
+    """Whether a writer at work has announced that it moves this table."""
+    tables = (table for one in live if one.intent is not None for table in one.intent.tables)
+    here = (look.table.path, look.table.pin.branch)
+    return any((table.path, table.lance_branch) == here for table in tables)
+
+
+def look_at_rows(snapshot: Snapshot, look: TableLook) -> TableLook:
+    """The same look with what publishing would change, and what speaks against publishing or discarding."""
+    head = look.head
+    if head is None:
+        return look
+    if look.drift.classification is Classification.NO_DRIFT:
+        return replace(look, changes=RowChanges(0, 0, 0))
+    published, gone = _open_published(head, look.table)
+    if head.version < look.table.pin.version:
+        below = gone or "its head is below the published version"
+        return replace(look, obstacles=Obstacles(below, below))
+    if look.drift.classification is Classification.VERIFIED_MAINTENANCE:
+        # What is ours is taken back, and that needs the published version.
+        obstacles = Obstacles(gone if look.drift.ours else "", gone)
+        return replace(look, changes=RowChanges(0, 0, 0), obstacles=obstacles)
+    against = _unfinished(snapshot, look) or _misfit(snapshot, look.table, head)
+    changes: RowChanges | None = None
+    try:
+        changes = compare_rows(published, head)
+        if changes.duplicates:
+            against = against or f"{changes.duplicates} rows have the id of another row"
+    except OmnigraphError as error:
+        against = against or error.message
+    known = None if published is None else changes
+    return replace(look, changes=known, obstacles=Obstacles(against, gone), not_checked=NOT_CHECKED)
+
+
+def _look(root: Location, table: TableRecord) -> TableLook:
+    try:
+        head = open_dataset(root.child(table.path), branch=table.pin.branch)
+        return TableLook(table, head, classify_drift(read_history(head, table.pin.version)))
+    except OmnigraphError as error:
+        unknown = Drift(Classification.UNVERIFIABLE)
+        return TableLook(table, None, unknown, obstacles=Obstacles(error.message, error.message))
+
+
+def _open_published(head: Dataset, table: TableRecord) -> tuple[Dataset | None, str]:
+    try:
+        return head.at(table.pin.version), ""
+    except OmnigraphError as error:
+        return None, f"the published version {table.pin.version} cannot be opened: {error.message}"
+
+
+def _unfinished(snapshot: Snapshot, look: TableLook) -> str:
+    """Publishing would show half of a write that did not finish, or one that recovery took back."""
+    for operation in look.drift.unpublished:
+        recovery = snapshot.manifest.find_recovery(operation)
+        what = (
+            "never finished" if recovery is None else f"was {recovery.action.replace('_', ' ')} by recovery"
+        )
+        return f"it has rows of the write {operation}, which {what}"
+    return ""
+
+
+def _misfit(snapshot: Snapshot, table: TableRecord, head: Dataset) -> str:
+    """How the columns of the head differ from those of the accepted schema."""
+    wanted = next(arrow_schema(one) for one in snapshot.schema.catalog.types if one.alias == table.alias)
+    expected, actual = _columns(wanted), _columns(head.schema)
+    missing = [name for name in expected if name not in actual]
+    strange = [name for name in actual if name not in expected]
+    other = [name for name in expected if name in actual and expected[name] != actual[name]]
+    parts = [
+        f"{word} {', '.join(names)}"
+        for word, names in (("it lacks", missing), ("it has also", strange), ("it has changed", other))
+        if names
+    ]
+    if not parts and list(expected) != list(actual):
+        parts = ["they are in another order"]
+    return f"its columns are not those of the schema: {'; '.join(parts)}" if parts else ""
+
+
+def _columns(schema: pa.Schema) -> dict[str, object]:
+    """What matters of each column: type, whether it may be null, and what the schema noted on it."""
+    columns: dict[str, object] = {}
+    for column in schema:
+        extension = column.type.extension_name if isinstance(column.type, pa.BaseExtensionType) else None
+        storage = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
+        noted = dict(column.metadata or {})
+        named = noted.pop(b"ARROW:extension:name", b"").decode() or extension
+        columns[column.name] = (storage, column.nullable, named, tuple(sorted(noted.items())))
+    return columns

@@ -1,0 +1,202 @@
+"""Repair: publishes or drops what foreign tools did to the tables of a graph, on every live branch.
+
+In: a graph and what the caller agreed to. Out: one row per table that a branch owns. A preview only reads. Otherwise
+the tables of a branch are put right in one commit of the write path, whose Check demands that pins and heads still are
+the ones that were judged: publishing moves pointers to versions that are there already, discarding is a Restore of the
+published content. A crash leaves the drift as it was, or the commit. One table's failure is on its own row.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.events import log_event
+from omnigraph.base.limits import REPAIR_LOOK_SECONDS, REPAIR_LOOKS_MAX
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.publish import Change
+from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Effect, FoundHead, Staged
+from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.maintenance.drift import Classification
+from omnigraph.maintenance.drift_look import (
+    UNDER_WAY,
+    TableLook,
+    is_under_way,
+    look_at_heads,
+    look_at_rows,
+    refuse_pending,
+)
+from omnigraph.maintenance.repair_outcome import (
+    Obstacles,
+    RepairAction,
+    RepairOptions,
+    TableRepairStats,
+    decide_action,
+    explain,
+)
+from omnigraph.storage.location import Location
+
+logger = logging.getLogger("omnigraph.repair")
+
+ACTOR = "omnigraph:repair"
+FORCE_ACTOR = "omnigraph:repair:force"
+_DONE = frozenset({RepairAction.HEALED, RepairAction.FORCED, RepairAction.DISCARDED})
+
+
+class GraphPlace(Protocol):
+    """A graph, as far as maintenance needs one."""
+
+    @property
+    def location(self) -> Location: ...
+
+
+def repair_all_tables(
+    graph: GraphPlace, options: RepairOptions | None = None, world: World | None = None
+) -> list[TableRepairStats]:
+    """Look at every table of every live branch, and put right what the options allow."""
+    how = options or RepairOptions()
+    how.refuse_contradiction()
+    root = graph.location
+    refuse_pending(root, "repair")
+    names = sorted(read_snapshot(root).state.branches, key=lambda name: (name != MAIN, name))
+    return [row for name in names for row in _Repair(root, name, how, world or World()).run()]
+
+
+@dataclass(slots=True)
+class _Repair:
+    """The run on one branch. `looks` are those of the newest attempt."""
+
+    root: Location
+    branch: str
+    options: RepairOptions
+    world: World
+    looks: list[TableLook] = field(default_factory=list)
+    rows: list[TableRepairStats] = field(default_factory=list)
+
+    def run(self) -> list[TableRepairStats]:
+        started = time.monotonic()
+        commit: str | None = None
+        failure: OmnigraphError | None = None
+        try:
+            if self.options.confirm:
+                published = write(
+                    self.root, self.branch, Write(WriterKind.REPAIR, ACTOR, self._stage), self.world
+                )
+                commit = None if published is None else published.staged.commit
+            else:
+                self._judge(read_snapshot(self.root, self.branch, rules=self.world.rules))
+        except OmnigraphError as error:
+            if not self.rows:
+                raise
+            failure = error
+        self.rows = [self._settled(row, commit, failure) for row in self.rows]
+        for row in self.rows:
+            _log(row, time.monotonic() - started)
+        return self.rows
+
+    def _stage(self, at: Stage) -> Staged | None:
+        """What to do, as effects that give content back and as pointers to what is there."""
+        self._judge(at.snapshot)
+        effects: list[Effect] = []
+        moved: list[TableRecord] = []
+        heads: list[FoundHead] = []
+        for look, row in zip(self.looks, self.rows, strict=True):
+            if row.action not in _DONE or look.head is None:
+                continue
+            pin = Pin(look.head.branch, look.head.version)
+            heads.append(FoundHead(look.table, pin))
+            if row.action is RepairAction.DISCARDED or look.drift.ours:
+                effects.append(at.restored(look.table, look.head))
+            else:
+                moved.append(replace(look.table, pin=pin, row_count=look.head.count_rows()))
+        if not heads:
+            return None
+        is_forced = any(row.action is RepairAction.FORCED for row in self.rows)
+        by = replace(at, actor=FORCE_ACTOR) if is_forced else at
+        outcome = Outcome({"tables": len(heads)}, Change(tables=tuple(moved)), heads=tuple(heads))
+        return by.finish(tuple(effects), frozenset(found.table.id for found in heads), outcome)
+
+    def _judge(self, snapshot: Snapshot) -> None:
+        """Judge every table of the branch."""
+        snapshot, looks, busy = self._look(snapshot)
+
+        def judge(look: TableLook) -> TableLook:
+            return look if look.table.id in busy else look_at_rows(snapshot, look)
+
+        with ThreadPoolExecutor(maintenance_concurrency()) as threads:
+            self.looks = list(threads.map(judge, looks))
+        self.rows = [self._row(look, is_busy=look.table.id in busy) for look in self.looks]
+
+    def _look(self, snapshot: Snapshot) -> tuple[Snapshot, tuple[TableLook, ...], frozenset[TableId]]:
+        """The heads, and which of them a writer at work moves.
+
+        It announces itself before it moves a head, and publishes before it says that it is done. So a head that is
+        ahead, with nobody who announced it, and a manifest that stays as it was afterwards: that is drift.
+        """
+        looks: tuple[TableLook, ...] = ()
+        busy = frozenset[TableId]()
+        for attempt in range(REPAIR_LOOKS_MAX):
+            if attempt:
+                self.world.clock.sleep(REPAIR_LOOK_SECONDS)
+                snapshot = read_snapshot(self.root, self.branch, rules=self.world.rules)
+            looks = look_at_heads(snapshot)
+            ahead = [look for look in looks if look.drift.classification is not Classification.NO_DRIFT]
+            live = refuse_pending(self.root, "repair") if ahead else ()
+            busy = frozenset(look.table.id for look in ahead if is_under_way(look, live))
+            if not ahead or (not busy and self._is_newest(snapshot)):
+                break
+        return snapshot, looks, busy
+
+    def _is_newest(self, snapshot: Snapshot) -> bool:
+        return read_snapshot(self.root, self.branch, rules=self.world.rules).version == snapshot.version
+
+    def _row(self, look: TableLook, *, is_busy: bool) -> TableRepairStats:
+        drift, changes = look.drift, look.changes
+        obstacles = Obstacles(UNDER_WAY, UNDER_WAY) if is_busy else look.obstacles
+        action = decide_action(drift.classification, self.options, obstacles)
+        return TableRepairStats(
+            table_key=look.table.alias,
+            branch=self.branch,
+            classification=drift.classification,
+            action=action,
+            manifest_version=look.table.pin.version,
+            lance_head_version=look.head_version,
+            operations=drift.operations,
+            error=explain(action, self.options, obstacles),
+            rows_added=None if changes is None else changes.added,
+            rows_updated=None if changes is None else changes.updated,
+            rows_deleted=None if changes is None else changes.deleted,
+            not_checked=look.not_checked,
+        )
+
+    def _settled(
+        self, row: TableRepairStats, commit: str | None, failure: OmnigraphError | None
+    ) -> TableRepairStats:
+        if row.action not in _DONE:
+            return row
+        if failure is None:
+            return replace(row, commit=commit)
+        return replace(row, action=RepairAction.REFUSED, error=failure.message)
+
+
+def _log(row: TableRepairStats, seconds: float) -> None:
+    log_event(
+        logger,
+        f"repair {row.action.value} {row.table_key} on {row.branch}",
+        table=row.table_key,
+        branch=row.branch,
+        classification=row.classification.value,
+        action=row.action.value,
+        manifest_version=row.manifest_version,
+        version=row.lance_head_version,
+        error=row.error,
+        seconds=round(seconds, 3),
+    )

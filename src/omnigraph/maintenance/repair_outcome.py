@@ -1,0 +1,129 @@
+"""What repair may do with a table, the decision, and the row it reports. Pure.
+
+The decision is the table of the specification: classification against preview, `--confirm` and `--force`, and the other
+way out, `--discard`. An *obstacle* is a reason why publishing or discarding would break the graph; no flag helps then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, assert_never
+
+from omnigraph.base.errors import Fact, RefusedError, UsageError
+from omnigraph.maintenance.drift import Classification
+
+NOT_CHECKED: Final = ("constraints", "endpoints")
+"""What nobody checks of rows that a foreign tool wrote: the rules of the schema, and that edges end at nodes."""
+
+
+class RepairAction(StrEnum):
+    """What was done with a table."""
+
+    NO_OP = "no_op"
+    PREVIEW = "preview"
+    HEALED = "healed"
+    REFUSED = "refused"
+    FORCED = "forced"
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOptions:
+    """Nothing: look only. `confirm`: publish verified maintenance. `force`: publish the rest, `discard`: drop it."""
+
+    confirm: bool = False
+    force: bool = False
+    discard: bool = False
+
+    def refuse_contradiction(self) -> None:
+        """Raise when the flags do not go together."""
+        if self.force and self.discard:
+            raise UsageError(
+                "force publishes foreign changes and discard drops them",
+                code="repair_twice",
+                hint="pass --force or --discard",
+            )
+        if (self.force or self.discard) and not self.confirm:
+            word = "force" if self.force else "discard"
+            raise RefusedError(
+                f"--{word} changes what the graph publishes, and nobody confirmed it",
+                code="confirmation_missing",
+                hint=f"look at the preview first, then pass --{word} --confirm",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """Why a foreign change cannot be published, and why it cannot be discarded; empty when it can."""
+
+    publish: str = ""
+    discard: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRepairStats:
+    """One table of one branch. The rows are what publishing would change, None when that cannot be told."""
+
+    table_key: str
+    branch: str
+    classification: Classification
+    action: RepairAction
+    manifest_version: int
+    lance_head_version: int | None
+    operations: tuple[str, ...]
+    error: str | None
+    rows_added: int | None
+    rows_updated: int | None
+    rows_deleted: int | None
+    not_checked: tuple[str, ...] = ()
+    commit: str | None = None
+
+    def to_json(self) -> dict[str, Fact]:
+        return {
+            "table_key": self.table_key,
+            "branch": self.branch,
+            "classification": self.classification.value,
+            "action": self.action.value,
+            "manifest_version": self.manifest_version,
+            "lance_head_version": self.lance_head_version,
+            "operations": list(self.operations),
+            "error": self.error,
+            "rows_added": self.rows_added,
+            "rows_updated": self.rows_updated,
+            "rows_deleted": self.rows_deleted,
+            "not_checked": list(self.not_checked),
+            "commit": self.commit,
+        }
+
+
+def decide_action(
+    classification: Classification, options: RepairOptions, obstacles: Obstacles
+) -> RepairAction:
+    """What to do with one table."""
+    match classification:
+        case Classification.NO_DRIFT:
+            return RepairAction.NO_OP
+        case _ if not options.confirm:
+            return RepairAction.PREVIEW
+        case _ if options.discard:
+            return RepairAction.REFUSED if obstacles.discard else RepairAction.DISCARDED
+        case Classification.VERIFIED_MAINTENANCE:
+            return RepairAction.REFUSED if obstacles.publish else RepairAction.HEALED
+        case Classification.SUSPICIOUS | Classification.UNVERIFIABLE:
+            return RepairAction.FORCED if options.force and not obstacles.publish else RepairAction.REFUSED
+        case _:
+            assert_never(classification)
+
+
+def explain(action: RepairAction, options: RepairOptions, obstacles: Obstacles) -> str | None:
+    """Why nothing was done, or in a preview why nothing could be."""
+    match action:
+        case RepairAction.PREVIEW:
+            return obstacles.publish or obstacles.discard or None
+        case RepairAction.REFUSED if options.discard:
+            return obstacles.discard
+        case RepairAction.REFUSED:
+            return obstacles.publish or "a foreign change: --force publishes it, --discard drops it"
+        case _:
+            return None

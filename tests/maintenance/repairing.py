@@ -1,0 +1,76 @@
+"""What the tests of repair share: graphs to harm, a foreign tool to harm them with, and ways to look."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.api.graph import Graph
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.records import TableRecord
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.repair_outcome import TableRepairStats
+from omnigraph.storage.location import Location
+from tests.graph.writers import PERSON, Change, create, run, triple
+from tests.style.source import ROOT
+
+DEV: Final = "dev"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTool:
+    """A process that changes tables with plain Lance."""
+
+    process: subprocess.Popen[str]
+
+    def act(self, name: str, location: Location, alias: str = PERSON, branch: str = MAIN) -> None:
+        table = find_table(location, alias, branch)
+        place = location.child(table.path)
+        request = {
+            "act": name,
+            "path": place.lance_uri,
+            "branch": table.pin.branch,
+            "options": place.storage_options or {},
+        }
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline().rstrip() == "done", name
+
+
+@contextmanager
+def foreign_tool() -> Iterator[ForeignTool]:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.maintenance.foreign"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=dict(os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield ForeignTool(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def seed(location: Location, *branches: str) -> None:
+    """Rows `a`, `b`, `c` in three commits on main; each branch has `d` as well, and so owns its tables."""
+    create(location)
+    run(location, (*triple(["a", "b"])[1:], Change(PERSON, upsert=(("a", 1), ("b", 2)))))
+    run(location, triple(["c"]))
+    for name in branches:
+        create_branch(location, name, "tester", source_snapshot(location))
+        run(location, triple(["d"]), branch=name)
+
+
+def find_table(location: Location, alias: str = PERSON, branch: str = MAIN) -> TableRecord:
+    return read_snapshot(location, branch).tables[alias]
+
+
+def repair(location: Location, *flags: str) -> dict[tuple[str, str], TableRepairStats]:
+    """Run it with these flags; the rows by branch and table."""
+    rows = Graph(location).repair(**dict.fromkeys(flags, True))
+    return {(row.branch, row.table_key): row for row in rows}
