@@ -97,6 +97,12 @@ def collected(dataset: Any) -> None:
     assert gone not in {found["version"] for found in dataset.versions()}
 
 
+def collect_all(dataset: Any) -> None:
+    """Everything but the newest version is collected."""
+    dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+    assert len(dataset.versions()) == 1
+
+
 def everything(dataset: Any) -> None:
     """A few things in a row, with one that is undone on the way."""
     append(dataset)
@@ -127,6 +133,7 @@ ACTS: Final[dict[str, Callable[[Any], None]]] = {
         nullable_key,
         update_config,
         collected,
+        collect_all,
         everything,
     )
 }
@@ -139,7 +146,8 @@ def serve() -> None:
         answer = "done"
         try:
             ACTS[request["act"]](lance.dataset(place, storage_options=request["options"] or None))
-        except (AssertionError, OSError, RuntimeError, ValueError) as error:  # the test that asked is told, and the next one is served
+        except (AssertionError, OSError, RuntimeError, ValueError) as error:
+            # The test that asked is told, and the next one is served.
             answer = repr(error).replace("\n", " ")
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()

@@ -64,7 +64,8 @@ def repair(
     if how is RowsFormat.JSON:
         write_json(to_json(location.uri, rows))
     else:
-        write_rows(TITLES, [_as_row(row) for row in rows], how)
+        names = {name: name for name in (*TITLES, "error", "commit")}
+        write_rows(TITLES if how is RowsFormat.TABLE else names, [_as_row(row) for row in rows], how)
     _tell(rows, quiet=context.obj.quiet)
     if any(row.action.value == "refused" for row in rows):
         raise typer.Exit(REFUSED_EXIT_CODE)

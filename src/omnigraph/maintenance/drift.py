@@ -47,10 +47,12 @@ def classify_drift(history: TableHistory) -> Drift:
     if history.head == history.base:
         return Drift(Classification.NO_DRIFT)
     operations = tuple(_name(record) for record in history.records)
+    if history.head < history.base:
+        return Drift(Classification.UNVERIFIABLE, operations)
     if all(_operation_of(record) is not None for record in history.records):
         return Drift(Classification.VERIFIED_MAINTENANCE, operations, ours=True)
     unpublished = _unpublished(history)
-    if history.head < history.base or any(isinstance(record, TransactionGap) for record in history.records):
+    if any(isinstance(record, TransactionGap) for record in history.records):
         return Drift(Classification.UNVERIFIABLE, operations, unpublished=unpublished)
     counted = (record for record in history.records if not _is_fence(history, record))
     is_maintenance = all(isinstance(r, TransactionRecord) and r.operation in MAINTENANCE for r in counted)

@@ -1,0 +1,97 @@
+"""`omnigraph repair` from the outside: what it prints, how it ends, and which targets it refuses."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pytest
+
+from tests.cli.process import assert_golden, normalise, omnigraph_here
+
+ADD = 'query add() { insert Person { slug: "ada", age: 36 } insert Person { slug: "grace" } }'
+
+
+@pytest.fixture
+def drifted(graph: Path) -> Iterator[Path]:
+    """A graph with a table in which a foreign tool has changed a row."""
+    assert omnigraph_here("mutate", "--store", graph, "-e", ADD, cwd=graph).exit_code == 0
+    (table,) = [
+        path for path in (graph / "nodes").iterdir() if lance.dataset(str(path)).schema.names[-1] == "age"
+    ]
+    lance.dataset(str(table)).update({"age": "1"}, where="slug = 'ada'")
+    yield graph
+    assert logging.getLogger("omnigraph").level == logging.NOTSET, "a log file outlived its command"
+
+
+def test_the_story(drifted: Path, update_golden: bool) -> None:
+    told = []
+    for flags in (
+        "",
+        "--confirm",
+        "--confirm --quiet",
+        "--force",
+        "--discard",
+        "--force --discard --confirm",
+        "--force --confirm --json",
+        "--format csv",
+    ):
+        outcome = omnigraph_here("repair", drifted, *flags.split(), cwd=drifted.parent)
+        told.append(f"$ omnigraph repair {flags}\n{outcome.transcript(drifted)}")
+    assert_golden("repair.txt", normalise("\n".join(told), drifted), update_golden)
+
+
+def test_the_document_for_programs(drifted: Path) -> None:
+    refused = omnigraph_here("repair", drifted, "--confirm", "--json", "-q", cwd=drifted)
+    assert refused.exit_code == 3
+    document = json.loads(refused.stdout)
+    assert document["commit"] is None
+    outcome = omnigraph_here("repair", drifted, "--discard", "--confirm", "--json", cwd=drifted)
+    assert outcome.exit_code == 0
+    document = json.loads(outcome.stdout)
+    person = next(row for row in document["tables"] if row["table_key"] == "node:Person")
+    assert document["commit"] == person["commit"] == document["commits"][0]["graph_commit_id"]
+    assert {
+        "table_key", "branch", "classification", "action", "manifest_version", "lance_head_version",
+        "operations", "error", "rows_added", "rows_updated", "rows_deleted",
+    } <= person.keys()  # fmt: skip
+
+
+def test_events_go_to_a_file(drifted: Path) -> None:
+    outcome = omnigraph_here("repair", drifted, "--log-file", "events.jsonl", "-q", cwd=drifted.parent)
+    assert outcome.stderr == ""
+    events = [json.loads(line) for line in (drifted.parent / "events.jsonl").read_text().splitlines()]
+    assert [event["table"] for event in events] == ["node:Company", "node:Person", "edge:Knows"]
+    person = events[1]
+    assert (person["logger"], person["level"]) == ("omnigraph.repair", "INFO")
+    assert (person["classification"], person["version"]) == ("suspicious", 3)
+    assert person["seconds"] >= 0
+    nowhere = omnigraph_here("repair", drifted, "--log-file", "no/such/file", cwd=drifted.parent)
+    assert nowhere.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("http://localhost:8080/graphs/a", "uri_is_server"),
+        ("HTTPS://example.org", "uri_is_server"),
+        ("--server prod", "server_unsupported"),
+        ("--cluster dir --graph a", "cluster_unsupported"),
+        ("--graph a", "cluster_unsupported"),
+        ("--cluster-graph a", "flag_renamed"),
+        ("--target g.omni", "flag_renamed"),
+        ("g.omni --as ada", "usage"),
+        ("", "target_missing"),
+    ],
+)
+def test_refused_targets(words: str, code: str, tmp_path: Path) -> None:
+    outcome = omnigraph_here("repair", *words.split(), "--json", cwd=tmp_path)
+    document = json.loads(outcome.stdout)
+    assert (outcome.exit_code, document["error_code"]) == (2, code)
+    assert document["hint"]
+    if code in ("uri_is_server", "server_unsupported"):
+        assert "`omnigraph repair`" in document["error"]
+        assert "--store" in document["hint"]

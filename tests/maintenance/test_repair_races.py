@@ -1,0 +1,254 @@
+"""Repair beside what else goes on: writers at work, writers that died, foreign tools that do not stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.base.effects import observed
+from omnigraph.base.errors import RefusedError
+from omnigraph.base.failpoints import Failpoint
+from omnigraph.base.ids import new_ulid
+from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.recovery.history import operation_properties
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.drift import Classification
+from omnigraph.maintenance.drift_look import UNDER_WAY
+from omnigraph.maintenance.repair_outcome import RepairAction
+from omnigraph.storage.commit import commit_restore
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location
+from tests.graph.crash.killer import Killer, killing
+from tests.graph.crash.observe import read_tree, unsteady
+from tests.graph.writers import COMPANY, KNOWS, PERSON, read_contents, run, triple
+from tests.maintenance.repairing import ForeignTool, find_table, foreign_tool, repair, seed
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[ForeignTool]:
+    with foreign_tool() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    with killing(tmp_path_factory.mktemp("killer")) as running:
+        yield running
+
+
+def once(wanted: Callable[[str, str], bool], act: Callable[[], None]) -> Callable[[str, str], None]:
+    """An observer that acts right before the first durable call of a kind."""
+    done: list[int] = []
+
+    def observe(effect: str, target: str) -> None:
+        if not done and wanted(effect, target):
+            done.append(1)
+            act()
+
+    return observe
+
+
+def test_a_write_under_way_is_nobodys_drift(local_location: Location) -> None:
+    seed(local_location)
+    looked: list[int] = []
+
+    def look() -> None:
+        """Three heads have moved, and the manifest has not."""
+        files = read_tree(local_location)
+        for flags in ((), ("confirm", "force"), ("confirm", "discard")):
+            rows = repair(local_location, *flags)
+            assert {row.error for row in rows.values()} == {UNDER_WAY}
+            assert {row.action for row in rows.values()} <= {RepairAction.PREVIEW, RepairAction.REFUSED}
+        assert read_tree(local_location) == files
+        looked.append(1)
+
+    with observed(once(lambda effect, at: effect == "dataset.commit" and MANIFEST in at, look)):
+        run(local_location, triple(["e"]))
+    assert looked
+    assert {row.action for row in repair(local_location).values()} == {RepairAction.NO_OP}
+
+
+def test_a_pending_intent_belongs_to_recovery(killer: Killer) -> None:
+    location = killer.prepared("load")
+    killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
+    files = read_tree(location)
+    for flags in ((), ("confirm",), ("confirm", "force"), ("confirm", "discard")):
+        with pytest.raises(RefusedError) as refused:
+            repair(location, *flags)
+        assert refused.value.code == "recovery_pending"
+    assert read_tree(location) == files
+    omnigraph.open(location.uri)
+    assert {row.action for row in repair(location).values()} == {RepairAction.NO_OP}
+
+
+def test_half_a_write_below_a_foreign_change_is_never_published(killer: Killer, tool: ForeignTool) -> None:
+    location = killer.prepared("load")
+    before = read_contents(location)
+    killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
+    tool.act("append", location)
+    recover_on_open(location, MAIN)
+    row = repair(location, "confirm", "force")[MAIN, PERSON]
+    assert (row.classification, row.action) == (Classification.SUSPICIOUS, RepairAction.REFUSED)
+    assert row.error is not None
+    assert row.error.endswith("was rolled back by recovery")
+    assert repair(location, "confirm", "discard")[MAIN, PERSON].action is RepairAction.DISCARDED
+    assert read_contents(location) == before
+    run(location, triple(["again"]))
+    assert unsteady(location, World()) == []
+
+
+@pytest.mark.parametrize("flags", [("confirm", "force"), ("confirm", "discard")])
+def test_a_head_that_moves_after_it_was_judged(
+    flags: tuple[str, ...], local_location: Location, tool: ForeignTool
+) -> None:
+    seed(local_location)
+    before = read_contents(local_location)
+    tool.act("append", local_location)
+    with observed(
+        once(lambda effect, _: effect == "object.create", lambda: tool.act("delete", local_location))
+    ):
+        row = repair(local_location, *flags)[MAIN, PERSON]
+    assert row.action is RepairAction.REFUSED
+    assert row.error == "the head of node:Person changed since this write read it"
+    assert read_contents(local_location) == before
+    found = repair(local_location)[MAIN, PERSON]
+    assert (found.rows_added, found.rows_updated, found.rows_deleted) == (2, 0, 1)
+
+
+def test_a_pin_that_moves_after_it_was_judged(local_location: Location, tool: ForeignTool) -> None:
+    """Two repairs at once: one of them is done, the other is told."""
+    seed(local_location)
+    tool.act("compaction", local_location)
+    with observed(
+        once(lambda effect, _: effect == "object.create", lambda: _healed(repair(local_location, "confirm")))
+    ):
+        row = repair(local_location, "confirm")[MAIN, PERSON]
+    assert (row.action, row.error) == (
+        RepairAction.REFUSED,
+        "node:Person changed since this write read it",
+    )
+    assert repair(local_location)[MAIN, PERSON].action is RepairAction.NO_OP
+
+
+def _healed(rows: object) -> None:
+    assert isinstance(rows, dict)
+    assert rows[MAIN, PERSON].action is RepairAction.HEALED
+
+
+def test_a_foreign_change_that_slips_below_the_restore_stays(
+    local_location: Location, tool: ForeignTool
+) -> None:
+    seed(local_location)
+    before = read_contents(local_location)
+    tool.act("append", local_location)
+
+    def is_restore(effect: str, target: str) -> bool:
+        return effect == "dataset.commit" and MANIFEST not in target
+
+    with observed(once(is_restore, lambda: tool.act("delete", local_location))):
+        row = repair(local_location, "confirm", "discard")[MAIN, PERSON]
+    assert row.action is RepairAction.REFUSED
+    assert read_contents(local_location) == before
+    found = repair(local_location)[MAIN, PERSON]
+    assert (found.rows_added, found.rows_updated, found.rows_deleted) == (2, 0, 1)
+    assert repair(local_location, "confirm", "discard")[MAIN, PERSON].action is RepairAction.DISCARDED
+    assert read_contents(local_location) == before
+
+
+def test_two_discards_of_which_one_was_done(killer: Killer, tool: ForeignTool) -> None:
+    location = killer.prepared("load")
+    before = read_contents(location)
+    tool.act("delete", location)
+    tool.act("delete", location, KNOWS)
+    killer.kill("repair_discard", location, Failpoint.COMMIT_BEFORE, 2)
+    recover_on_open(location, MAIN)
+    assert read_contents(location) == before
+    left = [row for row in repair(location).values() if row.action is RepairAction.PREVIEW]
+    assert [(row.table_key, row.rows_deleted) for row in left] == [(KNOWS, 1)]
+    assert repair(location, "confirm", "discard")[MAIN, KNOWS].action is RepairAction.DISCARDED
+    assert read_contents(location) == before
+    run(location, triple(["again"]))
+
+
+def test_a_fence_of_ours_does_not_make_maintenance_suspicious(killer: Killer, tool: ForeignTool) -> None:
+    location = killer.prepared("load")
+    tool.act("compaction", location)
+    killer.kill("repair_discard", location, Failpoint.ARM_AFTER)
+    recover_on_open(location, MAIN)
+    row = repair(location, "confirm")[MAIN, PERSON]
+    assert row.operations == ("ReserveFragments", "Rewrite", "Restore")
+    assert (row.classification, row.action) == (Classification.VERIFIED_MAINTENANCE, RepairAction.HEALED)
+
+
+def test_what_only_we_left_above_the_pin_is_taken_back(local_location: Location) -> None:
+    seed(local_location)
+    before = read_contents(local_location)
+    table = find_table(local_location)
+    dataset = open_dataset(local_location.child(table.path))
+    commit_restore(dataset, table.pin.version - 1, operation_properties(new_ulid(), new_ulid(), "load"))
+    row = repair(local_location)[MAIN, PERSON]
+    assert (row.classification, row.action) == (Classification.VERIFIED_MAINTENANCE, RepairAction.PREVIEW)
+    row = repair(local_location, "confirm")[MAIN, PERSON]
+    assert (row.action, row.error) == (RepairAction.HEALED, None)
+    assert read_contents(local_location) == before
+    assert unsteady(local_location, World()) == []
+
+
+def test_an_unreadable_table_does_not_stop_the_others(local_location: Location, tool: ForeignTool) -> None:
+    seed(local_location)
+    before = read_contents(local_location)
+    for alias in (PERSON, KNOWS):
+        tool.act("compaction", local_location, alias)
+    folder = Path(local_location.uri, find_table(local_location, COMPANY).path, "_versions")
+    aside = folder.rename(folder.with_name("aside"))
+    rows = repair(local_location, "confirm")
+    assert [rows[MAIN, alias].action for alias in (PERSON, KNOWS)] == [RepairAction.HEALED] * 2
+    assert rows[MAIN, PERSON].commit == rows[MAIN, KNOWS].commit == read_snapshot(local_location).head
+    broken = rows[MAIN, COMPANY]
+    assert (broken.classification, broken.action) == (Classification.UNVERIFIABLE, RepairAction.REFUSED)
+    assert broken.error
+    assert broken.lance_head_version is None
+    for flags in (("confirm", "force"), ("confirm", "discard")):
+        assert repair(local_location, *flags)[MAIN, COMPANY].action is RepairAction.REFUSED
+    aside.rename(folder)
+    assert {row.action for row in repair(local_location, "confirm").values()} == {RepairAction.NO_OP}
+    assert read_contents(local_location) == before
+
+
+def test_a_published_version_that_is_gone_can_only_be_forced(
+    local_location: Location, tool: ForeignTool
+) -> None:
+    seed(local_location)
+    before = read_contents(local_location)
+    tool.act("append", local_location)
+    tool.act("collect_all", local_location)
+    row = repair(local_location)[MAIN, PERSON]
+    assert (row.classification, row.rows_added) == (Classification.SUSPICIOUS, None)
+    assert repair(local_location, "confirm", "discard")[MAIN, PERSON].action is RepairAction.REFUSED
+    assert repair(local_location, "confirm", "force")[MAIN, PERSON].action is RepairAction.FORCED
+    assert read_contents(local_location) == {**before, PERSON: {**before[PERSON], "f1": 1, "f2": 2}}
+
+
+@pytest.mark.parametrize(
+    ("act", "flags", "action"),
+    [
+        ("compaction", ("confirm",), RepairAction.HEALED),
+        ("merge_insert", ("confirm", "force"), RepairAction.FORCED),
+        ("overwrite", ("confirm", "discard"), RepairAction.DISCARDED),
+    ],
+)
+def test_on_s3(
+    act: str, flags: tuple[str, ...], action: RepairAction, s3_location: Location, tool: ForeignTool
+) -> None:
+    seed(s3_location)
+    before = read_contents(s3_location)
+    tool.act(act, s3_location)
+    assert repair(s3_location)[MAIN, PERSON].action is RepairAction.PREVIEW
+    assert repair(s3_location, *flags)[MAIN, PERSON].action is action
+    changed = {"a": 5, "f": 6} if action is RepairAction.FORCED else {}
+    assert read_contents(s3_location) == {**before, PERSON: {**before[PERSON], **changed}}
+    run(s3_location, triple(["again"]))
