@@ -16,20 +16,19 @@ from omnigraph.storage.dataset import create_dataset, open_dataset
 from omnigraph.storage.location import parse_location
 
 Row = tuple[Any, ...]
-COLUMNS: Final = pa.schema(
-    [
-        pa.field("id", pa.utf8(), nullable=False),
-        pa.field("text", pa.utf8()),
-        pa.field("small", pa.int32()),
-        pa.field("large", pa.uint64()),
-        pa.field("real", pa.float32()),
-        pa.field("flag", pa.bool_()),
-        pa.field("day", pa.date32()),
-        pa.field("at", pa.timestamp("ms", "UTC")),
-        pa.field("names", pa.list_(pa.field("item", pa.utf8(), nullable=False))),
-        pa.field("face", pa.list_(pa.float32(), 2)),
-    ]
-)
+_FIELDS: Final[list[pa.Field[Any]]] = [
+    pa.field("id", pa.utf8(), nullable=False),
+    pa.field("text", pa.utf8()),
+    pa.field("small", pa.int32()),
+    pa.field("large", pa.uint64()),
+    pa.field("real", pa.float32()),
+    pa.field("flag", pa.bool_()),
+    pa.field("day", pa.date32()),
+    pa.field("at", pa.timestamp("ms", "UTC")),
+    pa.field("names", pa.list_(pa.field("item", pa.utf8(), nullable=False))),
+    pa.field("face", pa.list_(pa.float32(), 2)),
+]
+COLUMNS: Final = pa.schema(_FIELDS)
 _VALUES: Final = (
     st.none() | st.text("ab", max_size=2),
     st.none() | st.integers(-2, 2),
