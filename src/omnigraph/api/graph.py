@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.api.results import Result
     from omnigraph.base.progress import Report
     from omnigraph.graph.pending import PendingIntent
+    from omnigraph.maintenance.index_status import IndexCoverage
     from omnigraph.maintenance.repair_outcome import TableRepairStats
 
 
@@ -229,6 +230,12 @@ class Graph:
         from omnigraph.graph.pending import list_pending
 
         return list_pending(self.location)
+
+    def index_status(self) -> list[IndexCoverage]:
+        """How well the declared indexes cover the tables of the branch, and which columns have none."""
+        from omnigraph.maintenance.index_status import index_status
+
+        return index_status(self, self.branch_name)
 
     def repair(
         self, *, confirm: bool = False, force: bool = False, discard: bool = False

@@ -44,6 +44,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
         {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},
     ),
     "repair": "omnigraph.cli.repair",
+    "index": Family("Look at the indexes.", {"status": "omnigraph.cli.index_status"}),
     "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
     "spark": Family(
         "Keep a Spark warm for later commands.",

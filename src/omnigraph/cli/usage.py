@@ -75,7 +75,6 @@ _PLANNED: Final = frozenset(
         "optimize",
         "cleanup",
         "doctor",
-        "index",
         "cluster",
         "policy",
         "queries",

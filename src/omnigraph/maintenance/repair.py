@@ -12,7 +12,6 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.events import log_event
@@ -34,6 +33,7 @@ from omnigraph.maintenance.drift_look import (
     look_at_rows,
     refuse_pending,
 )
+from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.repair_outcome import (
     Obstacles,
     RepairAction,
@@ -49,13 +49,6 @@ logger = logging.getLogger("omnigraph.repair")
 ACTOR = "omnigraph:repair"
 FORCE_ACTOR = "omnigraph:repair:force"
 _DONE = frozenset({RepairAction.HEALED, RepairAction.FORCED, RepairAction.DISCARDED})
-
-
-class GraphPlace(Protocol):
-    """A graph, as far as maintenance needs one."""
-
-    @property
-    def location(self) -> Location: ...
 
 
 def repair_all_tables(

@@ -1,0 +1,102 @@
+"""Index status: how well the indexes of a branch serve its columns, from metadata alone.
+
+In: a graph and a branch. Out: one row per declared index, and one per column on which `=` and ranges are not indexed by
+design: columns without `@index`, free text that is no key, lists and blobs. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.base.errors import Fact
+from omnigraph.graph.records import TableRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.maintenance.graph_place import GraphPlace
+from omnigraph.schema import EdgeType, NodeType, Property, declared_indexes
+from omnigraph.schema.indexable import IndexKind, has_index
+from omnigraph.storage.coverage import Coverage, Degraded, Indexed, coverage_of, read_indexes
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.indexes import IndexSpec
+
+NO_INDEX: Final = "has no @index"
+FREE_TEXT: Final = "is free text: its index serves search, and `=` reads every row"
+NO_KIND: Final = "is of a type that has no index"
+NO_ROWS: Final = "the table has no rows"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCoverage:
+    """One declared index, or with `kind` None a column whose `=` and ranges read every row."""
+
+    table_key: str
+    branch: str
+    column: str
+    kind: IndexKind | None
+    coverage: Coverage
+    rows: int
+    reason: str = ""
+
+    @property
+    def declared(self) -> bool:
+        return self.kind is not None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a declared index leaves rows out, so that optimize has something to do."""
+        return self.declared and isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
+
+    def to_json(self) -> dict[str, Fact]:
+        degraded = self.coverage if isinstance(self.coverage, Degraded) else Degraded((), 0)
+        return {
+            "table_key": self.table_key,
+            "branch": self.branch,
+            "property": self.column,
+            "kind": None if self.kind is None else self.kind.value,
+            "declared": self.declared,
+            "coverage": "Indexed" if isinstance(self.coverage, Indexed) else "Degraded",
+            "uncovered_fragments": len(degraded.uncovered_fragments),
+            "uncovered_rows": degraded.uncovered_rows,
+            "rows": self.rows,
+            "reason": self.reason or None,
+        }
+
+
+def index_status(graph: GraphPlace, branch: str = MAIN) -> list[IndexCoverage]:
+    """Every table of the branch, in the order of the schema."""
+    return coverage_of_snapshot(read_snapshot(graph.location, branch))
+
+
+def coverage_of_snapshot(snapshot: Snapshot) -> list[IndexCoverage]:
+    """The same for a snapshot that was read already."""
+    catalog = snapshot.schema.catalog
+    tables = [(entity, snapshot.tables[entity.alias]) for entity in catalog.types]
+    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
+        found = threads.map(lambda pair: list(_coverage(snapshot, *pair)), tables)
+        return [row for rows in found for row in rows]
+
+
+def _coverage(snapshot: Snapshot, entity: NodeType | EdgeType, table: TableRecord) -> Iterator[IndexCoverage]:
+    place = snapshot.root.child(table.path)
+    dataset = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+    fragments, present = dataset.fragment_rows(), read_indexes(dataset)
+    rows = sum(fragments.values())
+    name = snapshot.branch.name
+    for wanted in declared_indexes(entity):
+        coverage = coverage_of(IndexSpec(wanted.column, wanted.kind), present, fragments)
+        reason = "" if rows or isinstance(coverage, Indexed) else NO_ROWS
+        yield IndexCoverage(entity.alias, name, wanted.column, wanted.kind, coverage, rows, reason)
+    served = {one.column for one in declared_indexes(entity) if one.kind is not IndexKind.INVERTED}
+    whole = Degraded(tuple(sorted(fragments)), rows)
+    for found in entity.properties:
+        if found.name not in served:
+            yield IndexCoverage(entity.alias, name, found.name, None, whole, rows, _why(found))
+
+
+def _why(found: Property) -> str:
+    if not has_index(found.type):
+        return NO_KIND
+    return FREE_TEXT if found.indexed else NO_INDEX
