@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from omnigraph.schema.property_types import PropertyType
 from omnigraph.schema.syntax import Literal, RangeArgument
@@ -25,6 +26,14 @@ class RangeBounds:
             return False
         return self.high is None or _not_above(value, self.high)
 
+    def is_within(self, outer: RangeBounds) -> bool:
+        """Whether every value within these bounds is within the outer ones; never for bounds of another type."""
+        low_fits = outer.low is None or (_same_type(self.low, outer.low) and _not_above(outer.low, self.low))
+        high_fits = outer.high is None or (
+            _same_type(self.high, outer.high) and _not_above(self.high, outer.high)
+        )
+        return low_fits and high_fits
+
 
 def range_bounds(
     bounds: RangeArgument, property_type: PropertyType
@@ -39,6 +48,10 @@ def range_bounds(
         elif not isinstance(value, ValueMistake):
             values.append(value)
     return mistakes or RangeBounds(values[0], values[1])
+
+
+def _same_type(mine: Value | None, other: Value) -> TypeGuard[Value]:
+    return type(mine) is type(other)
 
 
 def _not_above(low: Value, high: Value) -> bool:

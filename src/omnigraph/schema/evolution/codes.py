@@ -1,0 +1,81 @@
+"""Every code with which a change of a schema is refused, and what to do instead.
+
+The codes are stable: a code keeps its meaning for ever and a retired one is not used again. OG-DS: the change would
+destroy data or identities. OG-MF: it may fail, or it is not clear what is meant.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class EvolutionCode(Enum):
+    """A code, its meaning, and what to do instead."""
+
+    TYPE_CHANGED = (
+        "OG-DS-101",
+        "a property's type changes to one that does not hold every value of the old",
+        "add a property of the new type under another name, write its values, then drop the old one",
+    )
+    ENUM_NARROWED = (
+        "OG-DS-102",
+        "an enum loses a value",
+        "keep the value; or add a property with the smaller enum, write its values, then drop the old one",
+    )
+    KEY_CHANGED = (
+        "OG-DS-103",
+        "a type's key changes, and with it the id of every row",
+        "add a type with the new key, export and load the rows into it, then drop the old one",
+    )
+    ENDS_CHANGED = (
+        "OG-DS-104",
+        "an edge begins or ends at another node type",
+        "add an edge type between those nodes, export and load the edges into it, then drop the old one",
+    )
+    KIND_CHANGED = (
+        "OG-DS-105",
+        "a node type becomes an edge type, or the other way round",
+        "drop the old type in one change of the schema, and add the new one in the next",
+    )
+
+    REQUIRED_WITHOUT_DEFAULT = (
+        "OG-MF-101",
+        "a required property is added to a type that has rows, and nothing says what they get",
+        "give it a `@default(…)`, or make it nullable with `?`",
+    )
+    TYPE_WIDENED = (
+        "OG-MF-102",
+        "a property's type changes to a wider one, which rewrites every value",
+        "add a property of the wider type under another name, write its values, then drop the old one",
+    )
+    RENAME_TAKEN = (
+        "OG-MF-103",
+        "something is renamed to a name that already exists",
+        "drop what has the name in one change of the schema, and rename in the next",
+    )
+    RENAME_UNKNOWN = (
+        "OG-MF-104",
+        "`@rename_from` names something that does not exist",
+        "correct the old name, or remove the annotation to add something new",
+    )
+    EMBEDDING_CHANGED = (
+        "OG-MF-105",
+        "a vector's source or model changes while rows have vectors made from the old ones",
+        "add a vector property with the new `@embed`, fill it, then drop the old one",
+    )
+
+    @property
+    def code(self) -> str:
+        return self.value[0]
+
+    @property
+    def meaning(self) -> str:
+        return self.value[1]
+
+    @property
+    def advice(self) -> str:
+        return self.value[2]
+
+    @property
+    def is_destructive(self) -> bool:
+        return self.code.startswith("OG-DS-")

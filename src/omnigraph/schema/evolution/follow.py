@@ -1,0 +1,211 @@
+"""Steps followed on a catalog: the next catalog. Pure.
+
+Every kind of step is one small change of a value. What the steps do not name stays as it is, ids and order included;
+new types and properties come last. The counters only go up, so that an id that was given is never given again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar, assert_never
+
+from omnigraph.base.ids import PropertyId
+from omnigraph.schema.catalog import (
+    Cardinality,
+    Catalog,
+    CheckRule,
+    EdgeType,
+    Embedding,
+    NodeType,
+    Property,
+    RangeRule,
+    Rules,
+)
+from omnigraph.schema.evolution.renaming import renamed_rules
+from omnigraph.schema.evolution.steps import (
+    AddConstraint,
+    AddIndex,
+    AddProperty,
+    AddType,
+    CardRule,
+    Constraint,
+    DropConstraint,
+    DropIndex,
+    DropProperty,
+    DropType,
+    ExtendEnum,
+    Notes,
+    RelaxNullability,
+    RenameProperty,
+    RenameType,
+    RequiredRule,
+    Step,
+    UniqueRule,
+    UpdateInterfaces,
+    UpdateMetadata,
+)
+from omnigraph.schema.property_types import EnumType
+
+AnyType = TypeVar("AnyType", NodeType, EdgeType)
+
+
+def next_catalog(accepted: Catalog, steps: Iterable[Step]) -> Catalog:
+    """The catalog after the steps, in their order."""
+    catalog = accepted
+    for step in steps:
+        match step:
+            case AddType(entity):
+                catalog = _with_type(catalog, entity)
+            case DropType(type_id):
+                catalog = replace(
+                    catalog,
+                    nodes=tuple(found for found in catalog.nodes if found.id != type_id),
+                    edges=tuple(found for found in catalog.edges if found.id != type_id),
+                )
+            case UpdateInterfaces(interfaces):
+                catalog = replace(catalog, interfaces=interfaces)
+            case _:
+                catalog = replace(
+                    catalog,
+                    nodes=tuple(_followed(found, step) for found in catalog.nodes),
+                    edges=tuple(_followed(found, step) for found in catalog.edges),
+                )
+    return catalog
+
+
+_TypeStep = (
+    RenameType
+    | AddProperty
+    | RenameProperty
+    | AddIndex
+    | DropIndex
+    | AddConstraint
+    | DropConstraint
+    | ExtendEnum
+    | RelaxNullability
+    | UpdateMetadata
+    | DropProperty
+)
+
+
+def _with_type(catalog: Catalog, entity: NodeType | EdgeType) -> Catalog:
+    counter = max(catalog.next_type_id, int(entity.id, 16) + 1)
+    if isinstance(entity, NodeType):
+        return replace(catalog, nodes=(*catalog.nodes, entity), next_type_id=counter)
+    return replace(catalog, edges=(*catalog.edges, entity), next_type_id=counter)
+
+
+def _followed(entity: AnyType, step: _TypeStep) -> AnyType:  # noqa: PLR0912  # one case for each kind
+    if entity.id != step.type_id:
+        return entity
+    match step:
+        case RenameType(name=name):
+            return replace(entity, name=name)
+        case AddProperty(property=added):
+            counter = PropertyId(max(entity.next_property_id, added.id + 1))
+            return replace(entity, properties=(*entity.properties, added), next_property_id=counter)
+        case DropProperty(property_id=gone):
+            return replace(entity, properties=tuple(own for own in entity.properties if own.id != gone))
+        case RenameProperty(old=old, new=new):
+            return _renamed(entity, old, new)
+        case AddIndex(property=name):
+            return _changed(entity, name, lambda own: replace(own, indexed=True))
+        case DropIndex(property=name):
+            return _changed(entity, name, lambda own: replace(own, indexed=False))
+        case ExtendEnum(property=name, values=values):
+            return _changed(entity, name, lambda own: _extended(own, values))
+        case RelaxNullability(property=name):
+            return _changed(entity, name, lambda own: replace(own, nullable=True))
+        case AddConstraint(constraint=constraint):
+            return _constrained(entity, constraint)
+        case DropConstraint(constraint=constraint):
+            return _freed(entity, constraint)
+        case UpdateMetadata(property=name, notes=notes):
+            if name is None:
+                return _noted(entity, notes)
+            return _changed(entity, name, lambda own: _noted_property(own, notes))
+        case _:
+            assert_never(step)
+
+
+def _changed(entity: AnyType, name: str, change: Callable[[Property], Property]) -> AnyType:
+    return replace(
+        entity, properties=tuple(change(own) if own.name == name else own for own in entity.properties)
+    )
+
+
+def _renamed(entity: AnyType, old: str, new: str) -> AnyType:
+    properties = tuple(
+        replace(own, name=new if own.name == old else own.name, embedding=_source_renamed(own, old, new))
+        for own in entity.properties
+    )
+    return replace(entity, properties=properties, rules=renamed_rules(entity.rules, {old: new}))
+
+
+def _source_renamed(own: Property, old: str, new: str) -> Embedding | None:
+    if own.embedding is None or own.embedding.source != old:
+        return own.embedding
+    return Embedding(new, own.embedding.model)
+
+
+def _extended(own: Property, values: tuple[str, ...]) -> Property:
+    assert isinstance(own.type, EnumType), "only enums are extended"
+    return replace(own, type=EnumType(tuple(sorted({*own.type.values, *values}))))
+
+
+def _constrained(entity: AnyType, constraint: Constraint) -> AnyType:
+    rules: Rules = entity.rules
+    match constraint:
+        case UniqueRule(columns):
+            return replace(entity, rules=replace(rules, uniques=(*rules.uniques, columns)))
+        case RangeRule():
+            return replace(entity, rules=replace(rules, ranges=(*rules.ranges, constraint)))
+        case CheckRule():
+            return replace(entity, rules=replace(rules, checks=(*rules.checks, constraint)))
+        case RequiredRule(name):
+            return _changed(entity, name, lambda own: replace(own, nullable=False))
+        case CardRule(cardinality):
+            return _with_cardinality(entity, cardinality)
+        case _:
+            assert_never(constraint)
+
+
+def _freed(entity: AnyType, constraint: UniqueRule | RangeRule | CheckRule | CardRule) -> AnyType:
+    rules: Rules = entity.rules
+    match constraint:
+        case UniqueRule(columns):
+            freed = replace(rules, uniques=_without(rules.uniques, columns))
+        case RangeRule():
+            freed = replace(rules, ranges=_without(rules.ranges, constraint))
+        case CheckRule():
+            freed = replace(rules, checks=_without(rules.checks, constraint))
+        case CardRule():
+            return _with_cardinality(entity, Cardinality())
+        case _:
+            assert_never(constraint)
+    return replace(entity, rules=freed)
+
+
+def _without(rules: tuple[Any, ...], gone: object) -> tuple[Any, ...]:
+    return tuple(rule for rule in rules if rule != gone)
+
+
+def _with_cardinality(entity: AnyType, cardinality: Cardinality) -> AnyType:
+    assert isinstance(entity, EdgeType), "only edges have a cardinality"
+    return replace(entity, cardinality=cardinality)
+
+
+def _noted(entity: AnyType, notes: Notes) -> AnyType:
+    noted = replace(entity, description=notes.description, metadata=notes.metadata)
+    return replace(noted, implements=notes.implements) if isinstance(noted, NodeType) else noted
+
+
+def _noted_property(own: Property, notes: Notes) -> Property:
+    return replace(
+        own,
+        description=notes.description,
+        metadata=notes.metadata,
+        default=notes.default,
+        embedding=notes.embedding,
+    )

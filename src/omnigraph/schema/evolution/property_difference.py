@@ -1,0 +1,186 @@
+"""What changes within one type, from its accepted to its desired form. Pure.
+
+Steps come in the order in which they can be followed: rules and indexes go first, under the old names of columns; then
+columns go, are renamed, loosened and come; then notes, indexes and rules come, under the new names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from omnigraph.base.ids import PropertyId
+from omnigraph.schema.catalog import EdgeType, Embedding, NodeType, Property
+from omnigraph.schema.evolution.codes import EvolutionCode
+from omnigraph.schema.evolution.renaming import renamed_rules
+from omnigraph.schema.evolution.rule_difference import added_rules, dropped_rules
+from omnigraph.schema.evolution.steps import (
+    AddConstraint,
+    AddIndex,
+    AddProperty,
+    DropIndex,
+    DropProperty,
+    ExtendEnum,
+    Notes,
+    RelaxNullability,
+    RenameProperty,
+    RequiredRule,
+    Step,
+    Unsupported,
+    UpdateMetadata,
+)
+from omnigraph.schema.property_types import (
+    EnumType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    is_free_text,
+    type_text,
+)
+
+_WIDER = {
+    Scalar.I32: frozenset({Scalar.I64, Scalar.F64}),
+    Scalar.U32: frozenset({Scalar.U64, Scalar.I64, Scalar.F64}),
+    Scalar.F32: frozenset({Scalar.F64}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TypePair:
+    """One type as it is and as it shall be, and how many rows it has. `hard`: what is dropped is gone for good."""
+
+    old: NodeType | EdgeType
+    new: NodeType | EdgeType
+    rows: int
+    hard: bool
+
+
+@dataclass(slots=True)
+class TypeDifference:
+    """The steps of one type, by the phase in which they can be followed."""
+
+    removing: list[Step] = field(default_factory=list)
+    columns: list[Step] = field(default_factory=list)
+    adding: list[Step] = field(default_factory=list)
+    unsupported: list[Unsupported] = field(default_factory=list)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (*self.removing, *self.columns, *self.adding)
+
+
+def compare_type(pair: TypePair) -> TypeDifference:
+    """Everything that changes within a type, its name and its ends aside."""
+    old, new = pair.old, pair.new
+    found = TypeDifference()
+    kept, added = _match_properties(pair, found)
+    names = {before.name: after.name for before, after in kept}
+    rules = renamed_rules(old.rules, names)
+    if rules.key != new.rules.key:
+        was, will = ("has no key" if not key else f"({', '.join(key)})" for key in (old.key, new.key))
+        found.unsupported.append(
+            Unsupported(EvolutionCode.KEY_CHANGED, new.alias, None, f"the key {was} would become {will}")
+        )
+    found.removing += dropped_rules(old, new, names)
+    for before, after in kept:
+        found.removing += (
+            [DropIndex(old.id, new.alias, before.name)] if before.indexed > after.indexed else []
+        )
+    gone = [before for before in old.properties if before.name not in names]
+    found.columns += [DropProperty(old.id, new.alias, one.id, one.name, pair.hard) for one in gone]
+    found.columns += [
+        RenameProperty(old.id, new.alias, before.id, before.name, after.name)
+        for before, after in kept
+        if before.name != after.name
+    ]
+    for before, after in kept:
+        _compare_property(pair, (before, after), names, found)
+    found.columns += _added(pair, added, found)
+    notes = Notes(new.description, new.metadata, new.implements if isinstance(new, NodeType) else ())
+    if notes != Notes(old.description, old.metadata, old.implements if isinstance(old, NodeType) else ()):
+        found.adding.append(UpdateMetadata(old.id, new.alias, None, notes))
+    found.adding += added_rules(old, new, names, {one.name: one for one in added})
+    return found
+
+
+def _match_properties(
+    pair: TypePair, found: TypeDifference
+) -> tuple[list[tuple[Property, Property]], list[Property]]:
+    """The properties that stay, old and new, and those that are new. What is refused counts as staying."""
+    kept: list[tuple[Property, Property]] = []
+    added: list[Property] = []
+    for after in pair.new.properties:
+        same = pair.old.property_named(after.name)
+        source = None if after.renamed_from is None else pair.old.property_named(after.renamed_from)
+        if same is not None and source is not None:
+            detail = f"{source.name} would become {after.name}, which is there already"
+            found.unsupported.append(
+                Unsupported(EvolutionCode.RENAME_TAKEN, pair.new.alias, after.name, detail)
+            )
+        if same is None and source is None and after.renamed_from is not None:
+            detail = f"there is no property {after.renamed_from}"
+            found.unsupported.append(
+                Unsupported(EvolutionCode.RENAME_UNKNOWN, pair.new.alias, after.name, detail)
+            )
+        before = same or source
+        if before is None:
+            added.append(after)
+        else:
+            kept.append((before, after))
+    return kept, added
+
+
+def _added(pair: TypePair, added: list[Property], found: TypeDifference) -> Iterator[Step]:
+    for number, one in enumerate(added, start=pair.old.next_property_id):
+        if pair.rows and not one.nullable and one.default is None:
+            count = f"{pair.rows} row{'' if pair.rows == 1 else 's'}"
+            detail = f"the type has {count}"
+            code = EvolutionCode.REQUIRED_WITHOUT_DEFAULT
+            found.unsupported.append(Unsupported(code, pair.new.alias, one.name, detail))
+        yield AddProperty(pair.old.id, pair.new.alias, Property.from_shape(one, PropertyId(number)))
+
+
+def _compare_property(
+    pair: TypePair, both: tuple[Property, Property], names: dict[str, str], found: TypeDifference
+) -> None:
+    before, after = both
+    type_id, alias, name = pair.old.id, pair.new.alias, after.name
+    if before.type != after.type:
+        change = _type_change(before.type, after.type)
+        if isinstance(change, EvolutionCode):
+            detail = f"{type_text(before.type)} would become {type_text(after.type)}"
+            found.unsupported.append(Unsupported(change, alias, name, detail))
+        else:
+            found.columns.append(ExtendEnum(type_id, alias, name, change))
+    if after.nullable and not before.nullable:
+        found.columns.append(RelaxNullability(type_id, alias, name))
+    if before.nullable and not after.nullable:
+        found.adding.append(AddConstraint(type_id, alias, RequiredRule(name)))
+    if after.indexed > before.indexed:
+        found.adding.append(AddIndex(type_id, alias, name))
+    embedding = _renamed_embedding(before.embedding, names)
+    if pair.rows and embedding and after.embedding and embedding != after.embedding:
+        detail = f"vectors of {pair.rows} rows may have been made from {embedding.source}"
+        found.unsupported.append(Unsupported(EvolutionCode.EMBEDDING_CHANGED, alias, name, detail))
+    notes = Notes(after.description, after.metadata, (), after.default, after.embedding)
+    if notes != Notes(before.description, before.metadata, (), before.default, embedding):
+        found.adding.insert(0, UpdateMetadata(type_id, alias, name, notes))
+
+
+def _type_change(before: PropertyType, after: PropertyType) -> EvolutionCode | tuple[str, ...]:
+    """The new values of an enum that only grows, or why the change is refused."""
+    match before, after:
+        case EnumType(old), EnumType(new) if set(old) <= set(new):
+            return tuple(sorted(set(new) - set(old)))
+        case EnumType(), EnumType():
+            return EvolutionCode.ENUM_NARROWED
+        case EnumType(), wider if is_free_text(wider):
+            return EvolutionCode.TYPE_WIDENED
+        case ScalarType(narrow), ScalarType(wide) if wide in _WIDER.get(narrow, ()):
+            return EvolutionCode.TYPE_WIDENED
+        case _:
+            return EvolutionCode.TYPE_CHANGED
+
+
+def _renamed_embedding(embedding: Embedding | None, names: dict[str, str]) -> Embedding | None:
+    return embedding and Embedding(names.get(embedding.source, embedding.source), embedding.model)
