@@ -9,6 +9,7 @@ from typing import Final
 from omnigraph.integrity.rules import Rule
 from omnigraph.query import LintCode, QueryCode
 from omnigraph.schema import SchemaCode
+from omnigraph.schema.evolution import EvolutionCode
 from tests.style.source import ROOT, Source, python_sources
 
 ERRORS: Final = (ROOT / "docs" / "user" / "errors.md").read_text(encoding="utf-8")
@@ -43,6 +44,11 @@ def test_the_codes_of_the_commands() -> None:
 
 def test_the_codes_of_schemas() -> None:
     rows = [f"| `{code.code}` | {code.meaning} |" for code in SchemaCode]
+    assert "\n".join(rows) + "\n" in ERRORS
+
+
+def test_the_codes_of_changes_of_a_schema() -> None:
+    rows = [f"| `{code.code}` | {code.meaning} |" for code in EvolutionCode]
     assert "\n".join(rows) + "\n" in ERRORS
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.api.results import Result
     from omnigraph.base.progress import Report
     from omnigraph.graph.pending import PendingIntent
+    from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.index_status import IndexCoverage
     from omnigraph.maintenance.repair_outcome import TableRepairStats
 
@@ -219,6 +220,15 @@ class Graph:
         from omnigraph.api.branching import remove_branch
 
         remove_branch(self.location, name)
+
+    def plan_schema(self, schema: str, *, source_name: str = "<schema>") -> SchemaPlan:
+        """What it takes to bring the branch to this `.pg` schema: steps with their costs, and what is refused.
+
+        `source_name` is what errors in the text call it.
+        """
+        from omnigraph.graph.schema_plan import plan_schema
+
+        return plan_schema(self.snapshot(), schema, source_name=source_name)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""

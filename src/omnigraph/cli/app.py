@@ -30,7 +30,10 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
     "lint": "omnigraph.cli.lint",
     "explain": "omnigraph.cli.explain",
     "snapshot": "omnigraph.cli.snapshot",
-    "schema": Family("Look at the accepted schema.", {"show": "omnigraph.cli.schema_show"}),
+    "schema": Family(
+        "Look at the accepted schema, and at the way to another one.",
+        {"show": "omnigraph.cli.schema_show", "plan": "omnigraph.cli.schema_plan"},
+    ),
     "branch": Family(
         "Work on branches of a graph.",
         {

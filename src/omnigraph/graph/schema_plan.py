@@ -1,0 +1,125 @@
+"""What it takes to bring a branch to another schema: the steps, what each costs, and what is refused.
+
+In: a snapshot and the text of the desired schema. Out: a `SchemaPlan`. Row counts come from the snapshot, so nothing
+but the manifest was read, whatever the number of types and rows. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.base.errors import Fact, RefusedError
+from omnigraph.base.ids import CommitId, TypeId
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.schema import Catalog, build_catalog, parse_schema
+from omnigraph.schema.evolution import (
+    AddType,
+    Cost,
+    Step,
+    Unsupported,
+    UpdateInterfaces,
+    cost_of,
+    find_steps,
+    kind_of,
+    next_catalog,
+    text_of,
+)
+
+
+class SchemaRefusedError(RefusedError):
+    """The desired schema needs a change that is not supported; all such changes are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step, what it costs, and how many rows its type has."""
+
+    step: Step
+    cost: Cost
+    rows: int
+
+    def to_json(self) -> dict[str, Fact]:
+        table = None if isinstance(self.step, UpdateInterfaces) else self.step.alias
+        return {
+            "step": kind_of(self.step),
+            "table_key": table,
+            "text": text_of(self.step),
+            "cost": self.cost.value,
+            "rows": self.rows,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPlan:
+    """The way of a branch to a schema. `catalog` is the accepted one after the steps."""
+
+    branch: str
+    commit: CommitId
+    source: str
+    catalog: Catalog
+    steps: tuple[PlannedStep, ...]
+    unsupported: tuple[Unsupported, ...]
+
+    @property
+    def can_apply(self) -> bool:
+        return not self.unsupported
+
+    def refuse_unsupported(self) -> None:
+        """Raise `SchemaRefusedError` unless every change is supported."""
+        if self.can_apply:
+            return
+        first, more = self.unsupported[0], len(self.unsupported) - 1
+        raise SchemaRefusedError(
+            f"{refusal_text(first)}{f' (and {more} more)' if more else ''}",
+            code=first.code.code,
+            hint=first.code.advice,
+            facts={"unsupported": [refusal_to_json(found) for found in self.unsupported]},
+        )
+
+    def to_json(self) -> dict[str, Fact]:
+        return {
+            "graph_branch": self.branch,
+            "graph_commit_id": self.commit,
+            "can_apply": self.can_apply,
+            "steps": [step.to_json() for step in self.steps],
+            "unsupported": [refusal_to_json(found) for found in self.unsupported],
+        }
+
+
+def plan_schema(
+    snapshot: Snapshot, source: str, *, source_name: str = "<schema>", hard: bool = False
+) -> SchemaPlan:
+    """The plan from the snapshot's schema to the one of the text; raise `SchemaTextError` when it is none.
+
+    `hard`: what is dropped shall not be read again.
+    """
+    desired = build_catalog(parse_schema(source, source_name))
+    accepted = snapshot.schema.catalog
+    rows = {TypeId(table.type_id): table.row_count for table in snapshot.tables.values()}
+    found = find_steps(accepted, desired, rows, hard=hard)
+    steps = tuple(_planned(step, rows) for step in found.steps)
+    catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
+    return SchemaPlan(snapshot.branch.name, snapshot.head, source, catalog, steps, found.unsupported)
+
+
+def refusal_text(found: Unsupported) -> str:
+    """One refused change in a sentence."""
+    place = found.alias if found.property is None else f"{found.alias}.{found.property}"
+    return f"{place}: {found.detail}"
+
+
+def refusal_to_json(found: Unsupported) -> dict[str, Fact]:
+    """One refused change for programs."""
+    return {
+        "code": found.code.code,
+        "table_key": found.alias,
+        "property": found.property,
+        "text": refusal_text(found),
+        "meaning": found.code.meaning,
+        "hint": found.code.advice,
+    }
+
+
+def _planned(step: Step, rows: dict[TypeId, int]) -> PlannedStep:
+    size = 0 if isinstance(step, AddType | UpdateInterfaces) else rows.get(step.type_id, 0)
+    return PlannedStep(step, cost_of(step, size), size)
