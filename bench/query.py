@@ -1,11 +1,13 @@
-"""Queries beside other engines, warm, as ratios: LadybugDB for traversals, DuckDB for groups, Lance for one row.
+"""Queries beside other engines, warm, as ratios: LadybugDB for traversals, DuckDB for groups, Lance for the rest.
 
 The others are not dependencies of this package: `uv pip install ladybug duckdb` before this is run. Every side has its
-data open and its statement prepared, and gives its rows as Arrow.
+data open and its statement prepared, and gives its rows as Arrow. Vectors are searched exactly on both sides, texts
+through Lance's index on the other. `query_first` has the first query of a new process.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,13 +17,20 @@ from typing import Any, Final
 
 import lance
 import pyarrow.parquet as pq
+from lance.query import MatchQuery
 
 from bench.harness import Ratio, compare, median_seconds, report
-from bench.social import Social, make_social, write_social
+from bench.query_first import first_queries
+from bench.social import VECTOR, Social, make_social, write_social
 from omnigraph.api.graph import Graph
 
 ROUNDS: Final = 20
 PERSON: Final = "p777"
+TEXT: Final = "word17 word2500 word42"
+
+
+Ask = Callable[[str], Callable[[], object]]
+"""From a question in the words of a rival to the action that answers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,36 @@ QUESTIONS: Final[Mapping[str, Question]] = {
         1.5,
         "duckdb",
     ),
+    "text top 10": Question(
+        "match { $p: Person } return { $p.slug, bm25($p.bio, $t) as s } order { s desc } limit 10",
+        TEXT,
+        1.3,
+        "lance text",
+    ),
+    "text search, top 10": Question(
+        "match { $p: Person search($p.bio, $t) } return { $p.slug, bm25($p.bio, $t) as s } "
+        "order { s desc } limit 10",
+        TEXT,
+        1.3,
+        "lance text",
+    ),
+    "vector top 10": Question(
+        "match { $p: Person } return { $p.slug, nearest($p.embedding, $v) as d } order { d } limit 10",
+        "",
+        1.3,
+        "lance vector",
+    ),
+    "vector top 10, filtered": Question(
+        "match { $p: Person $p.age < 30 } return { $p.slug, nearest($p.embedding, $v) as d } order { d } limit 10",
+        "age < 30",
+        1.3,
+        "lance vector",
+    ),
+}
+PARAMETERS: Final[Mapping[str, tuple[str, object]]] = {
+    "s": ("String", PERSON),
+    "t": ("String", TEXT),
+    "v": (f"Vector({VECTOR})", [math.sin(place) for place in range(VECTOR)]),
 }
 
 
@@ -90,18 +129,21 @@ def main() -> bool:
         rivals = {
             "ladybug": _ladybug(folder, social),
             "duckdb": _duckdb(social),
-            "lance": _lance(graph),
+            **_lance(graph),
         }
-        return report("query", [_measured(name, graph, rivals) for name in QUESTIONS])
+        ratios = [_measured(name, graph, rivals) for name in QUESTIONS]
+        return report("query", [*ratios, *first_queries(folder, graph, social)])
 
 
-def _measured(name: str, graph: Graph, rivals: Mapping[str, Callable[[str], Callable[[], object]]]) -> Ratio:
+def _measured(name: str, graph: Graph, rivals: Mapping[str, Ask]) -> Ratio:
     question = QUESTIONS[name]
-    has_parameter = "$s" in question.ours
-    declared = "$s: String" if has_parameter else ""
+    used = {
+        name: found for name, found in PARAMETERS.items() if f"${name}" in question.ours.replace("$p", "")
+    }
+    declared = ", ".join(f"${name}: {kind}" for name, (kind, _) in used.items())
     prepared = graph.prepare(f"query q({declared}) {{ {question.ours} }}")
     snapshot = graph.pin()
-    params = {"s": PERSON} if has_parameter else {}
+    params = {name: value for name, (_, value) in used.items()}
     actions: dict[str, Callable[[], object]] = {
         "omnigraph": lambda: prepared.run(snapshot, params).arrow(),
         question.rival: rivals[question.rival](question.theirs),
@@ -112,7 +154,7 @@ def _measured(name: str, graph: Graph, rivals: Mapping[str, Callable[[str], Call
     return compare(name, median_seconds(actions, ROUNDS), ("omnigraph", question.rival), question.bar)
 
 
-def _ladybug(folder: Path, social: Social) -> Callable[[str], Callable[[], object]]:
+def _ladybug(folder: Path, social: Social) -> Ask:
     ladybug: Any = import_module("ladybug")
     connection = ladybug.Connection(ladybug.Database(str(folder / "ladybug")))
     connection.execute(
@@ -121,7 +163,7 @@ def _ladybug(folder: Path, social: Social) -> Callable[[str], Callable[[], objec
     )
     connection.execute("CREATE REL TABLE Knows(FROM Person TO Person, since DATE)")
     edges = social.knows.select(["src", "dst", "since"])
-    for name, table in (("Person", social.persons), ("Knows", edges)):
+    for name, table in (("Person", social.persons.drop_columns(["bio", "embedding"])), ("Knows", edges)):
         pq.write_table(table, folder / f"{name}.parquet")
         connection.execute(f"COPY {name} FROM '{folder}/{name}.parquet'")
 
@@ -132,7 +174,7 @@ def _ladybug(folder: Path, social: Social) -> Callable[[str], Callable[[], objec
     return ask
 
 
-def _duckdb(social: Social) -> Callable[[str], Callable[[], object]]:
+def _duckdb(social: Social) -> Ask:
     duckdb: Any = import_module("duckdb")
     connection = duckdb.connect()
     connection.register("given", social.persons)
@@ -140,8 +182,21 @@ def _duckdb(social: Social) -> Callable[[str], Callable[[], object]]:
     return lambda text: lambda: connection.sql(text).to_arrow_table()
 
 
-def _lance(graph: Graph) -> Callable[[str], Callable[[], object]]:
+def _lance(graph: Graph) -> dict[str, Ask]:
     snapshot = graph.pin()
     table = snapshot.tables["node:Person"]
     dataset = lance.dataset(snapshot.root.child(table.path).lance_uri, version=table.pin.version)
-    return lambda where: lambda: dataset.to_table(columns=["name", "age"], filter=where)
+    nearest = {"column": "embedding", "q": PARAMETERS["v"][1], "k": 10, "metric": "cosine"}
+    return {
+        "lance": lambda where: lambda: dataset.to_table(columns=["name", "age"], filter=where),
+        "lance text": lambda words: (
+            lambda: dataset.to_table(
+                columns=["slug", "_score"], full_text_query=MatchQuery(words, "bio"), limit=10
+            )
+        ),
+        "lance vector": lambda where: (
+            lambda: dataset.to_table(
+                columns=["slug", "_distance"], nearest=nearest, filter=where or None, prefilter=True
+            )
+        ),
+    }

@@ -1,12 +1,12 @@
 """The graph that queries are measured on: persons, and who knows whom, from a seed.
 
-Every person has a slug, a name, a city, an age and a score. Edges are drawn so that some people are known by many. The
-tables are written through the write path and indexed as their schema says.
+Every person has a slug, a name, a city, an age, a score, a text and a vector. Edges are drawn so that some people are
+known by many. The tables are written through the write path and indexed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,12 +34,29 @@ from omnigraph.storage.indexes import (
 from omnigraph.storage.staging import stage_append
 
 SCHEMA: Final = """\
-node Person { slug: String @key  name: String  city: String  age: I32  score: F64 }
+node Person {
+  slug: String @key
+  name: String
+  city: String
+  age: I32
+  score: F64
+  bio: String
+  embedding: Vector(128)
+}
 edge Knows: Person -> Person { since: Date }
 """
 PERSONS: Final = 100_000
 EDGES: Final = 2_400_000
 CITIES: Final = 200
+VECTOR: Final = 128
+WORDS: Final = 5_000
+BIO_WORDS: Final = 12
+
+
+INDEXES: Final = {
+    "node:Person": {"id": IndexKind.BTREE, "bio": IndexKind.INVERTED},
+    "edge:Knows": {"src": IndexKind.BTREE, "dst": IndexKind.BTREE},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,10 @@ def make_social(persons: int = PERSONS, edges: int = EDGES, seed: int = 1) -> So
             "city": np.char.add("City ", dice.integers(0, CITIES, persons).astype(str)),
             "age": pa.array(dice.integers(0, 90, persons), pa.int32()),
             "score": dice.random(persons),
+            "bio": _bios(persons, dice),
+            "embedding": pa.FixedSizeListArray.from_arrays(
+                pa.array(dice.standard_normal(persons * VECTOR, dtype=np.float32)), VECTOR
+            ),
         }
     )
     sources = dice.integers(0, persons, edges)
@@ -76,6 +97,12 @@ def make_social(persons: int = PERSONS, edges: int = EDGES, seed: int = 1) -> So
         }
     )
     return Social(person_table, knows_table)
+
+
+def _bios(persons: int, dice: np.random.Generator) -> list[str]:
+    """Texts of words of which some are much likelier than others."""
+    words = (dice.random((persons, BIO_WORDS)) ** 3 * WORDS).astype(np.int64)
+    return [" ".join(f"word{word}" for word in row) for row in words.tolist()]
 
 
 def write_social(place: Path, social: Social) -> Graph:
@@ -94,7 +121,7 @@ def write_social(place: Path, social: Social) -> Graph:
     def index(at: Stage) -> Staged:
         effects = tuple(
             at.loose(at.writable(alias), partial(_indexed, columns=columns))
-            for alias, columns in {"node:Person": ("id",), "edge:Knows": ("src", "dst")}.items()
+            for alias, columns in INDEXES.items()
         )
         return at.finish(effects, frozenset(), Outcome({}))
 
@@ -103,9 +130,9 @@ def write_social(place: Path, social: Social) -> Graph:
     return graph
 
 
-def _indexed(dataset: Dataset, hold: Callable[[], None], columns: tuple[str, ...]) -> Dataset:
-    for column in columns:
-        spec = IndexSpec(column, IndexKind.BTREE)
+def _indexed(dataset: Dataset, hold: Callable[[], None], columns: Mapping[str, IndexKind]) -> Dataset:
+    for column, kind in columns.items():
+        spec = IndexSpec(column, kind)
         plan = plan_index(dataset, spec)
         assert isinstance(plan, IndexPlan), "the table has rows"
         segment = build_index_segment(dataset, plan, plan.fragment_ids)

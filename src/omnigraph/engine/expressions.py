@@ -139,9 +139,12 @@ def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Val
         column if isinstance(column, Coded) else Coded(np.arange(len(column)), Domain(column, is_own=True))
     )
     index = coded.domain.text_index()
-    found = np.append(index.matching(mode, str(query.as_py()), edits), False)
+    found = index.matching(mode, str(query.as_py()), edits)
+    codes = coded.codes
+    if not index.has_missing and len(codes) and codes.min() >= 0:
+        return pa.array(found[codes])
     missing = np.append(index.missing, True)
-    answer: Any = pa.array(found[coded.codes], mask=missing[coded.codes])
+    answer: Any = pa.array(np.append(found, False)[codes], mask=missing[codes])
     return answer  # type: ignore[no-any-return]
 
 

@@ -84,14 +84,24 @@ def _candidates(step: Order, frame: Frame, top: int) -> Codes | None:
         return None
     first = step.keys[0]
     array = evaluate(first.expression, frame)
-    if array.null_count or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         return None
+    there: Codes | None = None
+    if array.null_count:
+        # Nulls come last where the order is descending, so they do not matter while there is enough else.
+        if not first.descending or len(array) - array.null_count < top:
+            return None
+        present: Any = array.is_valid()
+        there = np.flatnonzero(present.to_numpy(zero_copy_only=False))
+        array = array.drop_null()
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     if first.descending:
         edge = np.partition(values, len(values) - top)[len(values) - top]
-        return np.flatnonzero(values >= edge)
-    edge = np.partition(values, top - 1)[top - 1]
-    return np.flatnonzero(values <= edge)
+        kept = np.flatnonzero(values >= edge)
+    else:
+        edge = np.partition(values, top - 1)[top - 1]
+        kept = np.flatnonzero(values <= edge)
+    return kept if there is None else there[kept]
 
 
 def _sortable(array: Array, descending: bool) -> list[tuple[Array, bool]]:

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from omnigraph.engine.domain import Codes, Domain, distinct_numbers
 from omnigraph.engine.expressions import holds
-from omnigraph.engine.frame import Coded, Frame
+from omnigraph.engine.frame import Coded, Column, Frame
 from omnigraph.engine.pushdown import pushed_text
 from omnigraph.engine.scope import Needed, Scope
 from omnigraph.engine.tables import TableReader
 from omnigraph.query.access import ScanFilter
-from omnigraph.query.expression_walk import columns_of
-from omnigraph.query.expressions import ColumnRef, Compare, Expr, InList, Literal
+from omnigraph.query.expression_walk import columns_of, walk
+from omnigraph.query.expressions import ColumnRef, Compare, Expr, InList, Literal, TextMatch
 from omnigraph.query.plan import Scan
 from omnigraph.query.syntax import Operator
 from omnigraph.query.tables import Entity
@@ -58,7 +58,15 @@ def passing_positions(
     if used is None:
         if not conjuncts:
             return np.arange(reader.rows)
-        whole = {f"{entity.name}.{name}": domain.array for name, domain in hot.items()}
+        everything = np.arange(reader.rows)
+        searched = {
+            part.column.column for found in conjuncts for part in walk(found) if isinstance(part, TextMatch)
+        }
+        # A domain keeps the words of its texts, an array does not.
+        whole: dict[str, Column] = {
+            f"{entity.name}.{name}": Coded(everything, domain) if name in searched else domain.array
+            for name, domain in hot.items()
+        }
         return np.flatnonzero(holds(conjuncts, Frame(reader.rows, whole)))
     codes = hot["id"].find(pa.array(texts, pa.utf8()))
     codes = distinct_numbers(codes[codes >= 0])

@@ -19,7 +19,7 @@ from omnigraph.engine.domain import Codes, Domain, numbered
 from omnigraph.engine.expand import distinct_sources
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
 from omnigraph.engine.scope import Needed, Scope
-from omnigraph.engine.text_index import query_words
+from omnigraph.engine.text_index import TextIndex, query_words
 from omnigraph.query.expression_walk import columns_of
 from omnigraph.query.expressions import Bm25, Expr, Literal, Nearest, Rrf, Score
 from omnigraph.query.plan import Search
@@ -82,7 +82,9 @@ def _distances(column: Column, query: Expr) -> Scores:
     vectors: Any = column
     if isinstance(column, Coded):
         used, places = numbered(column.codes, len(column.domain))
-        vectors = column.domain.array.take(pa.array(used))
+        vectors = column.domain.array
+        if len(used) < len(vectors):
+            vectors = vectors.take(pa.array(used))
     else:
         places = np.arange(len(column))
     wanted = np.asarray(query.value, dtype=np.float64)
@@ -99,7 +101,8 @@ def _distances(column: Column, query: Expr) -> Scores:
 def _cosine(matrix: Scores, wanted: Scores) -> Scores:
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix)) * np.sqrt(wanted @ wanted)
     found = np.ones(len(matrix))
-    np.divide(matrix @ wanted, lengths, out=found, where=lengths > 0)
+    # Not `@`, whose threads wait for each other where processors are busy.
+    np.divide(np.einsum("ij,j->i", matrix, wanted), lengths, out=found, where=lengths > 0)
     return np.where(lengths > 0, 1.0 - found, 1.0)
 
 
@@ -109,30 +112,50 @@ def _bm25(column: Column, ids: Column, query: Expr) -> Scores:
     if not isinstance(column, Coded):
         column = Coded(np.arange(len(column)), Domain(column, is_own=True))
     index = column.domain.text_index()
-    _, numbers = distinct_sources(ids)
-    rows = _first_rows(numbers)
-    positions = column.codes[rows]
-    there = (positions >= 0) & ~np.append(index.missing, True)[positions]
-    known = positions[there]
-    scores = np.zeros(len(index.lengths) + 1)
-    matched = np.zeros(len(scores), dtype=np.bool_)
-    lengths = index.lengths[known]
-    mean = float(lengths.mean()) if len(lengths) else 0.0
-    present = np.zeros(len(index.lengths), dtype=np.int64)
-    np.add.at(present, known, 1)
+    present, count, length = _present_texts(column, ids, index)
+    mean = length / count if count else 0.0
+    scores = np.full(len(index.lengths) + 1, np.nan)
     for word in index.vocabulary.find(query_words(str(query.value))):
         if word < 0:
             continue
         texts, counts = index.occurrences(int(word))
-        texts, counts = texts[present[texts] > 0], counts[present[texts] > 0]
-        holders = int(present[texts].sum())
-        weight = np.log(1 + (len(known) - holders + 0.5) / (holders + 0.5))
-        length = _K1 * (1 - _B + _B * index.lengths[texts] / mean) if mean else _K1
-        scores[texts] += weight * counts * (_K1 + 1) / (counts + length)
-        matched[texts] = True
-    scores[~matched] = np.nan
-    found: Scores = scores[column.codes]
+        holders = len(texts)
+        if present is not None:
+            texts, counts = texts[present[texts] > 0], counts[present[texts] > 0]
+            holders = int(present[texts].sum())
+        weight = np.log(1 + (count - holders + 0.5) / (holders + 0.5))
+        norm = _K1 * (1 - _B + _B * index.lengths[texts] / mean) if mean else _K1
+        before = scores[texts]
+        scores[texts] = np.where(np.isnan(before), 0.0, before) + weight * counts * (_K1 + 1) / (
+            counts + norm
+        )
+    found: Scores = scores[:-1] if present is None else scores[column.codes]
     return found
+
+
+def _present_texts(column: Coded, ids: Column, index: TextIndex) -> tuple[Codes | None, int, int]:
+    """How many entities have each text, None where each text is there once and in order; texts and words together."""
+    is_whole = len(column.codes) == len(index.lengths) and _is_rising(column.codes)
+    if is_whole and not index.has_missing and isinstance(ids, Coded) and _is_rising(ids.codes):
+        return None, len(index.lengths), len(index.texts)
+    positions = _texts_of_entities(column, ids)
+    known = positions[positions >= 0]
+    if index.has_missing:
+        known = known[~index.missing[known]]
+    return np.bincount(known, minlength=len(index.lengths)), len(known), int(index.lengths[known].sum())
+
+
+def _texts_of_entities(column: Coded, ids: Column) -> Codes:
+    """The text of each entity, once."""
+    if isinstance(ids, Coded) and ids.domain.is_unique and _is_rising(ids.codes):
+        return column.codes
+    _, numbers = distinct_sources(ids)
+    return column.codes[_first_rows(numbers)]
+
+
+def _is_rising(codes: Codes) -> bool:
+    """Whether every row is another entity, as right after a scan, which is quickly seen."""
+    return not len(codes) or bool(codes[0] >= 0 and (codes[1:] > codes[:-1]).all())
 
 
 def _ranks(score: Nearest | Bm25, rows: Frame) -> Codes:

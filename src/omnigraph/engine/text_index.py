@@ -7,6 +7,7 @@ a cached column, so a column is split once per published version. Nothing depend
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -18,21 +19,30 @@ from omnigraph.engine.domain import Array, Codes, Domain, Mask
 from omnigraph.query.expressions import TextMode
 
 _BETWEEN_WORDS: Final = r"[^\pL\pN]+"
+_ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 _PAD: Final = -1
+Places = npt.NDArray[np.int32]
 
 
 class TextIndex:
-    """The words of texts: `words[starts[n] : starts[n + 1]]` are those of text `n`, in order."""
+    """The words of texts, in order: `words` one after another, and the text that each is in.
+
+    The places of a word are kept together, so that what a search costs follows how often its words stand there.
+    """
 
     def __init__(self, texts: Array) -> None:
         parents, words = _split(texts)
         encoded: Any = words.dictionary_encode()
         self.vocabulary = Domain(encoded.dictionary, is_unique=True)
-        self.words: Codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        self.texts: Codes = parents
+        self.words: Places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+        self.texts: Places = parents
         self.lengths: Codes = np.bincount(parents, minlength=len(texts))
         missing: Any = texts.is_null()
         self.missing: Mask = missing.to_numpy(zero_copy_only=False)
+        self.has_missing = texts.null_count > 0
+        self._order: Places = np.argsort(self.words, kind="stable").astype(np.int32)
+        counts = np.bincount(self.words, minlength=len(self.vocabulary))
+        self._starts: Codes = np.concatenate(([0], np.cumsum(counts)))
 
     def matching(self, mode: TextMode, query: str, edits: int) -> Mask:
         """Which texts a predicate finds."""
@@ -43,34 +53,34 @@ class TextIndex:
         codes = self.vocabulary.find(wanted)
         match mode:
             case TextMode.SEARCH:
-                hits = self._is_one_of(codes[codes >= 0])
+                hits = [self._places(word) for word in codes[codes >= 0]]
             case TextMode.FUZZY:
-                hits = self._is_one_of(self._near(wanted.to_pylist(), edits))
+                hits = [self._places(word) for word in self._near(wanted.to_pylist(), edits)]
             case TextMode.MATCH_TEXT:
-                hits = self._begins(codes)
-        found[self.texts[hits]] = True
+                hits = [self._begins(codes)]
+        for places in hits:
+            found[self.texts[places]] = True
         return found
 
-    def occurrences(self, word: int) -> tuple[Codes, Codes]:
+    def occurrences(self, word: int) -> tuple[Places, Codes]:
         """The texts with a word, and how often each has it."""
-        texts, counts = np.unique(self.texts[self.words == word], return_counts=True)
-        return texts, counts
+        texts, counts = np.unique(self.texts[self._places(word)], return_counts=True)
+        return texts, counts.astype(np.int64, copy=False)
 
-    def _is_one_of(self, codes: Codes) -> Mask:
-        chosen = np.zeros(len(self.vocabulary) + 1, dtype=np.bool_)
-        chosen[codes] = True
-        return chosen[self.words]
+    def _places(self, word: int) -> Places:
+        """Where a word stands, in order."""
+        return self._order[self._starts[word] : self._starts[word + 1]]
 
-    def _begins(self, codes: Codes) -> Mask:
+    def _begins(self, codes: Codes) -> Places:
         """The places where these words stand one after another in one text."""
-        if (codes < 0).any() or len(codes) > len(self.words):
-            return np.zeros(len(self.words), dtype=np.bool_)
-        last = len(self.words) - len(codes) + 1
-        hits = np.zeros(len(self.words), dtype=np.bool_)
-        hits[:last] = self.texts[:last] == self.texts[len(codes) - 1 :]
-        for place, code in enumerate(codes):
-            hits[:last] &= self.words[place : place + last] == code
-        return hits
+        if (codes < 0).any():
+            return np.zeros(0, dtype=np.int32)
+        places = self._places(int(codes[0]))
+        places = places[places <= len(self.words) - len(codes)]
+        for further, code in enumerate(codes):
+            same_text = self.texts[places + further] == self.texts[places]
+            places = places[same_text & (self.words[places + further] == code)]
+        return places
 
     def _near(self, wanted: list[Any], edits: int) -> Codes:
         """The words of the vocabulary within so many edits of one that is wanted."""
@@ -89,16 +99,19 @@ class TextIndex:
 
 def query_words(text: str) -> Array:
     """The words of a query, in order, as often as they stand there."""
+    if text.isascii():
+        # Making ready the pattern for all letters of the world takes longer than the rest of a search.
+        return pa.array(_ASCII_WORD.findall(text.lower()), pa.utf8())
     return _split(pa.array([text], pa.utf8()))[1]
 
 
-def _split(texts: Array) -> tuple[Codes, Array]:
+def _split(texts: Array) -> tuple[Places, Array]:
     """The words of all texts, and for each the text it is from."""
     lists: Any = pc.split_pattern_regex(pc.utf8_lower(texts.fill_null("")), _BETWEEN_WORDS)
     words: Any = pc.list_flatten(lists)
     parents: Any = pc.list_parent_indices(lists)
     there: Any = pc.not_equal(words, "")
-    kept = parents.filter(there).to_numpy(zero_copy_only=False).astype(np.int64)
+    kept = parents.filter(there).to_numpy(zero_copy_only=False).astype(np.int32)
     return kept, words.filter(there)
 
 
