@@ -34,6 +34,7 @@ publish.before publish.after disarm.before disarm.after lease.release.before lea
 branch.fork.before branch.row.before branch.fence.before branch.remove.before
 recovery.fence.before recovery.fence.after recovery.rollback.before recovery.rollback.after
 recovery.publish.before recovery.delete.before
+cleanup.fence.before cleanup.delete.before
 """
 
 
@@ -97,7 +98,9 @@ def test_a_call_with_one_is_not(body: str) -> None:
 
 
 def _graph_sources() -> list[Source]:
-    return [source for source in python_sources() if source.module.startswith("omnigraph.graph")]
+    """The rooms that make durable calls: the graph, and the one command that deletes."""
+    rooms = ("omnigraph.graph", "omnigraph.maintenance.cleanup")
+    return [source for source in python_sources() if source.module.startswith(rooms)]
 
 
 def _announcing() -> set[str]:

@@ -8,8 +8,8 @@ command that only reads starts twice as fast without it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from omnigraph.base.errors import NotFoundError, UsageError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.base.progress import Report
     from omnigraph.graph.pending import PendingIntent
     from omnigraph.graph.schema_plan import SchemaPlan
+    from omnigraph.maintenance.cleanup_options import TableCleanupStats
     from omnigraph.maintenance.index_status import IndexCoverage
     from omnigraph.maintenance.repair_outcome import TableRepairStats
 
@@ -229,6 +230,29 @@ class Graph:
         from omnigraph.graph.schema_plan import plan_schema
 
         return plan_schema(self.snapshot(), schema, source_name=source_name)
+    def cleanup(  # a program names what it wants
+        self,
+        *,
+        keep: int | None = None,
+        older_than: timedelta | None = None,
+        orphans_older_than: timedelta | None = None,
+        confirm: bool = False,
+        spark_master: str | None = None,
+    ) -> list[TableCleanupStats]:
+        """Delete old versions and what nothing refers to, on every branch; without `confirm` only tell what would go.
+
+        `keep` newest versions of each table stay, and those not older than `older_than`; one of the two is needed.
+        """
+        if confirm:
+            self._refuse_if_read_only()
+        from omnigraph.api.cleaning import run_cleanup
+        from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+        from omnigraph.pipeline.session import SparkSettings
+
+        options = CleanupPolicyOptions(keep, older_than, confirm=confirm)
+        if orphans_older_than is not None:
+            options = replace(options, orphans_older_than=orphans_older_than)
+        return run_cleanup(self, options, SparkSettings(master=spark_master))
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""

@@ -67,6 +67,8 @@ class Failpoint(StrEnum):
     ROLLBACK_AFTER = "recovery.rollback.after"
     RECOVERY_PUBLISH_BEFORE = "recovery.publish.before"
     RECOVERY_DELETE_BEFORE = "recovery.delete.before"
+    CLEANUP_FENCE_BEFORE = "cleanup.fence.before"
+    CLEANUP_DELETE_BEFORE = "cleanup.delete.before"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
     "repair": "omnigraph.cli.repair",
     "index": Family("Look at the indexes.", {"status": "omnigraph.cli.index_status"}),
     "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
+    "cleanup": "omnigraph.cli.cleanup",
     "spark": Family(
         "Keep a Spark warm for later commands.",
         {

@@ -91,6 +91,23 @@ def read_commit_snapshot(
     return _at_commit(newest, record, rules), record
 
 
+def find_commit_version(root: Location, record: CommitRecord, rules: Format = FORMAT) -> Pin | None:
+    """The manifest version that is the snapshot of a commit, wherever it was made; None when it is gone."""
+    hint = record.manifest_hint
+    try:
+        here = open_manifest(root, lance_branch=hint.branch, rules=rules).dataset
+    except NotFoundError:
+        return None
+    for version in here.versions():
+        if version >= hint.version:
+            manifest = open_manifest(root, lance_branch=hint.branch, version=version, rules=rules)
+            if manifest.read_head() == record.id:
+                return Pin(hint.branch, version)
+            if manifest.find_commit(record.id) is not None:
+                return None
+    return None
+
+
 def make_snapshot(root: Location, branch: BranchRecord, manifest: Manifest, state: ManifestState) -> Snapshot:
     """The snapshot of a manifest whose state was read already."""
     live = state.live_tables().values()

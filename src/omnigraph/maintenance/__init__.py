@@ -5,17 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph.maintenance.cleanup import cleanup_all_tables
+    from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
     from omnigraph.maintenance.repair import repair_all_tables
     from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions, TableRepairStats
 
 _HOMES = {
+    "cleanup_all_tables": "omnigraph.maintenance.cleanup",
+    "CleanupPolicyOptions": "omnigraph.maintenance.cleanup_options",
+    "TableCleanupStats": "omnigraph.maintenance.cleanup_options",
     "repair_all_tables": "omnigraph.maintenance.repair",
     "RepairAction": "omnigraph.maintenance.repair_outcome",
     "RepairOptions": "omnigraph.maintenance.repair_outcome",
     "TableRepairStats": "omnigraph.maintenance.repair_outcome",
 }
 
-__all__ = ["RepairAction", "RepairOptions", "TableRepairStats", "repair_all_tables"]
+__all__ = [
+    "CleanupPolicyOptions",
+    "RepairAction",
+    "RepairOptions",
+    "TableCleanupStats",
+    "TableRepairStats",
+    "cleanup_all_tables",
+    "repair_all_tables",
+]
 
 
 def __getattr__(name: str) -> Any:

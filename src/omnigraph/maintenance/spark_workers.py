@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from omnigraph.base.progress import Report, report_nothing
+from omnigraph.maintenance.cleanup_tasks import plan_dataset, read_pins
 from omnigraph.maintenance.index_tasks import BuiltSegments, build_segments, train_index
 from omnigraph.pipeline.load_source import Result, RunTasks, Task
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
 from omnigraph.pipeline.watch import TaskSize
+
+_STEPS: Final = {
+    train_index.__name__: "train indexes",
+    read_pins.__name__: "read snapshots",
+    plan_dataset.__name__: "find files",
+}
 
 
 def on_spark(settings: SparkSettings, report: Report = report_nothing) -> RunTasks:
@@ -30,4 +37,4 @@ def built_size(built: BuiltSegments) -> TaskSize:
 def _options(function: Callable[..., Any], report: Report) -> RunOptions:
     if function is build_segments:
         return RunOptions("build indexes", report, built_size)
-    return RunOptions("train indexes" if function is train_index else "work", report)
+    return RunOptions(_STEPS.get(function.__name__, "work"), report)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+import obstore
 import pyarrow as pa
 from lance.file import LanceFileSession
 from lance.fragment import FragmentMetadata
@@ -17,10 +19,11 @@ from lance.lance import CleanupStats
 
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import InvariantError, NotFoundError
+from omnigraph.base.limits import DELETE_BATCH_FILES
 from omnigraph.storage.dataset import Dataset, branch_location
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.objects import ObjectStore, open_s3_store
 
 PREVIEW_FILES_MAX: Final = 1_000_000
 _MANIFESTS: Final = "_versions/"
@@ -114,9 +117,19 @@ def delete_files(location: Location, paths: Sequence[str]) -> None:
     for path in paths:
         if path.startswith("/") or ".." in path.split("/"):
             raise InvariantError(f"{path} is not below {location.uri}", code="path_outside")
-    session = LanceFileSession(location.lance_uri, storage_options=location.storage_options)
-    for path in paths:
-        _delete_file(session, location, path)
+    match location.scheme:
+        case Scheme.LOCAL:
+            for path in paths:
+                announce("dataset.delete_file", f"{location.uri}/{path}")
+                with substrate_errors("delete a file", f"{location.uri}/{path}"):
+                    Path(location.uri, path).unlink(missing_ok=True)
+        case Scheme.S3:
+            for start in range(0, len(paths), DELETE_BATCH_FILES):
+                _delete_objects(location, paths[start : start + DELETE_BATCH_FILES])
+        case Scheme.MEMORY:
+            session = LanceFileSession(location.lance_uri, storage_options=location.storage_options)
+            for path in paths:
+                _delete_file(session, location, path)
 
 
 def delete_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> None:
@@ -133,6 +146,14 @@ def _has_blobs(dataset: Dataset) -> bool:
     """Whether large values may lie in a folder beside the data file of their row, which has its name."""
     types = (field.type for field in dataset.schema)
     return any(isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _BLOBS for kind in types)
+
+
+def _delete_objects(location: Location, paths: Sequence[str]) -> None:
+    """In one request; the store takes them in any order."""
+    for path in paths:
+        announce("dataset.delete_file", f"{location.uri}/{path}")
+    with substrate_errors("delete files", location.uri):
+        obstore.delete(open_s3_store(location), list(paths))
 
 
 def _delete_file(session: LanceFileSession, location: Location, path: str) -> None:

@@ -6,6 +6,7 @@ on; without one the outcome is always `after`, because recovery is what is being
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,9 @@ from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.maintenance.concurrency import VARIABLE as CONCURRENCY
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.repair import repair_all_tables
 from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
@@ -51,6 +55,7 @@ from tests.graph.writers import (
     run_compaction,
     triple,
 )
+from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.maintenance.foreign import compaction, delete
 from tests.pipeline.in_place import LargeSource, in_place
 
@@ -65,6 +70,7 @@ MUTATION: Final = """query change() {
 FROM_FILES: Final = (Change(PERSON, upsert=(("x", 1), ("y", 2))),)
 DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
 DELETION: Final = 'query remove() { delete Person where slug = "a" }'
+CLEANUP: Final = CleanupPolicyOptions(keep_versions=1, confirm=True)
 COMPACTED: Final = (PERSON, COMPANY)
 
 Kill = Callable[[str, Location, Failpoint, int], None]
@@ -232,6 +238,20 @@ def _migrate(location: Location) -> None:
     run(location, LOADED, world=OLD_FORMAT)
 
 
+def _after_cleanups_need(location: Location, _: Kill) -> None:
+    """Old versions, and a branch that is gone and has forks."""
+    seed(location)
+    create_branch(location, DEV, "tester", source_snapshot(location))
+    run(location, LOADED, branch=DEV)
+    delete_branch(location, DEV)
+
+
+def _cleanup(location: Location) -> None:
+    """One table at a time, so that the order is always the same."""
+    os.environ[CONCURRENCY] = "1"
+    cleanup_all_tables(Place(location), CLEANUP, world=World(clock=TomorrowClock()))
+
+
 def _wrote(
     changes: tuple[Change, ...], operation: str, branch: str = MAIN
 ) -> Callable[[GraphState], GraphState]:
@@ -315,6 +335,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "compact": Scenario(_many_commits, _load, _loaded, _WRITTEN),
     "migrate": Scenario(_old_stamp, _migrate, _loaded, _WRITTEN, world=OLD_FORMAT),
     "renew": Scenario(_seeded, _renew, _loaded, _WRITTEN),
+    "cleanup": Scenario(_after_cleanups_need, _cleanup, _unchanged, None),
     "recover_forward": Scenario(_killed("load", Failpoint.PUBLISH_BEFORE), _recover, _loaded, None),
     "recover_back": Scenario(_killed("load", Failpoint.COMMIT_BEFORE, 3), _recover, _unchanged, None),
     "recover_nothing": Scenario(_killed("load", Failpoint.ARM_AFTER), _recover, _unchanged, None),

@@ -1,0 +1,78 @@
+"""The commits that a merge of two live branches could start from. Pure.
+
+In: the heads of the branches and the commits they know. Out: every best common ancestor of every pair of branches. A
+criss-cross history has several for one pair, and all of them are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.records import CommitRecord
+
+
+def merge_bases(heads: Iterable[CommitId], commits: Mapping[CommitId, CommitRecord]) -> frozenset[CommitId]:
+    """A commit is a base of a pair when both branches reach it and no child of it is reached by both."""
+    marks = {head: 1 << place for place, head in enumerate(dict.fromkeys(heads))}
+    reach: dict[CommitId, int] = {}
+    children: dict[CommitId, list[CommitId]] = {}
+    for commit in _children_first(marks, commits):
+        reach[commit] = marks.get(commit, 0)
+        for child in children.get(commit, ()):
+            reach[commit] |= reach[child]
+        for parent in _parents(commits, commit):
+            children.setdefault(parent, []).append(commit)
+    return frozenset(
+        commit
+        for commit, mask in reach.items()
+        if _has_uncovered_pair(mask, [reach[child] for child in children.get(commit, ())])
+    )
+
+
+def _children_first(
+    heads: Mapping[CommitId, int], commits: Mapping[CommitId, CommitRecord]
+) -> list[CommitId]:
+    """Everything that the heads reach, each commit after all of its children."""
+    waiting: dict[CommitId, int] = {}
+    stack, seen = list(heads), set(heads)
+    while stack:
+        for parent in _parents(commits, stack.pop()):
+            waiting[parent] = waiting.get(parent, 0) + 1
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    ready = [head for head in heads if not waiting.get(head)]
+    ordered = []
+    while ready:
+        commit = ready.pop()
+        ordered.append(commit)
+        for parent in _parents(commits, commit):
+            waiting[parent] -= 1
+            if not waiting[parent]:
+                ready.append(parent)
+    return ordered
+
+
+def _parents(commits: Mapping[CommitId, CommitRecord], commit: CommitId) -> list[CommitId]:
+    """A parent whose row is not known here is beyond what any branch can be merged at."""
+    record = commits.get(commit)
+    if record is None:
+        return []
+    known = (parent for parent in (record.parent, record.merged_parent) if parent is not None)
+    return [parent for parent in dict.fromkeys(known) if parent in commits]
+
+
+def _has_uncovered_pair(mask: int, children: list[int]) -> bool:
+    """Whether two branches reach it of which no child is reached by both."""
+    if mask & (mask - 1) == 0 or mask in children:
+        return False
+    for place in range(mask.bit_length()):
+        bit = 1 << place
+        if mask & bit:
+            covered = bit
+            for child in children:
+                covered |= child if child & bit else 0
+            if mask & ~covered:
+                return True
+    return False

@@ -1,0 +1,151 @@
+"""Cleanup: deletes old versions, what only they needed, and what nothing refers to. The one command that destroys.
+
+In: a graph and a policy. Out: a row per table and branch. Without `confirm` it only plans, and changes nothing. With
+it, under the lease of the graph: preflight, plan, then exactly the files of that plan, `__manifest` before the tables,
+so that no snapshot is left whose tables are gone. A table that fails has its error in its row, and the others go on. A
+crash leaves files that the next run deletes: manifests go before what they name, and the ref of a Lance branch last.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import groupby
+from typing import Final, Protocol
+
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.events import log_event
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.limits import DELETE_BATCH_FILES
+from omnigraph.graph.commit import World
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.lease import Lease, LeaseLostError, acquire_lease
+from omnigraph.graph.publish import Change, Target, publish
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.maintenance.cleanup_plan import GraphPlan, plan_cleanup
+from omnigraph.maintenance.cleanup_preflight import look_before_preview, wait_for_writers
+from omnigraph.maintenance.cleanup_stats import make_stats
+from omnigraph.maintenance.cleanup_tasks import DatasetPlan
+from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.maintenance.doomed_files import DoomedFile, Why, folder_of, is_manifest
+from omnigraph.pipeline.load_source import Result, RunTasks, Task
+from omnigraph.storage.deletion import delete_files
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+logger = logging.getLogger("omnigraph.cleanup")
+
+NOT_TOUCHED: Final = f"not touched, because {MANIFEST} could not be cleaned up"
+
+
+class HasLocation(Protocol):
+    """A graph, as far as cleanup has to know."""
+
+    @property
+    def location(self) -> Location: ...
+
+
+def cleanup_all_tables(
+    graph: HasLocation,
+    options: CleanupPolicyOptions,
+    *,
+    run_tasks: RunTasks | None = None,
+    world: World | None = None,
+) -> list[TableCleanupStats]:
+    """Delete what the policy lets go, or tell what it would be. `run_tasks` is for graphs with many versions."""
+    how = world or World()
+    policy = options.policy(how.clock.now_us())
+    run = run_tasks or in_threads
+    root = graph.location
+    if not options.confirm:
+        look_before_preview(root, how)
+        return make_stats(plan_cleanup(root, policy, run, how))
+    lease = acquire_lease(ObjectStore(root), None, "cleanup", how.terms)
+    try:
+        with lease.kept():
+            wait_for_writers(root, how)
+            plan = plan_cleanup(root, policy, run, how)
+            return make_stats(_Deleting(root, lease, how).run(plan))
+    finally:
+        lease.release()
+
+
+def in_threads(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+    """Run tasks in this process, several tables at once."""
+    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
+        return list(threads.map(function, tasks))
+
+
+class _Deleting:
+    """One run while it holds the graph's lease."""
+
+    def __init__(self, root: Location, lease: Lease, world: World) -> None:
+        self._root = root
+        self._lease = lease
+        self._world = world
+        self._turn = threading.Lock()
+
+    def run(self, plan: GraphPlan) -> GraphPlan:
+        """Delete it; the plan again, with only what went, and the errors."""
+        self._fence(plan.manifest)
+        manifest = self._delete(plan.manifest)
+        if manifest.error is not None:
+            left = tuple(replace(table, doomed=(), error=table.error or NOT_TOUCHED) for table in plan.tables)
+            return GraphPlan(manifest, left, (), plan.owners)
+        tables = tuple(in_threads(self._delete, plan.tables))
+        return GraphPlan(manifest, tables, tuple(map(self._delete, plan.leftovers)), plan.owners)
+
+    def _fence(self, manifest: DatasetPlan) -> None:
+        """Whoever lost the graph's lease while creating a branch must not publish its row once the branch is gone."""
+        if any(file.why is Why.FORK for file in manifest.doomed):
+            main = read_snapshot(self._root, rules=self._world.rules)
+            target = Target(self._root, MAIN, main.branch.id, main.branch.lance_branch)
+            failpoint(Failpoint.CLEANUP_FENCE_BEFORE)
+            publish(target, Change(), (), self._world.publisher(self._lease))
+
+    def _delete(self, plan: DatasetPlan) -> DatasetPlan:
+        if plan.error is not None or not plan.doomed:
+            return plan
+        gone: list[DoomedFile] = []
+        try:
+            for batch in _batches(plan.doomed):
+                self._delete_batch(plan.path, batch)
+                gone += batch
+            self._remove_empty_folders(plan)
+        except LeaseLostError:
+            raise
+        except OmnigraphError as error:
+            return replace(plan, doomed=tuple(gone), error=error.message)
+        _log(plan)
+        return plan
+
+    def _delete_batch(self, path: str, batch: Sequence[DoomedFile]) -> None:
+        with self._turn:
+            self._lease.hold()
+        failpoint(Failpoint.CLEANUP_DELETE_BEFORE)
+        delete_files(self._root.child(path), [file.path for file in batch])
+
+    def _remove_empty_folders(self, plan: DatasetPlan) -> None:
+        """On disk; only folders of which everything went, so that no writer is about to use them."""
+        found = {""} if plan.is_whole else {folder_of(file) for file in plan.doomed}
+        for folder in sorted(folder for folder in found if folder is not None):
+            ObjectStore(self._root.child(plan.path)).remove_empty_folders(folder)
+
+
+def _batches(doomed: Sequence[DoomedFile]) -> Iterator[Sequence[DoomedFile]]:
+    """In order; the files of one batch may go in any."""
+    for _, group in groupby(doomed, key=lambda file: (file.why, file.branch, is_manifest(file))):
+        files = list(group)
+        for start in range(0, len(files), DELETE_BATCH_FILES):
+            yield files[start : start + DELETE_BATCH_FILES]
+
+
+def _log(plan: DatasetPlan) -> None:
+    for fork in dict.fromkeys(file.branch for file in plan.doomed if file.why is Why.FORK):
+        log_event(logger, "reclaimed an orphaned branch", table=plan.table_key, lance_branch=str(fork))
+    size = sum(file.size_bytes for file in plan.doomed)
+    log_event(logger, "cleaned up", table=plan.table_key, files=len(plan.doomed), bytes=size)

@@ -1,0 +1,101 @@
+"""What cleanup is asked for, and the rows it reports. The names are those of the specification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.limits import (
+    CLEANUP_AGE_SECONDS_MIN,
+    CLEANUP_KEEP_RECOMMENDED,
+    CLEANUP_KEEP_WARN_BELOW,
+    ORPHAN_GRACE_SECONDS,
+    ORPHAN_GRACE_SECONDS_MIN,
+)
+from omnigraph.maintenance.retention import Policy
+
+_MICROSECONDS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicyOptions:
+    """How many versions and which ages to keep; at least one of the two. Without `confirm` nothing is deleted."""
+
+    keep_versions: int | None = None
+    older_than: timedelta | None = None
+    orphans_older_than: timedelta = timedelta(seconds=ORPHAN_GRACE_SECONDS)
+    confirm: bool = False
+
+    def policy(self, now_us: int) -> Policy:
+        """The policy as of a moment; raise `UsageError` for one that must not be."""
+        if self.keep_versions is None and self.older_than is None:
+            raise UsageError(
+                "cleanup needs to know what to keep",
+                code="cleanup_policy_missing",
+                hint=f"pass --keep {CLEANUP_KEEP_RECOMMENDED}, --older-than 7d, or both",
+            )
+        if self.keep_versions is not None and self.keep_versions < 1:
+            raise UsageError(
+                f"{self.keep_versions} is no number of versions to keep",
+                code="cleanup_keep",
+                hint=f"the newest version always stays; {CLEANUP_KEEP_RECOMMENDED} is a good number",
+            )
+        if self.older_than is not None and self.older_than < timedelta(0):
+            raise UsageError(
+                "an age cannot be negative", code="cleanup_older_than", hint="pass a duration such as 7d"
+            )
+        if self.orphans_older_than.total_seconds() < ORPHAN_GRACE_SECONDS_MIN:
+            raise UsageError(
+                "files that nothing refers to must be at least 2 days old, as a running load may need younger ones",
+                code="cleanup_grace",
+                hint="pass --orphans-older-than 2d or more, or leave it out for 3d",
+            )
+        older_than = None if self.older_than is None else _us(self.older_than)
+        age_min = int(CLEANUP_AGE_SECONDS_MIN * _MICROSECONDS)
+        return Policy(now_us, self.keep_versions, older_than, _us(self.orphans_older_than), age_min)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What should be thought about before deleting."""
+        if self.keep_versions is None or self.keep_versions >= CLEANUP_KEEP_WARN_BELOW:
+            return ()
+        return (
+            f"--keep {self.keep_versions} leaves little for recovery to go back to; "
+            f"{CLEANUP_KEEP_RECOMMENDED} is the recommended number",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableCleanupStats:
+    """What went of one table on one branch, or would go.
+
+    `files_removed` and `bytes_removed` are of everything: manifests, what only old versions needed, orphans and
+    orphaned branches. `files` are their paths below the graph, in the order in which they go.
+    """
+
+    table_key: str
+    branch: str
+    old_versions_removed: int
+    files_removed: int
+    bytes_removed: int
+    orphan_files_removed: int
+    orphan_branches_removed: int
+    error: str | None
+    files: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Fact]:
+        return {
+            "table_key": self.table_key,
+            "branch": self.branch,
+            "old_versions_removed": self.old_versions_removed,
+            "files_removed": self.files_removed,
+            "bytes_removed": self.bytes_removed,
+            "orphan_files_removed": self.orphan_files_removed,
+            "orphan_branches_removed": self.orphan_branches_removed,
+            "error": self.error,
+        }
+
+
+def _us(duration: timedelta) -> int:
+    return duration // timedelta(microseconds=1)

@@ -1,0 +1,219 @@
+"""What cleanup would delete in a whole graph: every file, by dataset and in order. Nothing is changed.
+
+In: a graph, a policy, whoever runs tasks. Out: a `GraphPlan`. First it is decided which manifest versions stay, since
+those are the snapshots that can be read afterwards; then their pins say which table versions have to; then each dataset
+is joined with its listing. The moment of the policy is before everything that is read here: what others make meanwhile
+is younger and stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.base.errors import FormatError
+from omnigraph.base.ids import CommitId
+from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK
+from omnigraph.graph.commit import World
+from omnigraph.graph.layout import EDGES, GRAPH_INDEX, MANIFEST, NODES, SCRATCH, TABLE_PATH
+from omnigraph.graph.merge_bases import merge_bases
+from omnigraph.graph.records import CommitRecord, Pin, TableId, TableRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot, find_commit_version, read_snapshot
+from omnigraph.maintenance.cleanup_tasks import (
+    DatasetPlan,
+    DatasetTask,
+    SnapshotsTask,
+    TablePin,
+    doomed_of,
+    plan_dataset,
+    read_facts,
+    read_pins,
+)
+from omnigraph.maintenance.doomed_files import DoomedFile, Why
+from omnigraph.maintenance.retention import Decision, Needs, Policy, decide
+from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.storage.files import list_files
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+logger = logging.getLogger("omnigraph.cleanup")
+
+_ADJACENCY: Final = re.compile(r"([0-9a-f]{16}-[0-9a-f]{16})/(.+)-(\d+)\.[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """`manifest` goes before `tables`, and those before `leftovers`. `owners` has the names of live branches by id."""
+
+    manifest: DatasetPlan
+    tables: tuple[DatasetPlan, ...]
+    leftovers: tuple[DatasetPlan, ...]
+    owners: Mapping[str, str]
+
+    @property
+    def datasets(self) -> tuple[DatasetPlan, ...]:
+        """All of it, in order."""
+        return (self.manifest, *self.tables, *self.leftovers)
+
+
+def plan_cleanup(root: Location, policy: Policy, run_tasks: RunTasks, world: World) -> GraphPlan:
+    """What goes, as of now; raise when a version that a live branch reads is not there."""
+    return _Planning(root, policy, run_tasks, world).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    root: Location
+    policy: Policy
+    run_tasks: RunTasks
+    world: World
+
+    def plan(self) -> GraphPlan:
+        heads = self._read_heads()
+        live = frozenset(str(head.branch.id) for head in heads.values())
+        manifest, decision = self._plan_manifest(heads, live)
+        pins = self._read_pins(decision)
+        tasks = self._dataset_tasks(heads, live, pins)
+        tables = tuple(self.run_tasks(plan_dataset, tasks)) if tasks else ()
+        for plan in (manifest, *tables):
+            _refuse_lost(plan)
+        leftovers = (self._plan_scratch(), self._plan_adjacency(tables))
+        owners = {str(head.branch.id): name for name, head in heads.items()}
+        return GraphPlan(manifest, tables, leftovers, owners)
+
+    def _read_heads(self) -> dict[str, Snapshot]:
+        main = read_snapshot(self.root, rules=self.world.rules)
+        names = [name for name in main.state.branches if name != MAIN]
+        return {
+            MAIN: main,
+            **{name: read_snapshot(self.root, name, rules=self.world.rules) for name in names},
+        }
+
+    def _plan_manifest(
+        self, heads: Mapping[str, Snapshot], live: frozenset[str]
+    ) -> tuple[DatasetPlan, Decision]:
+        """On the driver: nothing else can be decided before it, and a damaged manifest stops everything."""
+        location = self.root.child(MANIFEST)
+        files = list_files(location)
+        newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
+        needs = Needs(self._merge_base_pins(heads), newest, live)
+        decision = decide(read_facts(location, files), needs, self.policy)
+        lost = decision.missing & newest
+        if lost:
+            return DatasetPlan(MANIFEST, MANIFEST, lost=lost), decision
+        doomed = doomed_of(location, files, decision, needs, self.policy)
+        return DatasetPlan(MANIFEST, MANIFEST, doomed, decision.retained), decision
+
+    def _merge_base_pins(self, heads: Mapping[str, Snapshot]) -> frozenset[Pin]:
+        """Where the snapshots of the merge bases of live branches are. With one branch there is nothing to merge."""
+        if len(heads) == 1:
+            return frozenset()
+        commits: dict[CommitId, CommitRecord] = {}
+        for head in heads.values():
+            commits.update((commit.id, commit) for commit in head.manifest.read_commits())
+        found = set()
+        for base in merge_bases([head.head for head in heads.values()], commits):
+            pin = find_commit_version(self.root, commits[base], self.world.rules)
+            if pin is None:
+                logger.warning("the snapshot of merge base %s is gone", base)
+            else:
+                found.add(pin)
+        return frozenset(found)
+
+    def _read_pins(self, decision: Decision) -> frozenset[TablePin]:
+        """What every snapshot that stays has."""
+        tasks = [
+            SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules)
+            for branch, versions in decision.retained.items()
+            for chunk in _chunks(sorted(versions), CLEANUP_SNAPSHOTS_PER_TASK)
+        ]
+        return frozenset(pin for pins in self.run_tasks(read_pins, tasks) for pin in pins)
+
+    def _dataset_tasks(
+        self, heads: Mapping[str, Snapshot], live: frozenset[str], pins: frozenset[TablePin]
+    ) -> list[DatasetTask]:
+        """Every table that a snapshot has, that a manifest once had, or that lies where tables do."""
+        needed: dict[str, set[TablePin]] = {}
+        for pin in sorted(pins, key=lambda pin: (pin.path, pin.alias)):
+            needed.setdefault(pin.path, set()).add(pin)
+        current: dict[str, set[Pin]] = {}
+        for head in heads.values():
+            for table in head.tables.values():
+                current.setdefault(table.path, set()).add(table.pin)
+        tasks = [
+            DatasetTask(
+                self.root,
+                path,
+                min(pin.alias for pin in found),
+                self.policy,
+                Needs(frozenset(pin.pin for pin in found), frozenset(current.get(path, ())), live),
+            )
+            for path, found in needed.items()
+        ]
+        dropped = {table.path: table.alias for table in _all_tables(heads).values()}
+        for path in self._table_folders():
+            if path not in needed:
+                key = dropped.get(path, path)
+                tasks.append(DatasetTask(self.root, path, key, self.policy, None, is_known=path in dropped))
+        return tasks
+
+    def _table_folders(self) -> list[str]:
+        paths = [
+            f"{kind}/{name}"
+            for kind in (NODES, EDGES)
+            for name in ObjectStore(self.root.child(kind)).folders()
+        ]
+        return [path for path in paths if TABLE_PATH.fullmatch(path)]
+
+    def _plan_scratch(self) -> DatasetPlan:
+        """What killed operations left; those that run are younger than the grace."""
+        doomed = tuple(
+            DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None)
+            for file in list_files(self.root.child(SCRATCH))
+            if self.policy.is_beyond_grace(file.modified_us)
+        )
+        return DatasetPlan(SCRATCH, SCRATCH, doomed)
+
+    def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
+        """Derived files of table versions that do not stay. Of a table that could not be read they all stay."""
+        retained = {
+            plan.path.partition("/")[2]: plan.retained for plan in tables if plan.retained is not None
+        }
+        unread = {plan.path.partition("/")[2] for plan in tables if plan.error is not None}
+        doomed = []
+        for file in list_files(self.root.child(GRAPH_INDEX)):
+            found = _ADJACENCY.fullmatch(file.path)
+            if found is None:
+                is_stale = self.policy.is_beyond_grace(file.modified_us)
+            elif found[1] in unread:
+                is_stale = False
+            else:
+                branch = None if found[2] == MAIN else found[2]
+                versions = (retained.get(found[1]) or {}).get(branch, frozenset())
+                is_stale = int(found[3]) not in versions and self.policy.is_beyond_age(file.modified_us)
+            if is_stale:
+                doomed.append(DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None))
+        return DatasetPlan(GRAPH_INDEX, GRAPH_INDEX, tuple(doomed))
+
+
+def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:
+    """Also those that a tombstone takes out of their snapshot."""
+    return {key: table for head in heads.values() for key, table in head.state.tables.items()}
+
+
+def _chunks(versions: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [versions[start : start + size] for start in range(0, len(versions), size)]
+
+
+def _refuse_lost(plan: DatasetPlan) -> None:
+    for pin in sorted(plan.lost, key=lambda pin: (pin.branch or "", pin.version)):
+        where = "" if pin.branch is None else f" on the Lance branch {pin.branch}"
+        raise FormatError(
+            f"version {pin.version} of {plan.table_key}{where} is missing, and a live branch reads it",
+            code="pinned_version_missing",
+            hint="another tool may have deleted it; restore it from a copy. Nothing was deleted",
+            facts={"table": plan.table_key, "version": pin.version},
+        )

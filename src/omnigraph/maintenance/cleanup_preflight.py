@@ -1,0 +1,102 @@
+"""What must be so before cleanup deletes anything; otherwise it refuses as a whole.
+
+No write waits for recovery or cannot be understood, and no table of main is ahead of its published version by a foreign
+change. A preview looks without writing. A run that deletes takes every live branch's lease once, so that no writer is
+between Check and Publish with older facts, and judges main under its lease.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from omnigraph.base.errors import NotFoundError, OmnigraphError, RefusedError
+from omnigraph.base.ids import BranchId
+from omnigraph.graph.check import drift
+from omnigraph.graph.commit import World
+from omnigraph.graph.lease import acquire_lease
+from omnigraph.graph.pending import PendingState, list_pending
+from omnigraph.graph.records import TableRecord
+from omnigraph.graph.recovery.fence import read_history
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot, refuse_moved
+from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+logger = logging.getLogger("omnigraph.cleanup")
+
+_PURPOSE = "cleanup"
+
+
+def look_before_preview(root: Location, world: World) -> None:
+    """Raise when a run that deletes would be refused; takes no lease."""
+    main = read_snapshot(root, rules=world.rules)
+    _refuse_moved(main)
+    _refuse_pending(root, main)
+    live = [one for one in list_pending(root) if one.state is PendingState.LIVE]
+    if not any(one.intent is not None and one.intent.branch_id == main.branch.id for one in live):
+        _refuse_drift(main)
+
+
+def wait_for_writers(root: Location, world: World) -> None:
+    """Take and release the lease of every live branch, and raise when anything is left undone. The graph's lease is
+    held by the caller, so no branch comes or goes meanwhile.
+    """
+    store = ObjectStore(root)
+    main = read_snapshot(root, rules=world.rules)
+    _refuse_moved(main)
+    for name, record in main.state.branches.items():
+        lease = acquire_lease(store, record.id, _PURPOSE, world.terms)
+        try:
+            if name == MAIN:
+                with lease.kept():
+                    _refuse_pending(root, main)
+                    _refuse_drift(read_snapshot(root, rules=world.rules))
+        finally:
+            lease.release()
+    _refuse_pending(root, main)
+
+
+def _refuse_moved(main: Snapshot) -> None:
+    for name in main.state.branches:
+        if name != MAIN:
+            refuse_moved(main.manifest, main.root, name)
+
+
+def _refuse_pending(root: Location, main: Snapshot) -> None:
+    live = {record.id for record in main.state.branches.values()}
+    for found in list_pending(root):
+        is_gone = found.intent is not None and BranchId(found.intent.branch_id) not in live
+        if found.state is PendingState.LIVE and not is_gone:
+            continue
+        raise RefusedError(
+            f"a write that stopped half-way waits for recovery: {found.path}",
+            code="recovery_pending",
+            hint="`omnigraph recovery list` shows it; the next write to its branch finishes it or undoes it",
+            facts={"path": found.path},
+        )
+
+
+def _refuse_drift(main: Snapshot) -> None:
+    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
+        for refusal in threads.map(lambda table: _find_drift(main, table), main.tables.values()):
+            if refusal is not None:
+                raise refusal
+
+
+def _find_drift(main: Snapshot, table: TableRecord) -> RefusedError | None:
+    """A head above the published version by more than our own fences. A table that cannot be read has its own row."""
+    if table.owner != main.branch.id:
+        return None
+    try:
+        dataset = open_dataset(main.root.child(table.path), branch=table.pin.branch)
+        if dataset.version == table.pin.version:
+            return None
+        history = read_history(dataset, table.pin.version)
+        return drift(table, dataset.version) if history.foreign_above(table.pin.version) else None
+    except NotFoundError:
+        return None  # the plan finds that a version is missing which a live branch reads
+    except OmnigraphError as error:
+        logger.warning("%s could not be compared with its published version: %s", table.alias, error.message)
+        return None

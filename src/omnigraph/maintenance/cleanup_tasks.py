@@ -1,0 +1,142 @@
+"""The work of cleanup that runs on workers: which table versions snapshots pin, and which files of a dataset go.
+
+In: small descriptions. Out: small answers; listings and reachability stay with the worker that read them. Both only
+read, so Spark may run them twice. A dataset that cannot be read is an answer with an error, so that it costs no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from omnigraph.base.errors import FormatError, OmnigraphError
+from omnigraph.graph.manifest import open_manifest
+from omnigraph.graph.records import Pin
+from omnigraph.graph.stamp import FORMAT, Format
+from omnigraph.maintenance.doomed_files import (
+    DoomedFile,
+    Reach,
+    find_all_doomed,
+    find_doomed,
+    read_lines,
+    ref_times,
+)
+from omnigraph.maintenance.retention import DatasetFacts, Decision, Fork, Needs, Policy, decide
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.files import StoredFile, list_files
+from omnigraph.storage.location import Location
+from omnigraph.storage.reach import read_reached, read_refs
+
+_REFS = "_refs/"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsTask:
+    """Manifest versions of one Lance branch."""
+
+    root: Location
+    lance_branch: str | None
+    versions: tuple[int, ...]
+    rules: Format = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class TablePin:
+    """A version of a table that a snapshot has."""
+
+    path: str
+    alias: str
+    pin: Pin
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetTask:
+    """One dataset. Without `needs` no retained snapshot has it; `is_known`: whether any manifest ever had."""
+
+    root: Location
+    path: str
+    table_key: str
+    policy: Policy
+    needs: Needs | None
+    is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPlan:
+    """What goes of a dataset, in order; `retained` is what stays. `lost` are versions that a live branch reads and
+    that are not there. `is_whole`: nothing of it stays.
+    """
+
+    table_key: str
+    path: str
+    doomed: tuple[DoomedFile, ...] = ()
+    retained: Mapping[str | None, frozenset[int]] | None = None
+    lost: frozenset[Pin] = frozenset()
+    error: str | None = None
+    is_whole: bool = False
+
+
+def read_pins(task: SnapshotsTask) -> frozenset[TablePin]:
+    """Every table version that one of the snapshots has."""
+    found: set[TablePin] = set()
+    for version in task.versions:
+        manifest = open_manifest(task.root, lance_branch=task.lance_branch, version=version, rules=task.rules)
+        tables = manifest.read_state().live_tables().values()
+        found.update(TablePin(table.path, table.alias, table.pin) for table in tables)
+    return frozenset(found)
+
+
+def plan_dataset(task: DatasetTask) -> DatasetPlan:
+    """List the dataset, read what its versions need, and join the two."""
+    location = task.root.child(task.path)
+    try:
+        files = list_files(location)
+        if task.needs is None:
+            doomed = find_all_doomed(files, task.policy, is_known=task.is_known)
+            return DatasetPlan(task.table_key, task.path, doomed, is_whole=bool(doomed))
+        decision = decide(read_facts(location, files), task.needs, task.policy)
+        lost = decision.missing & task.needs.heads
+        if lost:
+            return DatasetPlan(task.table_key, task.path, lost=lost)
+        return DatasetPlan(
+            task.table_key,
+            task.path,
+            doomed_of(location, files, decision, task.needs, task.policy),
+            decision.retained,
+        )
+    except OmnigraphError as error:
+        return DatasetPlan(task.table_key, task.path, error=error.message)
+
+
+def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
+    """What there is, from a listing; a dataset without refs is not even opened."""
+    lines = read_lines(files)
+    if not any(file.path.startswith(_REFS) for file in files):
+        return DatasetFacts(lines, {}, frozenset())
+    refs, made = read_refs(location), ref_times(files)
+    forks = {
+        branch.name: Fork(branch.name, Pin(branch.parent, branch.parent_version), made.get(branch.name, 0))
+        for branch in refs.branches
+    }
+    return DatasetFacts(lines, forks, frozenset(Pin(*tag) for tag in refs.tags))
+
+
+def doomed_of(
+    location: Location, files: Sequence[StoredFile], decision: Decision, needs: Needs, policy: Policy
+) -> tuple[DoomedFile, ...]:
+    """What goes of a dataset about whose versions is decided."""
+    facts_missing = decision.missing - needs.pins - needs.heads
+    if facts_missing:
+        raise FormatError(
+            f"{location.uri} lacks a version that a branch or tag of it was made from",
+            code="fork_base_missing",
+            hint="another tool may have deleted it; nothing of this table was touched",
+            facts={"uri": location.uri},
+        )
+    retained: set[str] = set()
+    others: set[str] = set()
+    for branch, versions in decision.retained.items():
+        reached = read_reached(open_dataset(location, branch=branch), versions)
+        retained |= reached.by_chosen
+        others |= reached.by_others
+    return find_doomed(files, decision, Reach(frozenset(retained), frozenset(others)), needs, policy)

@@ -1,0 +1,74 @@
+"""Every file below a place, with its size and when it was written.
+
+In: a location. Out: one entry per file. On disk also what a killed put left behind (a name that ends in `#` and a
+number), which object stores never list. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import obstore
+
+from omnigraph.base.errors import UsageError
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.objects import open_s3_store
+
+_NANOSECONDS: Final = 1_000
+_MICROSECONDS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file: its path below the listed place, its size, and when the store says it was written."""
+
+    path: str
+    size_bytes: int
+    modified_us: int
+
+
+def list_files(location: Location, prefix: str = "") -> tuple[StoredFile, ...]:
+    """Everything below the place, or below a folder of it, ordered by path; empty when there is nothing."""
+    with substrate_errors("list files", location.uri):
+        match location.scheme:
+            case Scheme.LOCAL:
+                found = list(_walk(location.uri, str(Path(location.uri, prefix))))
+            case Scheme.S3:
+                found = list(_list_objects(location, prefix))
+            case Scheme.MEMORY:
+                raise UsageError(
+                    "files in memory cannot be listed with their times",
+                    code="uri_is_memory",
+                    hint="use a graph on disk or in S3",
+                )
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def _walk(root: str, folder: str) -> Iterator[StoredFile]:
+    """Files may go while they are listed; those are left out."""
+    try:
+        entries = list(os.scandir(folder))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(root, entry.path)
+            else:
+                found = entry.stat(follow_symlinks=False)
+                modified_us = found.st_mtime_ns // _NANOSECONDS
+                yield StoredFile(os.path.relpath(entry.path, root), found.st_size, modified_us)
+        except FileNotFoundError:
+            continue
+
+
+def _list_objects(location: Location, prefix: str) -> Iterator[StoredFile]:
+    for page in obstore.list(open_s3_store(location), prefix or None):
+        for found in page:
+            modified_us = int(found["last_modified"].timestamp() * _MICROSECONDS)
+            yield StoredFile(str(found["path"]), int(found["size"]), modified_us)

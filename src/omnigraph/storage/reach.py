@@ -1,0 +1,106 @@
+"""What the versions of a dataset reach: the refs that name versions, and the files that versions name.
+
+In: a dataset. Out: its Lance branches and tags, and for one Lance branch the files that a chosen set of versions needs
+beside those that only the others need. Paths are below the dataset's root, so those of a branch start with `tree/`. A
+branch also reads files of the branch it was made from; Lance lists those of them that are data, but not indexes, so
+whoever decides keeps the version that the branch was made from. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.errors import FormatError
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.location import Location
+
+MANIFEST_TYPE: Final = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class LanceBranch:
+    """A Lance branch and the version that it was made from; `parent` None is Lance's main."""
+
+    name: str
+    parent: str | None
+    parent_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """What names versions of a dataset beside their numbers. A tag is a Lance branch and a version."""
+
+    branches: tuple[LanceBranch, ...]
+    tags: frozenset[tuple[str | None, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The files of a Lance branch's versions, without the manifests: of the chosen versions, and of the others."""
+
+    by_chosen: frozenset[str]
+    by_others: frozenset[str]
+
+
+def read_refs(location: Location) -> Refs:
+    """The branches and tags of a dataset."""
+    dataset = open_dataset(location)
+    with substrate_errors("read the branches", dataset.uri):
+        branches = dataset.native.branches.list()
+        tags = dataset.native.tags.list()
+    found = (
+        LanceBranch(name, entry["parent_branch"], int(entry["parent_version"]))
+        for name, entry in sorted(branches.items())
+    )
+    return Refs(tuple(found), frozenset((tag["branch"], int(tag["version"])) for tag in tags.values()))
+
+
+def read_reached(dataset: Dataset, chosen: Iterable[int]) -> Reached:
+    """Which files the chosen versions of the handle's branch need, and which the other versions do."""
+    wanted = pa.array(sorted(chosen), pa.int64())
+    by_chosen: set[str] = set()
+    by_others: set[str] = set()
+    with substrate_errors("read what versions need", dataset.uri):
+        for batch in dataset.native.tracked_files():
+            table = pa.Table.from_batches([batch])
+            table = table.filter(pc.not_equal(table.column("type").cast(pa.utf8()), MANIFEST_TYPE))
+            is_chosen = pc.is_in(table.column("version"), value_set=wanted)
+            by_chosen |= _paths(table.filter(is_chosen), dataset.location)
+            by_others |= _paths(table.filter(pc.invert(is_chosen)), dataset.location)
+    return Reached(frozenset(by_chosen), frozenset(by_others))
+
+
+def _paths(table: pa.Table, root: Location) -> set[str]:
+    """The distinct paths, below the root."""
+    bases = table.column("base_uri").cast(pa.utf8())
+    found: set[str] = set()
+    for base in pc.unique(bases).to_pylist():
+        folder = _below(str(base), root)
+        paths = table.filter(pc.equal(bases, base)).column("path")
+        found.update(f"{folder}{path}" for path in pc.unique(paths).to_pylist())
+    return found
+
+
+def _below(base: str, root: Location) -> str:
+    """The folder of a base below the dataset's root, with a slash at its end; empty for the root itself."""
+    place, top = _plain(base), _plain(root.uri)
+    if place == top:
+        return ""
+    if place.startswith(f"{top}/"):
+        return f"{place.removeprefix(f'{top}/')}/"
+    raise FormatError(
+        f"{root.uri} has versions that read files at {base}",
+        code="base_outside",
+        hint="a copied or moved graph cannot be cleaned up; export it and load it anew",
+        facts={"uri": root.uri, "base": base},
+    )
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("file://").rstrip("/")

@@ -1,0 +1,37 @@
+"""A cleanup that was killed anywhere is finished by the next one, whole: nothing is left that should have gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.limits import CLEANUP_AGE_SECONDS_MIN
+from omnigraph.graph.commit import World
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.storage.files import list_files
+from tests.graph.crash.killer import Killer
+from tests.graph.crash.traces import read_traces
+from tests.graph.writers import read_contents
+from tests.maintenance.cleaning import Place, TomorrowClock, errors_of, every_snapshot, files_of
+
+CELLS = [cell for cell in read_traces()["cleanup"] if cell.startswith("cleanup.delete")]
+EXAMPLES = CELLS[:: len(CELLS) // 4]
+
+
+@pytest.mark.parametrize(
+    "cell", [pytest.param(cell, marks=() if cell in EXAMPLES else (pytest.mark.soak,)) for cell in CELLS]
+)
+def test_the_next_one_finishes_it(cell: str, killer: Killer) -> None:
+    location = killer.prepared("cleanup")
+    wanted = read_contents(location)
+    point, _, hit = cell.partition("@")
+    killer.kill("cleanup", location, point, int(hit))
+    assert set(map(str, every_snapshot(location).values())), "what is left can be read"
+    world = World(clock=TomorrowClock())
+    assert CLEANUP_AGE_SECONDS_MIN < 24 * 3600
+    for _ in range(2):  # the fence is a version too, and is outside of the policy one run later
+        rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=world)
+        assert errors_of(rows) == {}
+    assert files_of(cleanup_all_tables(Place(location), CleanupPolicyOptions(1), world=world)) == []
+    assert read_contents(location) == wanted
+    assert not [file.path for file in list_files(location) if "/tree/" in file.path]

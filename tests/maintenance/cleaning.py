@@ -1,0 +1,109 @@
+"""Graphs that grow old in a moment, and cleanups of them, for the tests of cleanup.
+
+The age of a file is what its store says. So a test moves its own clock and gives every new file the time of it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from omnigraph.base.clock import SystemClock
+from omnigraph.graph.commit import World
+from omnigraph.graph.layout import LOCKS
+from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.manifest import open_manifest
+from omnigraph.graph.snapshot import make_snapshot, read_snapshot
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.storage.files import list_files
+from omnigraph.storage.location import Location
+from tests.graph.writers import Contents, snapshot_contents
+
+SECOND_US: Final = 1_000_000
+MINUTE: Final = 60.0
+DAY: Final = 24 * 3600.0
+START: Final = 1_700_000_000.0
+
+
+@dataclass(slots=True)
+class Calendar:
+    """A clock that stands still unless somebody waits or moves it."""
+
+    seconds: float = START
+
+    def now_us(self) -> int:
+        return int(self.seconds * SECOND_US)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class TomorrowClock(SystemClock):
+    """The machine's clock, a day ahead: everything there is has grown old."""
+
+    def now_us(self) -> int:
+        return super().now_us() + int(DAY * SECOND_US)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A graph, and what it needs to be cleaned up."""
+
+    location: Location
+
+
+@dataclass(slots=True)
+class Aging:
+    """A local graph whose files have the times of a calendar."""
+
+    location: Location
+    clock: Calendar = field(default_factory=Calendar)
+    dated: set[str] = field(default_factory=set)
+
+    @property
+    def world(self) -> World:
+        terms = LeaseTerms(0.1, 2.0, self.clock, lambda: 0.5)
+        return World(clock=self.clock, jitter=lambda: 0.5, terms=terms)
+
+    def later(self, seconds: float) -> None:
+        """Date what is new, then let time pass."""
+        for path in self.files(locks=True) - self.dated:
+            moment = self.clock.seconds
+            os.utime(Path(self.location.uri, path), (moment, moment))
+            self.dated.add(path)
+        self.clock.seconds += seconds
+
+    def preview(self, options: CleanupPolicyOptions) -> list[TableCleanupStats]:
+        self.later(0)
+        return cleanup_all_tables(Place(self.location), options, world=self.world)
+
+    def files(self, *, locks: bool = False) -> set[str]:
+        return {
+            file.path for file in list_files(self.location) if locks or not file.path.startswith(f"{LOCKS}/")
+        }
+
+
+def files_of(rows: list[TableCleanupStats]) -> list[str]:
+    """Every file that the rows tell of."""
+    return [file for row in rows for file in row.files]
+
+
+def errors_of(rows: list[TableCleanupStats]) -> dict[str, str]:
+    return {row.table_key: row.error for row in rows if row.error is not None}
+
+
+def every_snapshot(location: Location) -> dict[tuple[str, int], Contents]:
+    """The contents of every manifest version that is there, of every live branch, by branch and version."""
+    found = {}
+    for name, record in read_snapshot(location).manifest.read_state().branches.items():
+        for version in open_manifest(location, lance_branch=record.lance_branch).dataset.versions():
+            manifest = open_manifest(location, lance_branch=record.lance_branch, version=version)
+            snapshot = make_snapshot(location, record, manifest, manifest.read_state())
+            found[name, version] = snapshot_contents(snapshot)
+    return found
