@@ -44,7 +44,7 @@ def fork(owner: str, parent: Pin, made: int = 0, number: int = 0) -> Fork:
 def facts(
     line: Line = OLD,
     *forks: Fork,
-    lines: Mapping[str, Line] | None = None,
+    lines: Mapping[str | None, Line] | None = None,
     tags: frozenset[Pin] = frozenset(),
 ) -> DatasetFacts:
     branches: dict[str | None, Line] = {None: line, **{made.name: {6: 0} for made in forks}, **(lines or {})}

@@ -1,7 +1,8 @@
-"""The commits that a merge of two live branches could start from. Pure.
+"""The commits that any merge of live branches could start from, all at once. Pure.
 
 In: the heads of the branches and the commits they know. Out: every best common ancestor of every pair of branches. A
-criss-cross history has several for one pair, and all of them are told.
+criss-cross history has several for one pair, and a merge then needs what those have in common as well. The work follows
+the number of commits, not of pairs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,20 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.records import CommitRecord
 
 
-def merge_bases(heads: Iterable[CommitId], commits: Mapping[CommitId, CommitRecord]) -> frozenset[CommitId]:
+def all_merge_bases(
+    heads: Iterable[CommitId], commits: Mapping[CommitId, CommitRecord]
+) -> frozenset[CommitId]:
+    """The bases of every pair of heads, and of those bases with each other, as long as there are more."""
+    start = tuple(heads)
+    found: frozenset[CommitId] = frozenset()
+    while True:
+        more = _merge_bases((*start, *sorted(found)), commits)
+        if more <= found:
+            return found
+        found |= more
+
+
+def _merge_bases(heads: Iterable[CommitId], commits: Mapping[CommitId, CommitRecord]) -> frozenset[CommitId]:
     """A commit is a base of a pair when both branches reach it and no child of it is reached by both."""
     marks = {head: 1 << place for place, head in enumerate(dict.fromkeys(heads))}
     reach: dict[CommitId, int] = {}

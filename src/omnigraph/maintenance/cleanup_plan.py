@@ -19,7 +19,7 @@ from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import EDGES, GRAPH_INDEX, MANIFEST, NODES, SCRATCH, TABLE_PATH
-from omnigraph.graph.merge_bases import merge_bases
+from omnigraph.graph.merge_bases import all_merge_bases
 from omnigraph.graph.records import CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, find_commit_version, read_snapshot
 from omnigraph.maintenance.cleanup_tasks import (
@@ -115,7 +115,7 @@ class _Planning:
         for head in heads.values():
             commits.update((commit.id, commit) for commit in head.manifest.read_commits())
         found = set()
-        for base in merge_bases([head.head for head in heads.values()], commits):
+        for base in all_merge_bases([head.head for head in heads.values()], commits):
             pin = find_commit_version(self.root, commits[base], self.world.rules)
             if pin is None:
                 logger.warning("the snapshot of merge base %s is gone", base)

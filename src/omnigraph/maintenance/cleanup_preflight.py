@@ -11,15 +11,14 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError, RefusedError
-from omnigraph.base.ids import BranchId
 from omnigraph.graph.check import drift
 from omnigraph.graph.commit import World
 from omnigraph.graph.lease import acquire_lease
-from omnigraph.graph.pending import PendingState, list_pending
 from omnigraph.graph.records import TableRecord
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot, refuse_moved
 from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.maintenance.drift_look import owned_tables, refuse_pending
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -33,8 +32,7 @@ def look_before_preview(root: Location, world: World) -> None:
     """Raise when a run that deletes would be refused; takes no lease."""
     main = read_snapshot(root, rules=world.rules)
     _refuse_moved(main)
-    _refuse_pending(root, main)
-    live = [one for one in list_pending(root) if one.state is PendingState.LIVE]
+    live = refuse_pending(root, _PURPOSE)
     if not any(one.intent is not None and one.intent.branch_id == main.branch.id for one in live):
         _refuse_drift(main)
 
@@ -51,11 +49,11 @@ def wait_for_writers(root: Location, world: World) -> None:
         try:
             if name == MAIN:
                 with lease.kept():
-                    _refuse_pending(root, main)
+                    refuse_pending(root, _PURPOSE)
                     _refuse_drift(read_snapshot(root, rules=world.rules))
         finally:
             lease.release()
-    _refuse_pending(root, main)
+    refuse_pending(root, _PURPOSE)
 
 
 def _refuse_moved(main: Snapshot) -> None:
@@ -64,31 +62,15 @@ def _refuse_moved(main: Snapshot) -> None:
             refuse_moved(main.manifest, main.root, name)
 
 
-def _refuse_pending(root: Location, main: Snapshot) -> None:
-    live = {record.id for record in main.state.branches.values()}
-    for found in list_pending(root):
-        is_gone = found.intent is not None and BranchId(found.intent.branch_id) not in live
-        if found.state is PendingState.LIVE and not is_gone:
-            continue
-        raise RefusedError(
-            f"a write that stopped half-way waits for recovery: {found.path}",
-            code="recovery_pending",
-            hint="`omnigraph recovery list` shows it; the next write to its branch finishes it or undoes it",
-            facts={"path": found.path},
-        )
-
-
 def _refuse_drift(main: Snapshot) -> None:
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        for refusal in threads.map(lambda table: _find_drift(main, table), main.tables.values()):
+        for refusal in threads.map(lambda table: _find_drift(main, table), owned_tables(main)):
             if refusal is not None:
                 raise refusal
 
 
 def _find_drift(main: Snapshot, table: TableRecord) -> RefusedError | None:
     """A head above the published version by more than our own fences. A table that cannot be read has its own row."""
-    if table.owner != main.branch.id:
-        return None
     try:
         dataset = open_dataset(main.root.child(table.path), branch=table.pin.branch)
         if dataset.version == table.pin.version:
