@@ -230,7 +230,8 @@ class Graph:
         from omnigraph.graph.schema_plan import plan_schema
 
         return plan_schema(self.snapshot(), schema, source_name=source_name)
-    def cleanup(  # a program names what it wants
+
+    def cleanup(
         self,
         *,
         keep: int | None = None,
