@@ -35,8 +35,11 @@ TOP: Final = (
 _TIMED: Final = (
     "from time import perf_counter\nstarted = perf_counter()\n{}\nprint(perf_counter() - started)\n"
 )
-_OURS: Final = "import lance, omnigraph, omnigraph.api.graph, omnigraph.api.querying\n" + _TIMED.format(
-    "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).arrow()"
+_OURS: Final = (
+    "import lance, lark, omnigraph.api.graph, omnigraph.api.querying, omnigraph.integrity.text_hash\n"
+    + _TIMED.format(
+        "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).arrow()"
+    )
 )
 _LADYBUG: Final = "import ladybug, pyarrow\n" + _TIMED.format(
     "connection = ladybug.Connection(ladybug.Database({ladybug!r}, read_only=True))\n"

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph.api.checking import QuerySource, explain_query
-from omnigraph.engine.run import gather_facts
+from omnigraph.api.querying import PreparedQuery
+from omnigraph.engine.options import EngineOptions
+from omnigraph.engine.run import RunOptions, gather_facts, run_query
+from omnigraph.engine.scope import Trace
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.query import IndexFact, TableFacts
+from omnigraph.query.plan import Scan
+from omnigraph.query.plan_walk import steps_of
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
-from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_index
+from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_compaction, run_index
 
 QUERY = 'query q() { match { $p: Person { slug: "b" } $p knows $f } return { $f.age } }'
 
@@ -49,3 +54,35 @@ def test_explain_shows_the_index_and_what_it_lacks(tmp_path: Path) -> None:
     assert "expand p -[Knows]-> f using btree on src  —" in plan(location)
     run(location, [Change(PERSON, insert=("d", "e"))])
     assert "using btree on slug, 2 rows uncovered" in plan(location)
+
+
+def executed(location: Location, text: str) -> str:
+    """How storage says that it did the scan of the query."""
+    trace = Trace()
+    snapshot = read_snapshot(location)
+    query = PreparedQuery(text)
+    plan = query.bind(query.plan(snapshot), None)
+    for _ in run_query(snapshot, plan, RunOptions(EngineOptions(cached=False), trace=trace)).batches:
+        pass
+    (scan,) = (step for step in steps_of(plan.root) if isinstance(step, Scan))
+    mode, reason = trace.modes[id(scan)]
+    return f"{mode}, {reason}"
+
+
+def test_the_executed_scan_asks_the_index_before_and_after_appends_and_compaction(tmp_path: Path) -> None:
+    location = graph(tmp_path)
+    assert executed(location, QUERY) == "from storage, no index"
+    specs = [IndexSpec("slug", IndexKind.BTREE)]
+    run_index(location, PERSON, specs)
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run(location, [Change(PERSON, insert=("d", "e"))])
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run_index(location, PERSON, specs)
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run(location, [Change(PERSON, delete=("a",))])
+    run_compaction(location, [PERSON])
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    by_age = "query q() { match { $p: Person  $p.age > 3 } return { $p.slug } }"
+    assert executed(location, by_age) == "from storage, no index"
+    everything = "query q() { match { $p: Person } return { $p.slug } }"
+    assert executed(location, everything) == "from storage, no filter that storage can do"

@@ -29,8 +29,11 @@ def scan_rows(step: Scan, needed: Needed, scope: Scope) -> Iterator[Frame]:
     read = read_columns(wanted, step.filter)
     hot = reader.hot(read, whole=not step.filter.pushed and not scope.is_cut)
     if hot is None:
+        if scope.trace is not None:
+            scope.note(step, "from storage", _index_reason(step, reader))
         yield from streamed_rows(step.entity, wanted, step.filter, scope)
         return
+    scope.note(step, "from memory", "columns are cached")
     codes = passing_positions(step.entity, step.filter.conjuncts, hot, reader)
     for start in range(0, len(codes), scope.options.frame_rows):
         part = codes[start : start + scope.options.frame_rows]
@@ -90,6 +93,15 @@ def streamed_rows(
             frame = frame.keep(holds(residual, frame))
         if frame.length:
             yield frame.only(f"{entity.name}.{name}" for name in wanted)
+
+
+def _index_reason(step: Scan, reader: TableReader) -> str:
+    """Which index the storage asks for the filter: not what was planned, but what it says that it does."""
+    where, _ = pushed_text(step.filter.pushed)
+    if where is None:
+        return "no filter that storage can do"
+    used = reader.dataset().indexes_used(["id"], where)
+    return f"by index {', '.join(used)}" if used else "no index"
 
 
 def batch_frame(entity: Entity, batch: pa.RecordBatch) -> Frame:

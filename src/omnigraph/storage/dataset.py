@@ -6,6 +6,7 @@ stable row ids, storage version 2.2 and no automatic cleanup. Nothing here chang
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -28,6 +29,7 @@ else:
     Texts = pa.Array
 
 DATA_STORAGE_VERSION: Final = "2.2"
+_INDEX_ASKED: Final = re.compile(r"\]@(\S+?)\(")
 IDENTITY: Final = "_rowid"
 """The column with the identity of a row, which it keeps when it moves."""
 ADDRESS: Final = "_rowaddr"
@@ -86,6 +88,13 @@ class Dataset:
         """The rows as a stream of batches, for tables of any size."""
         with substrate_errors("read the dataset", self.uri):
             yield from self.native.scanner(columns=columns, filter=where, batch_size=batch_rows).to_batches()
+
+    def indexes_used(self, columns: list[str], where: str) -> tuple[str, ...]:
+        """The names of the indexes that a scan with this filter asks, as the library plans it."""
+        with substrate_errors("plan a scan", self.uri):
+            plan = self.native.scanner(columns=columns, filter=where).explain_plan()
+        asked = (line for line in plan.splitlines() if line.lstrip().startswith("ScalarIndexQuery"))
+        return tuple(dict.fromkeys(name for line in asked for name in _INDEX_ASKED.findall(line)))
 
     def take(self, offsets: list[int], columns: list[str]) -> pa.Table:
         """The rows at these offsets, which count the live rows from 0 in the order of a scan."""
