@@ -1,7 +1,25 @@
-"""What the tests of maintenance on Spark share."""
+"""What the tests of maintenance share: Spark, a foreign tool, and a killer of writers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
+from tests.graph.crash.killer import Killer, killing
+from tests.maintenance.repairing import ForeignTool, foreign_tool
 from tests.pipeline.worlds import spark_home, world
 
 __all__ = ["spark_home", "world"]
+
+
+@pytest.fixture(scope="session")
+def tool() -> Iterator[ForeignTool]:
+    with foreign_tool() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    with killing(tmp_path_factory.mktemp("killer")) as running:
+        yield running

@@ -103,6 +103,16 @@ def collect_all(dataset: Any) -> None:
     assert len(dataset.versions()) == 1
 
 
+def many_fragments(dataset: Any) -> None:
+    for number in range(40):
+        dataset.insert(_rows(dataset, {f"m{number}": number}))
+
+
+def fork(dataset: Any) -> None:
+    """A Lance branch, and one that was made from it, such as a deleted graph branch leaves."""
+    dataset.create_branch("g-dead-1").create_branch("g-dead-2")
+
+
 def everything(dataset: Any) -> None:
     """A few things in a row, with one that is undone on the way."""
     append(dataset)
@@ -134,6 +144,8 @@ ACTS: Final[dict[str, Callable[[Any], None]]] = {
         update_config,
         collected,
         collect_all,
+        many_fragments,
+        fork,
         everything,
     )
 }

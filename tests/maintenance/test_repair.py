@@ -5,7 +5,7 @@ Contents are compared with a model before and after, and a preview changes no fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from omnigraph.maintenance.repair_outcome import RepairAction, TableRepairStats
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple
-from tests.maintenance.repairing import DEV, ForeignTool, find_table, foreign_tool, repair, seed
+from tests.maintenance.repairing import DEV, ForeignTool, find_table, repair, seed
 
 SUSPICIOUS, VERIFIED = Classification.SUSPICIOUS, Classification.VERIFIED_MAINTENANCE
 UNVERIFIABLE = Classification.UNVERIFIABLE
@@ -66,12 +66,6 @@ ACTS: Final = {
     "nullable_key": Foreign(("Project",), None, obstacle=f"{_MISFIT}it has changed slug"),
     "duplicate": Foreign(("Append",), None, obstacle="1 rows have the id of another row"),
 }
-
-
-@pytest.fixture(scope="module")
-def tool() -> Iterator[ForeignTool]:
-    with foreign_tool() as running:
-        yield running
 
 
 @pytest.mark.parametrize("branch", [MAIN, DEV])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,22 +22,10 @@ from omnigraph.maintenance.repair_outcome import RepairAction
 from omnigraph.storage.commit import commit_restore
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
-from tests.graph.crash.killer import Killer, killing
+from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import COMPANY, KNOWS, PERSON, read_contents, run, triple
-from tests.maintenance.repairing import ForeignTool, find_table, foreign_tool, repair, seed
-
-
-@pytest.fixture(scope="module")
-def tool() -> Iterator[ForeignTool]:
-    with foreign_tool() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    with killing(tmp_path_factory.mktemp("killer")) as running:
-        yield running
+from tests.maintenance.repairing import ForeignTool, find_table, repair, seed
 
 
 def once(wanted: Callable[[str, str], bool], act: Callable[[], None]) -> Callable[[str, str], None]:

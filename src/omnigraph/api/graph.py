@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.pending import PendingIntent
     from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.cleanup_options import TableCleanupStats
+    from omnigraph.maintenance.health import Finding
     from omnigraph.maintenance.index_status import IndexCoverage
     from omnigraph.maintenance.repair_outcome import TableRepairStats
 
@@ -265,6 +266,12 @@ class Graph:
         from omnigraph.graph.pending import list_pending
 
         return list_pending(self.location)
+
+    def doctor(self) -> list[Finding]:
+        """Everything about the graph and this machine in one go, each finding with the command that helps."""
+        from omnigraph.maintenance.doctor import examine
+
+        return examine(self)
 
     def index_status(self) -> list[IndexCoverage]:
         """How well the declared indexes cover the tables of the branch, and which columns have none."""

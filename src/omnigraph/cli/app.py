@@ -47,6 +47,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
         {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},
     ),
     "repair": "omnigraph.cli.repair",
+    "doctor": "omnigraph.cli.doctor",
     "index": Family("Look at the indexes.", {"status": "omnigraph.cli.index_status"}),
     "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
     "cleanup": "omnigraph.cli.cleanup",

@@ -74,7 +74,6 @@ _PLANNED: Final = frozenset(
         "blob",
         "optimize",
         "cleanup",
-        "doctor",
         "cluster",
         "policy",
         "queries",

@@ -31,7 +31,7 @@ from omnigraph.base.limits import (
     LEASE_WAIT_SECONDS_MAX,
 )
 from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
-from omnigraph.graph.layout import lock_folder
+from omnigraph.graph.layout import LOCKS, lock_folder
 from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.lease")
@@ -187,6 +187,29 @@ def is_epoch_over(store: ObjectStore, branch: BranchId | None, epoch: int) -> bo
         return True
     lock = _read_lock(store, folder, epoch)
     return listing.released or (lock is not None and is_known_gone(lock.process()))
+
+
+@dataclass(frozen=True, slots=True)
+class LockLook:
+    """The lease in one folder as it was found. `is_over`: released, or its process is known to be gone."""
+
+    folder: str
+    is_over: bool
+    holder: str
+
+
+def lock_folders(store: ObjectStore) -> tuple[str, ...]:
+    """Every folder in which a lease was ever taken."""
+    found = {entry.path.rpartition("/")[0] for entry in store.list(LOCKS)}
+    return tuple(sorted(found))
+
+
+def look_at_lock(store: ObjectStore, folder: str) -> LockLook:
+    """Who holds the lease, without taking it; raise `FormatError` when it cannot be understood."""
+    listing = _list(store, folder)
+    lock = None if listing.released or not listing.epoch else _read_lock(store, folder, listing.epoch)
+    is_over = lock is None or is_known_gone(lock.process())
+    return LockLook(folder, is_over, "" if lock is None else lock.describe())
 
 
 @dataclass(slots=True)

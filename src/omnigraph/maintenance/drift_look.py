@@ -6,16 +6,19 @@ Nothing here writes, takes a lease or recovers. A table that a branch has not wr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from omnigraph.base.errors import OmnigraphError, RefusedError
+from omnigraph.base.limits import REPAIR_LOOK_SECONDS, REPAIR_LOOKS_MAX
+from omnigraph.graph.commit import World
 from omnigraph.graph.pending import PendingIntent, PendingState, list_pending
-from omnigraph.graph.records import TableRecord
+from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.recovery.fence import read_history
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.drift import Classification, Drift, classify_drift
 from omnigraph.maintenance.repair_outcome import NOT_CHECKED, Obstacles
@@ -68,6 +71,46 @@ def look_at_heads(snapshot: Snapshot) -> tuple[TableLook, ...]:
     """The heads and what lies above the pins, from transactions alone."""
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
         return tuple(threads.map(lambda table: _look(snapshot.root, table), owned_tables(snapshot)))
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyLook:
+    """The heads of a branch against one snapshot. `busy`: the tables that a writer at work is moving."""
+
+    snapshot: Snapshot
+    looks: tuple[TableLook, ...]
+    busy: frozenset[TableId]
+
+    @property
+    def drifted(self) -> tuple[TableLook, ...]:
+        """What is ahead, and nobody's write under way."""
+        ahead = (look for look in self.looks if look.drift.classification is not Classification.NO_DRIFT)
+        return tuple(look for look in ahead if look.table.id not in self.busy)
+
+
+def look_steadily(
+    snapshot: Snapshot, pending: Callable[[], tuple[PendingIntent, ...]], world: World
+) -> SteadyLook:
+    """Look until a head that is ahead is certainly no write that is about to be published.
+
+    A writer announces itself before it moves a head, and publishes before it says that it is done. So a head that is
+    ahead, with nobody who announced it, and a manifest that stays as it was afterwards: that is drift.
+    """
+    name = snapshot.branch.name
+    for _ in range(REPAIR_LOOKS_MAX):
+        looks = look_at_heads(snapshot)
+        steady = SteadyLook(snapshot, looks, frozenset())
+        if not steady.drifted:
+            return steady
+        live = tuple(one for one in pending() if one.state is PendingState.LIVE)
+        busy = frozenset(look.table.id for look in steady.drifted if is_under_way(look, live))
+        steady = SteadyLook(snapshot, looks, busy)
+        now = read_snapshot(snapshot.root, name, rules=world.rules)
+        if not busy and now.version == snapshot.version:
+            return steady
+        snapshot = now
+        world.clock.sleep(REPAIR_LOOK_SECONDS)
+    return steady
 
 
 def is_under_way(look: TableLook, live: tuple[PendingIntent, ...]) -> bool:

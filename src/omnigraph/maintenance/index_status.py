@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base.errors import Fact
-from omnigraph.graph.records import TableRecord
+from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.graph_place import GraphPlace
@@ -70,10 +70,12 @@ def index_status(graph: GraphPlace, branch: str = MAIN) -> list[IndexCoverage]:
     return coverage_of_snapshot(read_snapshot(graph.location, branch))
 
 
-def coverage_of_snapshot(snapshot: Snapshot) -> list[IndexCoverage]:
-    """The same for a snapshot that was read already."""
-    catalog = snapshot.schema.catalog
-    tables = [(entity, snapshot.tables[entity.alias]) for entity in catalog.types]
+def coverage_of_snapshot(
+    snapshot: Snapshot, without: frozenset[TableId] = frozenset()
+) -> list[IndexCoverage]:
+    """The same for a snapshot that was read already, without some tables."""
+    pairs = [(entity, snapshot.tables[entity.alias]) for entity in snapshot.schema.catalog.types]
+    tables = [(entity, table) for entity, table in pairs if table.id not in without]
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
         found = threads.map(lambda pair: list(_coverage(snapshot, *pair)), tables)
         return [row for rows in found for row in rows]

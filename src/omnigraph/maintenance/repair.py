@@ -15,22 +15,19 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.events import log_event
-from omnigraph.base.limits import REPAIR_LOOK_SECONDS, REPAIR_LOOKS_MAX
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.publish import Change
-from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Effect, FoundHead, Staged
 from omnigraph.maintenance.concurrency import maintenance_concurrency
-from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.drift_look import (
     UNDER_WAY,
     TableLook,
-    is_under_way,
-    look_at_heads,
     look_at_rows,
+    look_steadily,
     refuse_pending,
 )
 from omnigraph.maintenance.graph_place import GraphPlace
@@ -119,37 +116,14 @@ class _Repair:
 
     def _judge(self, snapshot: Snapshot) -> None:
         """Judge every table of the branch."""
-        snapshot, looks, busy = self._look(snapshot)
+        steady = look_steadily(snapshot, lambda: refuse_pending(self.root, "repair"), self.world)
 
         def judge(look: TableLook) -> TableLook:
-            return look if look.table.id in busy else look_at_rows(snapshot, look)
+            return look if look.table.id in steady.busy else look_at_rows(steady.snapshot, look)
 
         with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-            self.looks = list(threads.map(judge, looks))
-        self.rows = [self._row(look, is_busy=look.table.id in busy) for look in self.looks]
-
-    def _look(self, snapshot: Snapshot) -> tuple[Snapshot, tuple[TableLook, ...], frozenset[TableId]]:
-        """The heads, and which of them a writer at work moves.
-
-        It announces itself before it moves a head, and publishes before it says that it is done. So a head that is
-        ahead, with nobody who announced it, and a manifest that stays as it was afterwards: that is drift.
-        """
-        looks: tuple[TableLook, ...] = ()
-        busy = frozenset[TableId]()
-        for attempt in range(REPAIR_LOOKS_MAX):
-            if attempt:
-                self.world.clock.sleep(REPAIR_LOOK_SECONDS)
-                snapshot = read_snapshot(self.root, self.branch, rules=self.world.rules)
-            looks = look_at_heads(snapshot)
-            ahead = [look for look in looks if look.drift.classification is not Classification.NO_DRIFT]
-            live = refuse_pending(self.root, "repair") if ahead else ()
-            busy = frozenset(look.table.id for look in ahead if is_under_way(look, live))
-            if not ahead or (not busy and self._is_newest(snapshot)):
-                break
-        return snapshot, looks, busy
-
-    def _is_newest(self, snapshot: Snapshot) -> bool:
-        return read_snapshot(self.root, self.branch, rules=self.world.rules).version == snapshot.version
+            self.looks = list(threads.map(judge, steady.looks))
+        self.rows = [self._row(look, is_busy=look.table.id in steady.busy) for look in self.looks]
 
     def _row(self, look: TableLook, *, is_busy: bool) -> TableRepairStats:
         drift, changes = look.drift, look.changes

@@ -17,6 +17,7 @@ from omnigraph.integrity.text_hash import Hashes, hash_texts
 from omnigraph.maintenance.row_digests import digest_rows
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.fragments import read_fragment_states
+from omnigraph.storage.scan import Scan, scan_fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class _Part:
         """The hashed ids and the digests of the rows of some fragments."""
         ids, digests = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
         if dataset is not None and fragments:
-            for batch in dataset.read_fragments(fragments, list(dataset.schema.names)):
+            # Blobs come as their bytes: where a file keeps them may differ between equal rows.
+            for batch in scan_fragments(dataset, tuple(fragments), Scan(tuple(dataset.schema.names))):
                 hashed = hash_texts(batch.column("id").fill_null(""))
                 mine = self._mine(hashed)
                 ids.append(hashed[mine])

@@ -159,6 +159,11 @@ class Dataset:
         with substrate_errors("read the settings", self.uri):
             return dict(self.native.config())
 
+    def lance_branches(self) -> Mapping[str, str | None]:
+        """Every Lance branch of the dataset, with the one it was made from; None is Lance's main."""
+        with substrate_errors("list the Lance branches", self.uri):
+            return {name: found["parent_branch"] for name, found in self.native.branches.list().items()}
+
     def versions(self) -> tuple[int, ...]:
         """Every version that can be opened, oldest first, from one listing."""
         with substrate_errors("list the versions", self.uri):

@@ -55,3 +55,9 @@ def read_fragment_states(dataset: Dataset) -> Mapping[int, FragmentState]:
                 fragment.count_rows(), files, repr(metadata.overlays), deletions
             )
         return found
+
+
+def count_deleted_rows(dataset: Dataset) -> int:
+    """Rows that are marked as deleted and still take room in a file."""
+    with substrate_errors("read the fragments", dataset.uri):
+        return sum(fragment.num_deletions for fragment in dataset.native.get_fragments())

@@ -1,0 +1,66 @@
+"""`omnigraph doctor`: everything about a graph and this machine in one go, and which command fixes what."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Format, Json, LogFile, Store, Uri
+from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
+from omnigraph.cli.target import direct_target
+
+UNHEALTHY_EXIT_CODE: Final = 3
+TITLES: Final = {
+    "check": "check",
+    "health": "health",
+    "branch": "branch",
+    "where": "where",
+    "message": "finding",
+    "fix": "what helps",
+}
+
+
+def doctor(
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    rows_format: Format = None,
+    as_json: Json = False,
+    log_file: LogFile = None,
+) -> None:
+    """Look at everything, and say which command fixes what.
+
+    The machine, the format, pending recoveries, locks, drift, files, indexes and left-overs, on every branch. Nothing
+    is changed. A problem needs a hand, and the exit code is 3; a notice can wait. Without a graph only the machine is
+    looked at.
+    """
+    how = choose_format(rows_format, as_json)
+    location = None if uri is None and store is None else direct_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.maintenance.doctor import examine
+    from omnigraph.maintenance.health import is_healthy
+
+    findings = examine(None if location is None else Graph(location, read_only=True))
+    healthy = is_healthy(findings)
+    documents: list[dict[str, Any]] = [finding.to_json() for finding in findings]
+    if how is RowsFormat.JSON:
+        place = None if location is None else location.uri
+        write_json({"uri": place, "healthy": healthy, "findings": documents})
+    else:
+        write_rows(TITLES if how is RowsFormat.TABLE else {name: name for name in TITLES}, documents, how)
+    if not healthy:
+        raise typer.Exit(UNHEALTHY_EXIT_CODE)
+
+
+COMMAND = CommandSource(
+    "doctor",
+    doctor,
+    (
+        "omnigraph doctor",
+        "omnigraph doctor graph.omni",
+        "omnigraph doctor --store s3://bucket/graph.omni --json",
+    ),
+)
