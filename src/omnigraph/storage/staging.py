@@ -140,10 +140,10 @@ def stage_delete_rows(dataset: Dataset, addresses: Sequence[int]) -> StagedTrans
     return _staged(dataset, lance.LanceOperation.Delete(list(found.updated), list(found.removed), where))
 
 
-def write_moved_rows(dataset: Dataset, rows: pa.Table, identities: Sequence[int]) -> list[FragmentMetadata]:
+def write_moved_rows(dataset: Dataset, rows: Rows, identities: Sequence[int]) -> list[FragmentMetadata]:
     """Write rows that replace others and keep their identities, as fragments for this very dataset."""
-    assert rows.num_rows == len(identities), "each row has its identity"
     fragments = write_rows(dataset, rows)
+    assert sum(one.physical_rows for one in fragments) == len(identities), "each row has its identity"
     at = 0
     for fragment in fragments:
         until = at + fragment.physical_rows
