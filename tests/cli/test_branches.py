@@ -123,3 +123,83 @@ def test_a_branch_made_again_shows_nothing_of_the_old_one(place: Path) -> None:
     assert old == new
     assert new.query("query q() { match { $p: Person } return { $p.slug } }").rows() == []
     assert [standing.record.name for standing in graph.branches()] == ["main", "b"]
+
+
+def change(place: Path, slug: str, age: int, on: str = "main") -> None:
+    text = f'query change() {{ update Person set {{ age: {age} }} where slug = "{slug}" }}'
+    assert og.open(str(place / "graph.omni"), on).mutate(text, actor="ada").commit is not None
+
+
+@pytest.fixture
+def diverged(place: Path) -> Path:
+    """Two branches that changed one person differently, and another each."""
+    for slug in ("x", "y", "z"):
+        add(place, slug)
+    branch(place, "create", "b", "--as", "ada")
+    change(place, "x", 1)
+    change(place, "y", 1)
+    change(place, "x", 2, "b")
+    change(place, "z", 2, "b")
+    return place
+
+
+def ages(place: Path) -> dict[str, int]:
+    text = "query q() { match { $p: Person } return { $p.slug, $p.age } }"
+    return {row["p.slug"]: row["p.age"] for row in og.open(str(place / "graph.omni")).query(text).rows()}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [(), ("--json",), ("--dry-run",), ("--dry-run", "--json"), ("--strategy", "theirs", "--json")],
+    ids="".join,
+)
+def test_a_merge(form: tuple[str, ...], diverged: Path, update_golden: bool) -> None:
+    outcome = branch(diverged, "merge", "b", "--as", "ada", *form)
+    suffix = "".join(form).replace("--", "_").replace("-", "_")
+    assert_golden(f"branch_merge{suffix}.txt", outcome.transcript(diverged), update_golden)
+    is_settled = "--strategy" in form
+    assert outcome.exit_code == (0 if is_settled else 1)
+    assert ages(diverged) == ({"x": 2, "y": 1, "z": 2} if is_settled else {"x": 1, "y": 1, "z": None})
+
+
+def test_a_decision_for_each_entity(diverged: Path) -> None:
+    planned = json.loads(branch(diverged, "merge", "b", "--dry-run", "--json").stdout)
+    for conflict in planned["merge_conflicts"]:
+        conflict["take"] = "ours"
+    (diverged / "decided.json").write_text(json.dumps(planned), encoding="utf-8")
+    done = branch(diverged, "merge", "b", "--resolve", "decided.json", "--delete-branch", "--json")
+    document = json.loads(done.stdout)
+    assert (document["outcome"], document["branch_deleted"], document["branch_delete_error"]) == (
+        "merged",
+        True,
+        None,
+    )
+    assert ages(diverged) == {"x": 1, "y": 1, "z": 2}
+    assert set(listed(diverged)) == {"main"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--strategy", "mine"), "merge_strategy"),
+        (("--strategy", "update=ours"), "merge_strategy"),
+        (("--strategy", "ours", "--strategy", "orphan_edge=ours"), "merge_strategy"),
+        (("--resolve", "nowhere.json"), "merge_decisions"),
+        (("--resolve", "bad.json"), "merge_decisions"),
+        (("--resolve", "strange.json"), "merge_decisions"),
+    ],
+)
+def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: str, diverged: Path) -> None:
+    (diverged / "bad.json").write_text('[{"id": "x", "take": "ours"}]', encoding="utf-8")
+    strange = '[{"table_key": "node:Robot", "id": "x", "take": "ours"}]'
+    (diverged / "strange.json").write_text(strange, encoding="utf-8")
+    outcome = branch(diverged, "merge", "b", *words, "--json")
+    assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (2, code)
+
+
+def test_a_branch_with_children_is_merged_and_stays(diverged: Path) -> None:
+    branch(diverged, "create", "--from", "b", "c")
+    done = branch(diverged, "merge", "b", "--strategy", "ours", "--delete-branch", "--json")
+    document = json.loads(done.stdout)
+    assert (done.exit_code, document["branch_deleted"]) == (0, False)
+    assert "c was made from it" in document["branch_delete_error"]

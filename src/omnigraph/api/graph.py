@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.api.branching import BranchStanding
     from omnigraph.api.exporting import ExportOutcome
     from omnigraph.api.loading import LoadOutcome
+    from omnigraph.api.merging import MergeOutcome
     from omnigraph.api.mutating import MutationResult
     from omnigraph.api.querying import PreparedQuery
     from omnigraph.api.results import Result
@@ -255,6 +256,48 @@ class Graph:
         if orphans_older_than is not None:
             options = replace(options, orphans_older_than=orphans_older_than)
         return run_cleanup(self, options, SparkSettings(master=spark_master))
+
+    def merge(  # noqa: PLR0913  # a program names what it wants
+        self,
+        source: str,
+        *,
+        into: str | None = None,
+        strategy: str | Mapping[str, str] | None = None,
+        resolve: Mapping[tuple[str, str], str] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> MergeOutcome:
+        """Merge a branch, or a commit of one, into a branch as one commit, or raise with every conflict.
+
+        `into` is the graph's branch unless given. `strategy` is ours (the target's) or theirs (the source's), for every
+        conflict or by kind; `resolve` is a side for single entities, by table, such as node:Person, and id. `dry_run`
+        writes nothing and returns the conflicts.
+        """
+        self._refuse_if_read_only()
+        from omnigraph.api.merging import MergeRequest, make_resolution, merge_branch
+
+        resolution = make_resolution(strategy, resolve)
+        target = into or self.branch_name
+        request = MergeRequest(source, actor or default_actor(), target, resolution, dry_run)
+        return merge_branch(self.location, request)
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        strategy: str | Mapping[str, str] | None = None,
+        resolve: Mapping[tuple[str, str], str] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> MergeOutcome:
+        """Undo what a commit of the branch changed, as a new commit; conflicts are those of a merge."""
+        self._refuse_if_read_only()
+        from omnigraph.api.merging import RevertRequest, make_resolution, revert_commit
+
+        resolution = make_resolution(strategy, resolve)
+        who = actor or default_actor()
+        request = RevertRequest(CommitId(commit.upper()), who, self.branch_name, resolution, dry_run)
+        return revert_commit(self.location, request)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""

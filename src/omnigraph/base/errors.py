@@ -106,6 +106,10 @@ class ConflictError(OmnigraphError):
 
     kind = ErrorKind.CONFLICT
 
+    def render(self) -> str:
+        """What happened, for people; a conflict over many things lists them, one after another."""
+        return self.message
+
 
 class InvariantError(OmnigraphError):
     """A promise of this package was broken: a defect, never a user's mistake."""

@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
             "create": "omnigraph.cli.branch_create",
             "list": "omnigraph.cli.branch_list",
             "delete": "omnigraph.cli.branch_delete",
+            "merge": "omnigraph.cli.branch_merge",
         },
     ),
     "commit": Family(

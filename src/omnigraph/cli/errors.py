@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 
 from omnigraph.base.errors import (
+    ConflictError,
     ContentError,
     ErrorKind,
     InvariantError,
@@ -61,6 +62,9 @@ def _sentences(error: OmnigraphError) -> str:
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
     if isinstance(error, ContentError) and not isinstance(error, TextError):
         return f"error: {error.render()}\nhint: {printable(error.hint)}"
+    if isinstance(error, ConflictError) and error.render() != error.message:
+        lines = "\n".join(printable(line) for line in error.render().split("\n"))
+        return f"error: {lines}\nhint: {printable(error.hint)}"
     return f"error: {printable(error.message)}" + (f"\nhint: {printable(error.hint)}" if error.hint else "")
 
 

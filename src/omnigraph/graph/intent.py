@@ -27,6 +27,7 @@ class WriterKind(StrEnum):
     LOAD = "load"
     MUTATE = "mutate"
     MERGE = "merge"
+    REVERT = "revert"
     SCHEMA_APPLY = "schema_apply"
     OPTIMIZE = "optimize"
     ENSURE_INDICES = "ensure_indices"

@@ -88,7 +88,25 @@ def read_commit_snapshot(
         )
     if record.id == newest.head and record.manifest_hint.version == newest.version:
         return newest, record
-    return _at_commit(newest, record, rules), record
+    return read_record_snapshot(newest, record, rules), record
+
+
+def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format = FORMAT) -> Snapshot:
+    """The snapshot of a commit, also of a branch that is gone: the first version at or after its hint with it as head.
+
+    `newest` is any newer snapshot of the graph.
+    """
+    for manifest in _from_hint(newest, record.manifest_hint, rules):
+        if manifest.read_head() == record.id:
+            return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state())
+        if manifest.find_commit(record.id) is not None:
+            break
+    raise NotFoundError(
+        f"the snapshot of commit {record.id} is gone",
+        code="snapshot_collected",
+        hint="its files have been collected; `omnigraph commit list` shows what can be read",
+        facts={"commit": record.id},
+    )
 
 
 def find_commit_version(root: Location, record: CommitRecord, rules: Format = FORMAT) -> Pin | None:
@@ -140,21 +158,6 @@ def refuse_moved(main: Manifest, root: Location, branch: str) -> None:
             hint="Lance branches hold absolute paths; open it where it was made and export the branch, or use main",
             facts={"recorded": main.root_uri, "uri": root.uri},
         )
-
-
-def _at_commit(newest: Snapshot, record: CommitRecord, rules: Format) -> Snapshot:
-    """The first version at or after the commit's hint whose head is the commit."""
-    for manifest in _from_hint(newest, record.manifest_hint, rules):
-        if manifest.read_head() == record.id:
-            return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state())
-        if manifest.find_commit(record.id) is not None:
-            break
-    raise NotFoundError(
-        f"the snapshot of commit {record.id} is gone",
-        code="snapshot_collected",
-        hint="its files have been collected; `omnigraph commit list` shows what can be read",
-        facts={"commit": record.id},
-    )
 
 
 def _from_hint(newest: Snapshot, hint: Pin, rules: Format) -> Iterator[Manifest]:

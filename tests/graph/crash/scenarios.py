@@ -26,6 +26,7 @@ from omnigraph.graph.commit import World, recover_on_open
 from omnigraph.graph.compaction import needs_compaction
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.merge.run import MergeRequest, RevertRequest, merge_branch, revert_commit
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
@@ -121,6 +122,16 @@ def _seeded(location: Location, _: Kill) -> None:
 def _with_branch(location: Location, _: Kill) -> None:
     seed(location)
     create_branch(location, DEV, "tester", source_snapshot(location))
+
+
+ON_DEV: Final = (Change(PERSON, upsert=(("a", 7), ("x", 8))), Change(COMPANY, insert=("x",)))
+ON_MAIN: Final = (Change(PERSON, upsert=(("b", 9),)), Change(KNOWS, upsert=(("b", 9),)))
+
+
+def _two_sides(location: Location, kill: Kill) -> None:
+    _with_branch(location, kill)
+    run(location, ON_DEV, branch=DEV)
+    run(location, ON_MAIN)
 
 
 def _killed(scenario: str, point: Failpoint, hit: int = 1) -> Callable[[Location, Kill], None]:
@@ -230,8 +241,25 @@ def _delete_branch(location: Location) -> None:
     delete_branch(location, DEV)
 
 
+def _merge(location: Location) -> None:
+    merge_branch(location, MergeRequest(DEV, "tester"))
+
+
+def _merge_into_branch(location: Location) -> None:
+    """One table gets rows, and the branch takes over another that it never wrote."""
+    merge_branch(location, MergeRequest(MAIN, "tester", DEV))
+
+
+def _revert(location: Location) -> None:
+    revert_commit(location, RevertRequest(read_snapshot(location).head, "tester"))
+
+
 def _recover(location: Location) -> None:
     recover_on_open(location, MAIN)
+
+
+def _recover_dev(location: Location) -> None:
+    recover_on_open(location, DEV)
 
 
 def _migrate(location: Location) -> None:
@@ -261,6 +289,11 @@ def _wrote(
         return {**before, branch: now}
 
     return after
+
+
+def _reverted(before: GraphState) -> GraphState:
+    undone = (Change(PERSON, delete=("c",)), Change(COMPANY, delete=("c",)), Change(KNOWS, delete=("c",)))
+    return _wrote(undone, "revert by tester")(before)
 
 
 def _unchanged(before: GraphState) -> GraphState:
@@ -330,6 +363,18 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         None,
         heads_ahead=True,
         redo=Redo(_discarding, _undone),
+    ),
+    "merge": Scenario(_two_sides, _merge, _wrote(ON_DEV, "merge by tester"), _WRITTEN, in_place=True),
+    "merge_into_branch": Scenario(
+        _two_sides, _merge_into_branch, _wrote(ON_MAIN, "merge by tester", DEV), _WRITTEN, in_place=True
+    ),
+    "revert": Scenario(_seeded, _revert, _reverted, _WRITTEN),
+    "recover_merge": Scenario(
+        _killed("merge_into_branch", Failpoint.PUBLISH_BEFORE),
+        _recover_dev,
+        _wrote(ON_MAIN, "merge by tester", DEV),
+        None,
+        in_place=True,
     ),
     "heal": Scenario(_late_fence, _load, _loaded, _WRITTEN, heads_ahead=True),
     "compact": Scenario(_many_commits, _load, _loaded, _WRITTEN),

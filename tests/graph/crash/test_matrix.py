@@ -38,12 +38,17 @@ S3_CELLS = [
     ("fork", "publish.before@1"),
     ("branch_create", "branch.row.before@1"),
     ("branch_delete", "branch.remove.before@1"),
+    ("merge", "commit.after@1"),
+    ("merge", "publish.before@1"),
     ("recover_back", "recovery.rollback.after@1"),
     ("recover_forward", "recovery.delete.before@1"),
 ]
 LONG = frozenset(
     {
         "compact",
+        "merge_into_branch",
+        "recover_merge",
+        "revert",
         "renew",
         "repair",
         "recover_discard",

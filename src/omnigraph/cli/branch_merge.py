@@ -1,0 +1,135 @@
+"""`omnigraph branch merge`: a branch into another as one commit, or every conflict and nothing written."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.confirm import confirm_destruction
+from omnigraph.cli.options import Actor, Json, Store, Uri, Yes
+from omnigraph.cli.output import printable, write_json, write_text
+from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
+from omnigraph.cli.target import announce_target, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.api.merging import MergeOutcome
+
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="The branch to merge, or a commit.", show_default=False)
+]
+Into = Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that gets the changes.")]
+DeleteBranch = Annotated[
+    bool, typer.Option("--delete-branch", help="Delete the merged branch, unless it got commits meanwhile.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change and every conflict.")]
+
+
+def merge(
+    context: typer.Context,
+    source: Source,
+    uri: Uri = None,
+    store: Store = None,
+    into: Into = "main",
+    delete_branch: DeleteBranch = False,
+    dry_run: DryRun = False,
+    strategy: Strategy = None,
+    resolve: Resolve = None,
+    actor: Actor = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Merge a branch into another.
+
+    Entities are compared by id with what both sides have in common. What only one side changed goes that side's way;
+    what both changed differently is a conflict. With a conflict nothing is written, and the exit code is 1.
+    """
+    sides = read_strategy(strategy)
+    decisions = read_decisions(resolve)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import default_actor
+    from omnigraph.api.merging import MergeRequest, delete_merged, make_resolution, merge_branch
+
+    if not dry_run:
+        announce_target(context, location)
+        if delete_branch:
+            confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
+    resolution = make_resolution(sides, decisions)
+    request = MergeRequest(source, actor or default_actor(), into, resolution, dry_run)
+    outcome = merge_branch(location, request)
+    failure = delete_merged(location, outcome) if delete_branch and not dry_run else None
+    deleted = delete_branch and not dry_run and failure is None
+    if as_json:
+        write_json({**outcome_to_json(outcome), "branch_deleted": deleted, "branch_delete_error": failure})
+    elif dry_run:
+        write_text(_sentences(outcome, dry_run=True))
+    elif not context.obj.quiet:
+        sys.stderr.write(_sentences(outcome, dry_run=False))
+        sys.stderr.write(f"deleted branch {source}\n" if deleted else "")
+    if failure is not None and not as_json:
+        sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
+    if outcome.conflicts:
+        raise typer.Exit(1)
+
+
+def outcome_to_json(outcome: MergeOutcome) -> dict[str, Any]:
+    """What a merge or a revert did."""
+    from omnigraph.cli.shapes import commit_to_json
+
+    return {
+        "source": outcome.source,
+        "target": outcome.target,
+        "outcome": outcome.result.value,
+        "commit": None if outcome.commit is None else commit_to_json(outcome.commit, {}),
+        "tables": [
+            {
+                "table_key": table.table,
+                "inserted": table.inserted,
+                "updated": table.updated,
+                "deleted": table.deleted,
+                "adopted": table.adopted,
+            }
+            for table in outcome.tables
+        ],
+        "merge_conflicts": [conflict.to_json() for conflict in outcome.conflicts],
+    }
+
+
+def table_sentences(outcome: MergeOutcome) -> list[str]:
+    """One line for each table that changes, and one for each conflict."""
+    lines = []
+    for table in outcome.tables:
+        counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
+        told = ", ".join(f"{count} {word}" for count, word in counts if count)
+        lines.append(f"  {table.table}: {told or 'as main has it'}")
+    return lines + [f"  {printable(conflict.describe())}" for conflict in outcome.conflicts]
+
+
+def _sentences(outcome: MergeOutcome, *, dry_run: bool) -> str:
+    between = f"{outcome.source} into {outcome.target}"
+    if outcome.conflicts:
+        count = len(outcome.conflicts)
+        first = f"merging {between} has {'a conflict' if count == 1 else f'{count} conflicts'}"
+    elif outcome.result == "already_up_to_date":
+        first = f"{outcome.target} is already up to date with {outcome.source}"
+    elif dry_run:
+        first = f"would merge {between} ({outcome.result.value})"
+    else:
+        commit = "" if outcome.commit is None else f" at commit {outcome.commit.id}"
+        first = f"merged {between} ({outcome.result.value}){commit}"
+    return "\n".join([first, *table_sentences(outcome)]) + "\n"
+
+
+COMMAND = CommandSource(
+    "merge",
+    merge,
+    (
+        "omnigraph branch merge review/1 graph.omni",
+        "omnigraph branch merge review/1 --into main --store graph.omni --delete-branch",
+        "omnigraph branch merge review/1 --store graph.omni --dry-run --json",
+        "omnigraph branch merge review/1 --store graph.omni --strategy divergent_update=theirs",
+    ),
+)

@@ -1,0 +1,83 @@
+"""What a caller says about conflicts: `--strategy`, and the file of `--resolve` with a decision per entity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from omnigraph.base.errors import UsageError
+
+Strategy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        metavar="[KIND=]ours|theirs",
+        help="Whose state wins in a conflict, the target's or the source's; for one kind or for all. Repeats.",
+    ),
+]
+Resolve = Annotated[
+    str | None,
+    typer.Option(
+        "--resolve",
+        metavar="FILE",
+        help='Decisions per entity: JSON with table_key, id and "take": "ours" or "theirs".',
+    ),
+]
+
+
+def read_strategy(words: list[str] | None) -> dict[str, str] | str | None:
+    """One side for all kinds, or a side by kind."""
+    found: dict[str, str] = {}
+    for word in words or ():
+        kind, equals, side = word.partition("=")
+        if not equals:
+            if len(words or ()) > 1:
+                raise UsageError(
+                    f"--strategy {word} is for every kind of conflict, and another is given too",
+                    code="merge_strategy",
+                    hint="name the kind of each, as --strategy divergent_update=theirs",
+                )
+            return word
+        found[kind] = side
+    return found or None
+
+
+def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
+    """The decisions of a file: a list of them, or what `--dry-run --json` printed with `take` added.
+
+    An entry without `take` decides nothing.
+    """
+    if path is None:
+        return {}
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unusable(path, str(error)) from error
+    entries = document.get("merge_conflicts") if isinstance(document, dict) else document
+    if not isinstance(entries, list):
+        raise _unusable(path, "it has no list of decisions")
+    return dict(_decision(path, entry) for entry in entries if not _is_open(entry))
+
+
+def _is_open(entry: Any) -> bool:
+    return isinstance(entry, dict) and "take" not in entry
+
+
+def _decision(path: str, entry: Any) -> tuple[tuple[str, str], str]:
+    match entry:
+        case {"table_key": str(table), "id": str(name), "take": str(side)}:
+            return (table, name), side
+        case _:
+            raise _unusable(path, f"{json.dumps(entry)[:80]} is no decision")
+
+
+def _unusable(path: str, why: str) -> UsageError:
+    return UsageError(
+        f"{path} cannot be used as decisions: {why}",
+        code="merge_decisions",
+        hint='write a list of {"table_key": "node:Person", "id": "ada", "take": "ours"}',
+        facts={"path": path},
+    )

@@ -1,0 +1,127 @@
+"""Rows of a table by their ids, side by side: what an entity is in one snapshot, or that it is not there.
+
+In: a table at a pin and ids. Out: an `Image`, aligned with the ids, whose rows have the columns of the type's schema
+with the contents of their blobs, ready to be compared and written. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS
+from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, arrow_schema
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
+from omnigraph.storage.row_changes import Texts, locate_rows, take_rows
+from omnigraph.storage.row_slices import read_blobs
+
+Entity = NodeType | EdgeType
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """Where the rows of some ids lie; what is not there has neither identity nor address."""
+
+    ids: Texts
+    present: Mask
+    identities: Numbers
+    addresses: Numbers
+
+    def only(self, which: Mask) -> Located:
+        ids: Any = self.ids.filter(pa.array(which))
+        return Located(ids, self.present[which], self.identities[which], self.addresses[which])
+
+    def slice(self, start: int, rows: int) -> Located:
+        end = start + rows
+        ids = self.ids.slice(start, rows)
+        return Located(ids, self.present[start:end], self.identities[start:end], self.addresses[start:end])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Image:
+    """The rows of some ids; a row that is not `present` is null throughout. `undecided`: no side is the right one."""
+
+    rows: pa.Table
+    present: Mask
+    undecided: Mask
+
+    @classmethod
+    def of(cls, rows: pa.Table, present: Mask) -> Image:
+        return cls(rows, present, np.zeros(len(present), np.bool_))
+
+
+def locate(dataset: Dataset | None, ids: Texts) -> Located:
+    """Where each of the ids is, in their order; without a dataset none of them is anywhere."""
+    size = len(ids)
+    identities, addresses = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
+    present = np.zeros(size, np.bool_)
+    if dataset is not None and size:
+        found = locate_rows(dataset, ids)
+        at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
+        present = at.is_valid().to_numpy(zero_copy_only=False)
+        places = at.drop_null().to_numpy(zero_copy_only=False)
+        identities[present] = found.column(IDENTITY).to_numpy()[places]
+        addresses[present] = found.column(ADDRESS).to_numpy()[places]
+    return Located(ids, present, identities, addresses)
+
+
+def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Image:
+    """The rows of the ids, with nulls where there is none."""
+    schema = arrow_schema(entity)
+    size = len(located.present)
+    if dataset is None or not located.present.any():
+        columns = [pa.nulls(size, field.type) for field in schema]
+        return Image.of(pa.Table.from_arrays(columns, schema=schema), located.present)
+    rows = read_rows(dataset, entity, located.only(located.present))
+    places = np.full(size, -1, np.int64)
+    places[located.present] = np.arange(rows.num_rows)
+    at: Any = pa.array(places, mask=~located.present)
+    return Image.of(rows.take(at), located.present)
+
+
+def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
+    """The rows of ids that are all there, in their order. A column that the table lacks is null."""
+    schema = arrow_schema(entity)
+    names = set(dataset.schema.names)
+    found = take_rows(dataset, located.identities, [name for name in schema.names if name in names])
+    columns: list[Any] = []
+    for field in schema:
+        if field.name not in names:
+            columns.append(pa.nulls(found.num_rows, field.type))
+        elif field.name in blob_names(entity):
+            columns.append(_contents(dataset, field, found.column(field.name), located.addresses))
+        else:
+            columns.append(found.column(field.name).cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
+
+
+def pieces(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
+    """Start and size of the pieces in which so many rows are read: few where a row can be large."""
+    size = IMAGE_BLOB_ROWS if blob_names(entity) else IMAGE_ROWS
+    yield from ((start, min(size, rows - start)) for start in range(0, rows, size))
+
+
+def blob_names(entity: Entity) -> list[str]:
+    """The properties that are blobs."""
+    return [found.name for found in entity.properties if found.type == ScalarType(Scalar.BLOB)]
+
+
+def _contents(dataset: Dataset, field: Any, described: Any, addresses: Numbers) -> Any:
+    """Blobs as they are written: bytes, or the URI of one that lies outside of the graph."""
+    whole = described.combine_chunks()
+    uris = whole.field("blob_uri").to_pylist()
+    valid = whole.is_valid().to_pylist()
+    inside = [row for row, there in enumerate(valid) if there and not uris[row]]
+    found = iter(read_blobs(dataset, field.name, [int(addresses[row]) for row in inside]))
+    values: list[dict[str, Any] | None] = [
+        None if not there else {"uri": uri} if uri else {"data": next(found)}
+        for there, uri in zip(valid, uris, strict=True)
+    ]
+    return pa.array(values, field.type)

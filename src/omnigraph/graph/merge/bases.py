@@ -1,0 +1,84 @@
+"""What two sides have in common: the state that each is compared with, to tell who changed what.
+
+In: the commit graph and two sides. Out: a `Base`: the pins of the best common ancestor, or of several joined into one
+when histories criss-cross (docs/dev/decisions/0014-merge.md). A commit of a branch that is gone is read from its own
+manifest while that is there, and else from the pins that the merge of it wrote down. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from omnigraph.base.errors import NotFoundError
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.lineage import Lineage
+from omnigraph.graph.records import Pin, TableId
+from omnigraph.graph.snapshot import Snapshot, read_record_snapshot
+
+Pins = Mapping[TableId, Pin]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBase:
+    """The state of one commit."""
+
+    commit: CommitId
+    pins: Pins
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedBase:
+    """Two states that were merged on both sides, and the state that they have in common themselves."""
+
+    base: Base
+    left: Base
+    right: Base
+
+
+Base = CommitBase | JoinedBase
+
+
+def find_base(known: Snapshot, lineage: Lineage, ours: CommitId, theirs: CommitId) -> Base:
+    """The base of a merge. `known` is a snapshot of the same graph, from which others are opened."""
+    return _Finder(known, lineage).find(frozenset({ours}), frozenset({theirs}))
+
+
+def base_commits(base: Base) -> Iterator[CommitBase]:
+    """Every commit that a base is made of, without those below the surface of a join."""
+    match base:
+        case CommitBase():
+            yield base
+        case JoinedBase():
+            yield from base_commits(base.left)
+            yield from base_commits(base.right)
+
+
+def pins_of(snapshot: Snapshot) -> Pins:
+    """The pin of every table of a snapshot."""
+    return {table.id: table.pin for table in snapshot.tables.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    known: Snapshot
+    lineage: Lineage
+
+    def find(self, ours: frozenset[CommitId], theirs: frozenset[CommitId]) -> Base:
+        best = self.lineage.merge_bases(ours, theirs)
+        assert best, "every commit descends from the one that made the graph"
+        found: Base = self.state(best[0])
+        for at, commit in enumerate(best[1:], start=1):
+            below = self.find(frozenset(best[:at]), frozenset({commit}))
+            found = JoinedBase(below, found, self.state(commit))
+        return found
+
+    def state(self, commit: CommitId) -> CommitBase:
+        record = self.lineage.commits[commit]
+        try:
+            return CommitBase(commit, pins_of(read_record_snapshot(self.known, record)))
+        except NotFoundError:
+            for merge in self.lineage.commits.values():
+                if merge.merged_parent == commit and merge.pins is not None:
+                    return CommitBase(commit, merge.pins)
+            raise

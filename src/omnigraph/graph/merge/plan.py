@@ -1,0 +1,111 @@
+"""A whole merge as a plan: what happens to every table, and everything that stands in its way.
+
+In: our snapshot, the tables of theirs, their base, and choices. Out: a `MergePlan`. It is the same for merging a branch
+and for reverting a commit, whose theirs is the state before it. Planning costs by what theirs changed since the base.
+Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.base.ids import SchemaHash
+from omnigraph.graph.merge.bases import Base, base_commits
+from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, Side
+from omnigraph.graph.merge.rules import rule_conflicts
+from omnigraph.graph.merge.table_plan import Choices, TablePlan, TableSides, plan_table
+from omnigraph.graph.records import TableId, TableRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphSides:
+    """The sides of a merge. `ours_is_base`: our side did nothing since, so the result is theirs and needs no check."""
+
+    ours: Snapshot
+    theirs: Mapping[TableId, TableRecord]
+    theirs_schema: SchemaHash
+    base: Base
+    ours_is_base: bool = False
+    choices: Choices = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergePlan:
+    """What a merge does. `adopted` are tables whose version of main's dataset our branch takes over as it is."""
+
+    tables: tuple[TablePlan, ...] = ()
+    adopted: tuple[TableRecord, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    reads: frozenset[TableId] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.tables or self.adopted or self.conflicts)
+
+
+def plan_merge(sides: GraphSides) -> MergePlan:
+    """Plan a merge, with every conflict there is."""
+    if sides.theirs_schema != sides.ours.schema.hash:
+        return MergePlan(conflicts=(_schema_conflict(sides),))
+    chosen: dict[str, dict[str, Side]] = defaultdict(dict)
+    for name, side in sides.choices.items():
+        chosen[name.table][name.id] = side
+    plans: list[TablePlan] = []
+    adopted: list[TableRecord] = []
+    for entity in sides.ours.schema.catalog.types:
+        ours = sides.ours.tables[entity.alias]
+        theirs = sides.theirs[ours.id]
+        choices = chosen.get(entity.alias, {})
+        is_adopted = not choices and _can_adopt(sides, ours, theirs)
+        if is_adopted:
+            adopted.append(theirs)
+        if not (is_adopted and sides.ours_is_base) and (choices or _is_changed(sides, ours, theirs)):
+            root = sides.ours.root
+            plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices)))
+    found = [plan for plan in plans if not plan.is_empty]
+    conflicts = [conflict for plan in found for conflict in plan.conflicts]
+    if not sides.ours_is_base or sides.choices:
+        conflicts += rule_conflicts(sides.ours, found)
+    moved = {table.id for table in adopted}
+    written = tuple(plan for plan in found if plan.table.id not in moved)
+    reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
+    return MergePlan(written, tuple(adopted), tuple(conflicts), reads)
+
+
+def _is_changed(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
+    """Whether theirs can differ from the base at all."""
+    pins = {base.pins.get(ours.id) for base in base_commits(sides.base)}
+    return ours.pin != theirs.pin and pins != {theirs.pin}
+
+
+def _can_adopt(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
+    """Whether our branch can point at theirs: a version of main's own dataset, where we did nothing since the base."""
+    pins = {base.pins.get(ours.id) for base in base_commits(sides.base)}
+    return (
+        sides.ours.branch.name != MAIN
+        and theirs.pin.branch is None
+        and pins == {ours.pin}
+        and ours.pin != theirs.pin
+    )
+
+
+def _reads(ours: Snapshot, plans: tuple[TablePlan, ...], adopted: set[TableId]) -> frozenset[TableId]:
+    """Every table that the plan rests on: those it changes, the ends of edges, the edges of nodes that go."""
+    by_type = {table.type_id: table.id for table in ours.tables.values()}
+    catalog = ours.schema.catalog
+    found = {plan.table.id for plan in plans} | adopted
+    touched = {table.type_id for table in ours.tables.values() if table.id in found}
+    for edge in catalog.edges:
+        if edge.id in touched:
+            found |= {by_type[edge.source], by_type[edge.target]}
+        elif touched & {edge.source, edge.target}:
+            found.add(by_type[edge.id])
+    return frozenset(found)
+
+
+def _schema_conflict(sides: GraphSides) -> Conflict:
+    message = f"the schemas differ: {sides.ours.schema.hash[:12]}… here, {sides.theirs_schema[:12]}… there"
+    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, message)

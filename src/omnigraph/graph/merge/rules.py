@@ -1,0 +1,137 @@
+"""Whether the merged graph keeps the rules over several rows: ends of edges, uniqueness, cardinality.
+
+In: our snapshot, and what the merge does to its tables. Out: conflicts. The rules are those of `integrity`, the same as
+for a load; here only the edges are added that would lose an end because the other side deleted the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.ids import TypeId
+from omnigraph.graph.lookup import SnapshotLookup
+from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
+from omnigraph.graph.merge.table_plan import TablePlan
+from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.integrity.breaches import NO_ROW, Breach
+from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
+from omnigraph.integrity.raw import FROM, values_of
+from omnigraph.integrity.rules import Rule
+from omnigraph.schema import EdgeType
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.row_changes import Texts
+
+
+def rule_conflicts(ours: Snapshot, tables: Sequence[TablePlan]) -> tuple[Conflict, ...]:
+    """Everything that the merged graph would break."""
+    written = [plan for plan in tables if len(plan.taken.ids) or len(plan.removed.ids)]
+    checking = _Checking(ours, {plan.entity.id: plan for plan in written}, SnapshotLookup(ours))
+    return tuple(dict.fromkeys((*checking.breaches(written), *checking.orphans())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checking:
+    ours: Snapshot
+    plans: Mapping[TypeId, TablePlan]
+    lookup: SnapshotLookup
+
+    def breaches(self, written: Sequence[TablePlan]) -> Iterator[Conflict]:
+        changes = [
+            TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written
+        ]
+        found = check_change(self.ours.schema.catalog, changes, self.lookup)
+        for plan, breaches in zip(written, found, strict=True):
+            for breach in breaches:
+                yield from self._conflicts(plan, breach)
+
+    def orphans(self) -> Iterator[Conflict]:
+        """Edges of ours that stay while theirs deletes a node that they end at."""
+        for edge in self.ours.schema.catalog.edges:
+            for end, node in (("src", edge.source), ("dst", edge.target)):
+                plan = self.plans.get(node)
+                if plan is not None and len(plan.removed.ids):
+                    yield from self._orphans_at(edge, end, plan)
+
+    def _orphans_at(self, edge: EdgeType, end: str, plan: TablePlan) -> Iterator[Conflict]:
+        there = _edges_at(self.ours, self.ours.tables[edge.alias], end, plan.removed.ids)
+        ids: Any = there.column("id").combine_chunks()
+        own = self.plans.get(edge.id)
+        if own is not None:
+            gone = pa.concat_arrays([own.taken.ids, own.removed.ids])
+            there = there.filter(pc.invert(pc.is_in(ids, value_set=gone)))
+        for row in there.to_pylist():
+            name = EntityName(edge.alias, row["id"])
+            node = EntityName(plan.entity.alias, row[end])
+            message = f"the source deleted {node.describe()}, at which this edge of the target ends"
+            yield Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (node,), (name,))
+
+    def _conflicts(self, plan: TablePlan, breach: Breach) -> Iterator[Conflict]:
+        ids = plan.keys.column("id").to_pylist()
+        given = [""] * len(breach) if breach.given is None else [str(one) for one in values_of(breach.given)]
+        for row, value in zip(breach.rows.tolist(), given, strict=True):
+            name = None if row == NO_ROW else EntityName(plan.entity.alias, str(ids[row]))
+            if breach.rule is Rule.DANGLING_END and name is not None:
+                yield self._dangling(plan, breach, name, row)
+            elif breach.rule is Rule.UNIQUE and name is not None:
+                yield self._not_unique(plan, breach, name, row)
+            elif breach.rule in (Rule.CARDINALITY_MAX, Rule.CARDINALITY_MIN):
+                yield self._wrong_count(plan, breach, value)
+            else:
+                own = () if name is None else (name,)
+                kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
+                yield Conflict(kind, name, f"{breach.message} ({value})", (), own)
+
+    def _dangling(self, plan: TablePlan, breach: Breach, name: EntityName, row: int) -> Conflict:
+        edge = plan.entity
+        assert isinstance(edge, EdgeType), "only edges have ends"
+        catalog = self.ours.schema.catalog
+        column, end = (
+            ("src", catalog.source_of(edge)) if breach.property == FROM else ("dst", catalog.target_of(edge))
+        )
+        node = EntityName(end.alias, str(plan.keys.column(column)[row].as_py()))
+        message = f"the target has no {node.describe()}, at which this edge of the source ends"
+        return Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (name,), (node,))
+
+    def _not_unique(self, plan: TablePlan, breach: Breach, name: EntityName, row: int) -> Conflict:
+        names = tuple(str(breach.property).split(", "))
+        asked: Any = plan.keys.select(list(names)).slice(row, 1).combine_chunks().to_batches()[0]
+        holder = self.lookup.unique_holders(plan.entity.id, names, asked)[0].as_py()
+        message = f"{breach.property}: {breach.message}"
+        others: tuple[EntityName, ...] = ()
+        if holder is not None and holder != name.id:
+            others = (EntityName(plan.entity.alias, str(holder)),)
+            message = f"{breach.property} is that of {others[0].describe()} of the target"
+        return Conflict(ConflictKind.UNIQUE_VIOLATION, name, message, names, (name,), others)
+
+    def _wrong_count(self, plan: TablePlan, breach: Breach, source: str) -> Conflict:
+        edge = plan.entity
+        assert isinstance(edge, EdgeType), "only edges have a cardinality"
+        node = EntityName(self.ours.schema.catalog.source_of(edge).alias, source)
+        asked = pa.array([source], pa.utf8())
+        sides = (plan.table, _at(plan.table, plan.theirs))
+        found = {
+            str(name)
+            for table in sides
+            for name in _edges_at(self.ours, table, "src", asked).column("id").to_pylist()
+        }
+        edges = tuple(EntityName(edge.alias, name) for name in sorted(found))
+        message = f"{breach.message.removesuffix(' of this type')} of type {edge.name}, counting both sides"
+        return Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), edges, edges)
+
+
+def _edges_at(ours: Snapshot, table: TableRecord, end: str, nodes: Texts) -> pa.Table:
+    """The `id` and the end of the edges that end at one of the nodes."""
+    dataset = open_dataset(ours.root.child(table.path), branch=table.pin.branch, version=table.pin.version)
+    return dataset.read_by_text(end, nodes, ["id", end]).select(["id", end])
+
+
+def _at(table: TableRecord, pin: Pin) -> TableRecord:
+    return TableRecord(
+        table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, table.row_count
+    )

@@ -1,0 +1,253 @@
+"""Merging a branch into another, and reverting a commit: one commit through the one write path, or nothing at all.
+
+In: a source and a target, or a commit to undo. Out: a `MergeOutcome`, or `MergeConflictError` with every conflict. The
+commit of a merge has two parents, names the pins of its source, and brings along the commit rows that the target lacks,
+so that a base is found after the source is gone. A target that moved while the merge was planned fails with
+`read_set_conflict`. What a crash leaves is the write path's to settle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.base.errors import NotFoundError, RefusedError
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.lineage import Lineage, make_lineage
+from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
+from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
+from omnigraph.graph.merge.plan import GraphSides, MergePlan
+from omnigraph.graph.merge.resolve import Resolution, plan_resolved
+from omnigraph.graph.merge.stage import stage_plan
+from omnigraph.graph.publish import Change, CommitDraft
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.references import read_reference
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.location import Location
+
+
+class MergeResult(StrEnum):
+    """How a merge ended."""
+
+    ALREADY_UP_TO_DATE = "already_up_to_date"
+    FAST_FORWARD = "fast_forward"
+    MERGED = "merged"
+
+
+@dataclass(frozen=True, slots=True)
+class TableCounts:
+    """What a merge does to one table. `adopted`: the branch points at main's version, whose rows were not counted."""
+
+    table: str
+    inserted: int
+    updated: int
+    deleted: int
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOutcome:
+    """What a merge did, or would do. Without a commit nothing was written."""
+
+    source: str
+    target: str
+    result: MergeResult
+    source_head: CommitId
+    commit: CommitRecord | None
+    tables: tuple[TableCounts, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """What to merge into what, as whom, and what to do about conflicts. A dry run writes nothing and lists them."""
+
+    source: str
+    actor: str
+    target: str = MAIN
+    resolution: Resolution = field(default_factory=Resolution)
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RevertRequest:
+    """Which commit of a branch to undo, as whom, and what to do about conflicts."""
+
+    commit: CommitId
+    actor: str
+    branch: str = MAIN
+    resolution: Resolution = field(default_factory=Resolution)
+    dry_run: bool = False
+
+
+def merge_branch(root: Location, request: MergeRequest, world: World | None = None) -> MergeOutcome:
+    """Merge a branch, or a commit of one, into a branch."""
+    theirs = read_reference(root, request.source)
+    merging = _Merging(f"merging {request.source} into {request.target}", request.resolution)
+
+    def prepare(ours: Snapshot) -> _Prepared | None:
+        lineage = _joint_lineage(ours, theirs)
+        if theirs.head in lineage.ancestors(ours.head):
+            return None
+        base = find_base(ours, lineage, ours.head, theirs.head)
+        ours_is_base = isinstance(base, CommitBase) and base.commit == ours.head
+        tables = {table.id: table for table in theirs.tables.values()}
+        sides = GraphSides(ours, tables, theirs.schema.hash, base, ours_is_base)
+        return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
+
+    kind = WriterKind.MERGE
+    commit = merging.run(root, _Writing(kind, request.actor, request.target, request.dry_run), prepare, world)
+    result = MergeResult.ALREADY_UP_TO_DATE
+    if merging.prepared is not None and not merging.is_idle:
+        result = MergeResult.FAST_FORWARD if merging.prepared.sides.ours_is_base else MergeResult.MERGED
+    return merging.outcome(request.source, request.target, result, theirs.head, commit)
+
+
+def revert_commit(root: Location, request: RevertRequest, world: World | None = None) -> MergeOutcome:
+    """Undo what a commit changed against its first parent, as a new commit."""
+    merging = _Merging(f"reverting {request.commit}", request.resolution)
+
+    def prepare(ours: Snapshot) -> _Prepared | None:
+        record, parent = _undone(ours, request.commit)
+        undone, before = read_record_snapshot(ours, record), read_record_snapshot(ours, parent)
+        base = CommitBase(record.id, pins_of(undone))
+        tables = {table.id: table for table in before.tables.values()}
+        schema = before.schema.hash if undone.schema.hash == ours.schema.hash else undone.schema.hash
+        return _Prepared(GraphSides(ours, tables, schema, base, record.id == ours.head))
+
+    kind = WriterKind.REVERT
+    commit = merging.run(root, _Writing(kind, request.actor, request.branch, request.dry_run), prepare, world)
+    result = MergeResult.ALREADY_UP_TO_DATE if merging.is_idle else MergeResult.MERGED
+    return merging.outcome(request.commit, request.branch, result, request.commit, commit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A merge for one snapshot of the target. `theirs` is the merged parent; a revert has none."""
+
+    sides: GraphSides
+    theirs: Snapshot | None = None
+    ancestors: tuple[CommitRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    kind: WriterKind
+    actor: str
+    branch: str
+    dry_run: bool
+
+
+_Prepare = Callable[[Snapshot], _Prepared | None]
+
+
+@dataclass(slots=True)
+class _Merging:
+    """One merge under way, and what it found."""
+
+    what: str
+    resolution: Resolution
+    prepared: _Prepared | None = None
+    plan: MergePlan = field(default_factory=MergePlan)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to say: nothing changes, and no history comes together."""
+        if self.prepared is None:
+            return True
+        return self.plan.is_empty and (self.prepared.theirs is None or self.prepared.sides.ours_is_base)
+
+    def run(
+        self, root: Location, writing: _Writing, prepare: _Prepare, world: World | None
+    ) -> CommitRecord | None:
+        if writing.dry_run:
+            self._plan(read_snapshot(root, writing.branch), prepare)
+            return None
+
+        def stage(at: Stage) -> Staged | None:
+            self._plan(at.snapshot, prepare)
+            if self.plan.conflicts:
+                raise MergeConflictError(self.what, self.plan.conflicts)
+            return None if self.is_idle else self._stage(at)
+
+        published = write(root, writing.branch, Write(writing.kind, writing.actor, stage), world)
+        return None if published is None else published.publication.commit
+
+    def outcome(
+        self, source: str, target: str, result: MergeResult, head: CommitId, commit: CommitRecord | None
+    ) -> MergeOutcome:
+        counted = [
+            TableCounts(plan.entity.alias, plan.inserted_rows, plan.updated_rows, plan.removed_rows)
+            for plan in self.plan.tables
+            if plan.inserted_rows or plan.updated_rows or plan.removed_rows
+        ]
+        adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
+        tables = tuple(
+            sorted((*counted, *adopted), key=lambda one: (one.table.startswith("edge:"), one.table))
+        )
+        return MergeOutcome(source, target, result, head, commit, tables, self.plan.conflicts)
+
+    def _plan(self, ours: Snapshot, prepare: _Prepare) -> None:
+        self.prepared = prepare(ours)
+        if self.prepared is not None:
+            self.plan = plan_resolved(self.prepared.sides, self.resolution)
+
+    def _stage(self, at: Stage) -> Staged:
+        assert self.prepared is not None, "it was planned"
+        effects = stage_plan(at, self.plan)
+        theirs = self.prepared.theirs
+        counts = {
+            "inserted": sum(plan.inserted_rows for plan in self.plan.tables),
+            "updated": sum(plan.updated_rows for plan in self.plan.tables),
+            "deleted": sum(plan.removed_rows for plan in self.plan.tables),
+        }
+        draft = CommitDraft(
+            at.commit,
+            at.kind,
+            at.operation,
+            at.actor,
+            at.clock.now_us(),
+            counts,
+            merged_parent=None if theirs is None else theirs.head,
+            pins=None if theirs is None else pins_of(theirs),
+        )
+        beside = Change(commit=draft, tables=self.plan.adopted, ancestors=self.prepared.ancestors)
+        return at.finish(effects, self.plan.reads, Outcome(counts, beside))
+
+
+def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:
+    commits = {commit.id: commit for commit in theirs.manifest.read_commits()}
+    commits |= {commit.id: commit for commit in ours.manifest.read_commits()}
+    return Lineage(ours.head, commits)
+
+
+def _missing_commits(ours: Snapshot, lineage: Lineage, theirs: CommitId) -> tuple[CommitRecord, ...]:
+    """The commits that theirs descends from and our manifest lacks, oldest first."""
+    there = {commit.id for commit in ours.manifest.read_commits()}
+    missing = lineage.ancestors(theirs) - there
+    return tuple(lineage.commits[commit] for commit in sorted(missing))
+
+
+def _undone(ours: Snapshot, commit: CommitId) -> tuple[CommitRecord, CommitRecord]:
+    lineage = make_lineage(ours.head, ours.manifest.read_commits())
+    record = lineage.commits.get(commit)
+    if record is None or commit not in lineage.ancestors(ours.head):
+        raise NotFoundError(
+            f"there is no commit {commit} on branch {ours.branch.name}",
+            code="commit_missing",
+            hint="`omnigraph commit list` shows the commits of a branch",
+            facts={"commit": commit, "branch": ours.branch.name},
+        )
+    if record.parent is None:
+        raise RefusedError(
+            f"commit {commit} made the graph and cannot be undone",
+            code="commit_is_first",
+            hint="revert a later commit",
+            facts={"commit": commit},
+        )
+    return record, lineage.commits[record.parent]

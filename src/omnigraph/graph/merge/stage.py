@@ -1,0 +1,76 @@
+"""A merge through the Stage of the write path: their rows are written into our own datasets.
+
+In: a plan without conflicts. Out: one staged transaction per table, and what the commit says beside. No merge adopts a
+fork: rows are written into the dataset of the target; a row that replaces one of ours keeps its identity. Rows are read
+and written a piece at a time. A crash leaves only files that nothing references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.graph.images import Located, Mask, pieces, read_rows
+from omnigraph.graph.merge.plan import MergePlan
+from omnigraph.graph.merge.table_plan import TablePlan
+from omnigraph.graph.stage import Stage, WritableTable
+from omnigraph.graph.staged import ExactEffect
+from omnigraph.schema import arrow_schema
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.staging import (
+    StagedTransaction,
+    stage_delete_rows,
+    stage_fragments,
+    stage_replacement,
+    write_deletions,
+    write_moved_rows,
+    write_rows,
+)
+
+
+def stage_plan(at: Stage, plan: MergePlan) -> tuple[ExactEffect, ...]:
+    """The effects on every table that gets rows or loses some."""
+    assert not plan.conflicts, "a plan with conflicts is not staged"
+    return tuple(_stage_table(at, table) for table in plan.tables)
+
+
+def _stage_table(at: Stage, plan: TablePlan) -> ExactEffect:
+    target = at.writable(plan.entity.alias)
+    rows = plan.table.row_count + plan.inserted_rows - plan.removed_rows
+    return at.exact(target, _transaction(at, target, plan), rows)
+
+
+def _transaction(at: Stage, target: WritableTable, plan: TablePlan) -> StagedTransaction:
+    dataset = target.dataset
+    moved = plan.replaced.present
+    gone = plan.removed.addresses.tolist()
+    if not len(plan.taken.ids):
+        return stage_delete_rows(dataset, gone)
+    fragments = []
+    if moved.any():
+        fragments += _write_moved(at, target, plan, moved)
+    if not moved.all():
+        fragments += write_rows(dataset, _reader(at, plan, plan.taken.only(~moved)))
+    if not moved.any() and not gone:
+        return stage_fragments(dataset, fragments)
+    addresses = [*plan.replaced.addresses[moved].tolist(), *gone]
+    return stage_replacement(dataset, write_deletions(dataset, addresses), fragments)
+
+
+def _write_moved(at: Stage, target: WritableTable, plan: TablePlan, moved: Mask) -> list[Any]:
+    identities = plan.replaced.identities[moved].tolist()
+    return write_moved_rows(target.dataset, _reader(at, plan, plan.taken.only(moved)), identities)
+
+
+def _reader(at: Stage, plan: TablePlan, wanted: Located) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(arrow_schema(plan.entity), _batches(at, plan, wanted))
+
+
+def _batches(at: Stage, plan: TablePlan, wanted: Located) -> Iterator[pa.RecordBatch]:
+    """Their rows, as they are written."""
+    place = at.snapshot.root.child(plan.table.path)
+    source = open_dataset(place, branch=plan.theirs.branch, version=plan.theirs.version)
+    for start, rows in pieces(plan.entity, len(wanted.ids)):
+        yield from read_rows(source, plan.entity, wanted.slice(start, rows)).to_batches()

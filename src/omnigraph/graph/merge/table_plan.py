@@ -1,0 +1,240 @@
+"""What a merge does to one table: which rows of theirs come in, which of ours go, and which are in conflict.
+
+In: the table on our side, the pins of theirs and of the base, and choices that somebody made. Out: a `TablePlan`. Only
+rows that may differ between the base and theirs are looked at: what they did not change stays as it is on our side.
+Rows are read a piece at a time and only their keys are kept. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.graph.changes import changed_between, union
+from omnigraph.graph.equality import differing_columns
+from omnigraph.graph.images import Entity, Image, Located, Mask, locate, pieces, read_image
+from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
+from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
+from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced, join_bases
+from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.integrity.breaches import Breach
+from omnigraph.integrity.row_rules import row_breaches
+from omnigraph.schema import EdgeType
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.row_changes import Texts, every_id
+
+Choices = Mapping[EntityName, Side]
+"""For some entities, whose state they get, whatever the sides did."""
+
+_KINDS = {
+    Verdict.DIVERGENT_INSERT: ConflictKind.DIVERGENT_INSERT,
+    Verdict.DIVERGENT_UPDATE: ConflictKind.DIVERGENT_UPDATE,
+    Verdict.DELETE_VS_UPDATE: ConflictKind.DELETE_VS_UPDATE,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePlan:
+    """One table of a merge. `taken` is where the rows lie on their side, `replaced` the same ids on ours.
+
+    `keys` are the columns of the taken rows that rules over several rows look at.
+    """
+
+    entity: Entity
+    table: TableRecord
+    theirs: Pin
+    taken: Located
+    replaced: Located
+    removed: Located
+    keys: pa.Table
+    conflicts: tuple[Conflict, ...]
+
+    @property
+    def inserted_rows(self) -> int:
+        return int((~self.replaced.present).sum())
+
+    @property
+    def updated_rows(self) -> int:
+        return int(self.replaced.present.sum())
+
+    @property
+    def removed_rows(self) -> int:
+        return len(self.removed.ids)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (len(self.taken.ids) or len(self.removed.ids) or self.conflicts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSides:
+    """One table and where its sides are. `choices` are those for this table, by id."""
+
+    root: Location
+    entity: Entity
+    table: TableRecord
+    theirs: Pin
+    base: Base
+    choices: Mapping[str, Side] = field(default_factory=dict)
+
+    @property
+    def location(self) -> Location:
+        return self.root.child(self.table.path)
+
+    def base_pins(self) -> list[Pin | None]:
+        return [one.pins.get(self.table.id) for one in base_commits(self.base)]
+
+
+def plan_table(sides: TableSides) -> TablePlan:
+    """Decide about every row that they may have changed."""
+    ids = _candidates(sides)
+    running = _Running(sides, ids)
+    for start, rows in pieces(sides.entity, len(ids)):
+        running.add(start, rows)
+    return running.plan()
+
+
+def key_columns(entity: Entity) -> list[str]:
+    """The columns that rules over several rows look at."""
+    ends = ["src", "dst"] if isinstance(entity, EdgeType) else []
+    uniques = [name for names in entity.rules.uniques for name in names]
+    return list(dict.fromkeys(["id", *ends, *uniques]))
+
+
+def _candidates(sides: TableSides) -> Texts:
+    found: list[Texts] = [pa.array(sorted(sides.choices), pa.utf8())]
+    for pin in sides.base_pins():
+        if pin is None:
+            found.append(every_id(_open(sides, sides.theirs)))
+        else:
+            found.append(changed_between(sides.location, pin, sides.theirs))
+    return union(*found)
+
+
+@dataclass(slots=True)
+class _Running:
+    """A table while its pieces are decided."""
+
+    sides: TableSides
+    ids: Texts
+    verdicts: list[Verdicts] = field(default_factory=list)
+    keys: list[pa.Table] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    opened: dict[Pin, tuple[Dataset, Located]] = field(default_factory=dict)
+
+    def add(self, start: int, rows: int) -> None:
+        entity = self.sides.entity
+        ids = self.ids.slice(start, rows)
+        ours = self._image(self.sides.table.pin, start, rows)
+        theirs = self._image(self.sides.theirs, start, rows)
+        base = self._base(self.sides.base, start, rows)
+        verdicts = decide(base, ours, theirs)
+        if self.sides.choices:
+            chosen = [self.sides.choices.get(str(name)) for name in ids.to_pylist()]
+            fixed = np.array([one is not None for one in chosen])
+            to_theirs = np.array([one is Side.THEIRS for one in chosen])
+            verdicts = np.where(fixed, forced(ours, theirs, to_theirs), verdicts).astype(np.int8)
+        taken = theirs.rows.filter(pa.array(verdicts == Verdict.TAKE))
+        self.verdicts.append(verdicts)
+        self.keys.append(taken.select(key_columns(entity)))
+        self.conflicts += _row_conflicts(self.sides, ids, verdicts, (base, ours, theirs))
+        self.conflicts += _value_conflicts(self.sides, taken)
+
+    def plan(self) -> TablePlan:
+        sides = self.sides
+        verdicts = np.concatenate([*self.verdicts, np.array([], np.int8)])
+        take, remove = verdicts == Verdict.TAKE, verdicts == Verdict.REMOVE
+        ours, theirs = self._located(sides.table.pin)[1], self._located(sides.theirs)[1]
+        empty = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
+        return TablePlan(
+            sides.entity,
+            sides.table,
+            sides.theirs,
+            theirs.only(take),
+            ours.only(take),
+            ours.only(remove),
+            pa.concat_tables(self.keys).combine_chunks() if self.keys else empty,
+            tuple(self.conflicts),
+        )
+
+    def _base(self, base: Base, start: int, rows: int) -> Image:
+        match base:
+            case CommitBase(pins=pins):
+                return self._image(pins.get(self.sides.table.id), start, rows)
+            case JoinedBase(below, left, right):
+                images = (self._base(one, start, rows) for one in (below, left, right))
+                return join_bases(*images)
+            case _:
+                assert_never(base)
+
+    def _image(self, pin: Pin | None, start: int, rows: int) -> Image:
+        if pin is None:
+            nowhere = locate(None, self.ids.slice(start, rows))
+            return read_image(None, self.sides.entity, nowhere)
+        dataset, located = self._located(pin)
+        return read_image(dataset, self.sides.entity, located.slice(start, rows))
+
+    def _located(self, pin: Pin) -> tuple[Dataset, Located]:
+        if pin not in self.opened:
+            dataset = _open(self.sides, pin)
+            self.opened[pin] = dataset, locate(dataset, self.ids)
+        return self.opened[pin]
+
+
+def _open(sides: TableSides, pin: Pin) -> Dataset:
+    return open_dataset(sides.location, branch=pin.branch, version=pin.version)
+
+
+def _row_conflicts(
+    sides: TableSides, ids: Texts, verdicts: Verdicts, images: tuple[Image, Image, Image]
+) -> Iterator[Conflict]:
+    """The conflicts over single entities."""
+    _, ours, theirs = images
+    which: Mask = verdicts >= Verdict.DIVERGENT_INSERT
+    if not which.any():
+        return
+    mask = pa.array(which)
+    differing = differing_columns(ours.rows.filter(mask), theirs.rows.filter(mask))
+    rows = np.flatnonzero(which)
+    names: Any = ids.filter(mask).to_pylist()
+    for row, name, columns in zip(rows, names, differing, strict=True):
+        entity = EntityName(sides.entity.alias, str(name))
+        kind = _KINDS[Verdict(int(verdicts[row]))]
+        both = bool(ours.present[row] and theirs.present[row])
+        properties = tuple(columns) if both else ()
+        yield Conflict(
+            kind, entity, _message(kind, properties, images, int(row)), properties, (entity,), (entity,)
+        )
+
+
+def _message(
+    kind: ConflictKind, properties: tuple[str, ...], images: tuple[Image, Image, Image], row: int
+) -> str:
+    _, ours, _ = images
+    told = ", ".join(properties)
+    if kind is ConflictKind.DIVERGENT_INSERT:
+        return f"both sides inserted it, with another {told}"
+    if kind is ConflictKind.DIVERGENT_UPDATE:
+        return f"both sides changed it, and now differ in {told}"
+    if ours.present[row]:
+        return "the source deleted it and the target changed it"
+    return "the target deleted it and the source changed it"
+
+
+def _value_conflicts(sides: TableSides, taken: pa.Table) -> Iterator[Conflict]:
+    """Rows of theirs that break a rule on single values; possible only if they were checked by another schema."""
+    columns: dict[str, Any] = {name: taken.column(name).combine_chunks() for name in taken.schema.names}
+    breaches: list[Breach] = list(row_breaches(sides.entity, columns)) if taken.num_rows else []
+    ids = taken.column("id").to_pylist()
+    for breach in breaches:
+        for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
+            entity = EntityName(sides.entity.alias, str(ids[row]))
+            message = f"{breach.property}: {breach.message} ({value})"
+            properties = (breach.property,) if breach.property else ()
+            kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
+            yield Conflict(kind, entity, message, properties, (entity,))

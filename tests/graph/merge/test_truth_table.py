@@ -1,0 +1,183 @@
+"""For one entity, every pair of operations on the two sides: what a merge makes of it, node and edge.
+
+All pairs are entities of one graph, so that one merge decides about all of them.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+import pytest
+
+from omnigraph.api.merging import make_resolution
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch
+from omnigraph.storage.location import Location, parse_location
+from tests.graph.merge.model import found_conflicts
+from tests.graph.writers import KNOWS, PERSON, Change, Contents, create, read_contents, run
+
+NONE, SAME, OTHER, DELETE, AGAIN = "none", "same", "other", "delete", "again"
+"""`same` updates to a value that both sides use, `other` to one of its own, `again` deletes and inserts with `same`."""
+THERE: Final = (NONE, SAME, OTHER, DELETE, AGAIN)
+"""What can be done with an entity that the base has. One that it has not can be inserted, alike or not."""
+
+OURS, THEIRS, EITHER = "ours", "theirs", "either"
+
+# Rows: what our side does; columns: what theirs does. What becomes of the entity, or the conflict.
+OF_PRESENT: Final = {
+    (NONE, NONE): EITHER, (NONE, SAME): THEIRS, (NONE, OTHER): THEIRS, (NONE, DELETE): THEIRS, (NONE, AGAIN): THEIRS,
+    (SAME, NONE): OURS, (SAME, SAME): EITHER, (SAME, OTHER): "divergent_update", (SAME, DELETE): "delete_vs_update",
+    (SAME, AGAIN): EITHER,
+    (OTHER, NONE): OURS, (OTHER, SAME): "divergent_update", (OTHER, OTHER): "divergent_update",
+    (OTHER, DELETE): "delete_vs_update", (OTHER, AGAIN): "divergent_update",
+    (DELETE, NONE): OURS, (DELETE, SAME): "delete_vs_update", (DELETE, OTHER): "delete_vs_update",
+    (DELETE, DELETE): EITHER, (DELETE, AGAIN): "delete_vs_update",
+    (AGAIN, NONE): OURS, (AGAIN, SAME): EITHER, (AGAIN, OTHER): "divergent_update",
+    (AGAIN, DELETE): "delete_vs_update", (AGAIN, AGAIN): EITHER,
+}  # fmt: skip
+OF_ABSENT: Final = {
+    (NONE, NONE): EITHER, (NONE, SAME): THEIRS, (NONE, OTHER): THEIRS,
+    (SAME, NONE): OURS, (SAME, SAME): EITHER, (SAME, OTHER): "divergent_insert",
+    (OTHER, NONE): OURS, (OTHER, SAME): "divergent_insert", (OTHER, OTHER): "divergent_insert",
+}  # fmt: skip
+# An edge that the base has or has not, while one side deletes the node at which it ends.
+OF_ENDS: Final = {
+    ("edge kept here", "node deleted there"): "gone",
+    ("edge updated here", "node deleted there"): "delete_vs_update",
+    ("edge new here", "node deleted there"): "orphan_edge",
+    ("node deleted here", "edge kept there"): "gone",
+    ("node deleted here", "edge updated there"): "delete_vs_update",
+    ("node deleted here", "edge new there"): "orphan_edge",
+    ("node deleted here", "node deleted there"): "gone",
+    ("edge new here", "edge new there"): "divergent_insert",
+}
+
+
+def test_every_pair_has_its_line() -> None:
+    assert set(OF_PRESENT) == set(product(THERE, THERE))
+    assert set(OF_ABSENT) == set(product((NONE, SAME, OTHER), (NONE, SAME, OTHER)))
+
+
+class Pairs:
+    """A graph in which each pair of operations was done to an entity of its own, on main and on a branch."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        create(location)
+        present, absent = [name("p", pair) for pair in OF_PRESENT], [name("a", pair) for pair in OF_ABSENT]
+        ends = [name("e", pair) for pair in OF_ENDS]
+        edges = [one for one in ends if "edge-new" not in one]
+        run(
+            location,
+            [
+                Change(
+                    PERSON,
+                    upsert=tuple((one, 0) for one in [*present, *(f"n{o}" for o in present + absent), *ends]),
+                )
+            ],
+        )
+        run(
+            location, [Change(KNOWS, upsert=tuple((one, 0) for one in [*(f"n{o}" for o in present), *edges]))]
+        )
+        create_branch(location, "b", "tester", source_snapshot(location))
+        self.base = read_contents(location)
+        self.write("main", 0, 10)
+        self.write("b", 1, 20)
+
+    def write(self, branch: str, side: int, other: int) -> None:
+        for table, prefix in ((PERSON, ""), (KNOWS, "n")):
+            upserts, deletes = [], []
+            for letter, pairs in (("p", OF_PRESENT), ("a", OF_ABSENT)):
+                for pair in pairs:
+                    one = prefix + name(letter, pair)
+                    if pair[side] in (DELETE, AGAIN):
+                        deletes.append(one)
+                    if pair[side] in (SAME, AGAIN):
+                        upserts.append((one, 1))
+                    if pair[side] == OTHER:
+                        upserts.append((one, other))
+            run(self.location, [Change(table, delete=tuple(deletes))], branch=branch)
+            run(self.location, [Change(table, upsert=tuple(upserts))], branch=branch)
+        self.write_ends(branch, side, other)
+
+    def write_ends(self, branch: str, side: int, other: int) -> None:
+        nodes = [name("e", pair) for pair in OF_ENDS if pair[side].startswith("node deleted")]
+        there = [one for one in nodes if one in self.base[KNOWS]]
+        upserts = [
+            (name("e", pair), other)
+            for pair in OF_ENDS
+            if pair[side].startswith(("edge updated", "edge new"))
+        ]
+        run(
+            self.location,
+            [Change(PERSON, delete=tuple(nodes)), Change(KNOWS, delete=tuple(there))],
+            branch=branch,
+        )
+        run(self.location, [Change(KNOWS, upsert=tuple(upserts))], branch=branch)
+
+
+def name(letter: str, pair: tuple[str, str]) -> str:
+    return f"{letter}-{pair[0]}-{pair[1]}".replace(" ", "-")
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
+    return Pairs(parse_location(str(tmp_path_factory.mktemp("pairs") / "graph.omni")))
+
+
+@pytest.fixture(scope="module")
+def planned(pairs: Pairs) -> MergeOutcome:
+    return merge_branch(pairs.location, MergeRequest("b", "tester", dry_run=True))
+
+
+CASES: Final = [
+    (table, prefix + name(letter, pair), outcome)
+    for table, prefix in ((PERSON, ""), (KNOWS, "n"))
+    for letter, lines in (("p", OF_PRESENT), ("a", OF_ABSENT))
+    for pair, outcome in lines.items()
+]
+
+
+def test_conflicts_are_exactly_where_the_table_has_them(planned: MergeOutcome) -> None:
+    expected = {(outcome, table, one) for table, one, outcome in CASES if "_" in outcome}
+    expected |= {(outcome, KNOWS, name("e", pair)) for pair, outcome in OF_ENDS.items() if "_" in outcome}
+    # Our edge that stays until somebody decides about it would lose its end as well.
+    expected.add(("orphan_edge", KNOWS, name("e", ("edge updated here", "node deleted there"))))
+    assert found_conflicts(planned.conflicts) == expected
+    assert len(planned.conflicts) == len(expected), "each is told once"
+    assert planned.result is MergeResult.MERGED
+
+
+def test_what_becomes_of_the_others(pairs: Pairs) -> None:
+    """Where there is no conflict the merged entity is as the table says; choosing sides settles the conflicts."""
+    ours, theirs = read_contents(pairs.location), read_contents(pairs.location, "b")
+    create_branch(pairs.location, "settled", "tester", source_snapshot(pairs.location))
+    request = MergeRequest("b", "tester", "settled", make_resolution("ours", None))
+    assert merge_branch(pairs.location, request).conflicts == ()
+    merged = read_contents(pairs.location, "settled")
+    for table, one, outcome in CASES:
+        side = theirs if outcome == THEIRS else ours
+        assert merged[table].get(one, "absent") == side[table].get(one, "absent"), (table, one, outcome)
+    for pair, outcome in OF_ENDS.items():
+        if outcome == "gone":
+            assert name("e", pair) not in merged[KNOWS]
+    assert _is_sound(merged)
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_side_settles_every_conflict(side: str, pairs: Pairs, planned: MergeOutcome) -> None:
+    target = f"all-{side}"
+    create_branch(pairs.location, target, "tester", source_snapshot(pairs.location))
+    merge_branch(pairs.location, MergeRequest("b", "tester", target, make_resolution(side, None)))
+    merged = read_contents(pairs.location, target)
+    wanted = read_contents(pairs.location, "b" if side == "theirs" else "main")
+    for conflict in planned.conflicts:
+        assert conflict.entity is not None
+        table, one = conflict.entity.table, conflict.entity.id
+        assert merged[table].get(one, "absent") == wanted[table].get(one, "absent"), conflict
+    assert _is_sound(merged)
+
+
+def _is_sound(contents: Contents) -> bool:
+    return contents[KNOWS].keys() <= contents[PERSON].keys()
