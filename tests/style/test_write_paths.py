@@ -30,6 +30,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
         "omnigraph.graph.stage",  # a fork that the write made itself and does not need
         "omnigraph.graph.scratch",  # what one operation passed between its workers
         "omnigraph.api.branching",  # the graph's own delete_branch, which removes a row
+        "omnigraph.api.merging",  # the same
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
     ),
 }

@@ -33,7 +33,7 @@ def merge(
     uri: Uri = None,
     store: Store = None,
     into: Into = "main",
-    delete_branch: DeleteBranch = False,
+    delete_source: DeleteBranch = False,
     dry_run: DryRun = False,
     strategy: Strategy = None,
     resolve: Resolve = None,
@@ -55,13 +55,13 @@ def merge(
 
     if not dry_run:
         announce_target(context, location)
-        if delete_branch:
+        if delete_source:
             confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
     resolution = make_resolution(sides, decisions)
     request = MergeRequest(source, actor or default_actor(), into, resolution, dry_run)
     outcome = merge_branch(location, request)
-    failure = delete_merged(location, outcome) if delete_branch and not dry_run else None
-    deleted = delete_branch and not dry_run and failure is None
+    failure = delete_merged(location, outcome) if delete_source and not dry_run else None
+    deleted = delete_source and not dry_run and failure is None
     if as_json:
         write_json({**outcome_to_json(outcome), "branch_deleted": deleted, "branch_delete_error": failure})
     elif dry_run:

@@ -167,6 +167,29 @@ def stage_replacement(
     return _staged(dataset, operation)
 
 
+@dataclass(frozen=True, slots=True)
+class RowReplacement:
+    """Rows that take the place of others: what they are, whose identities they keep, and where the others lie."""
+
+    rows: Rows
+    identities: Sequence[int]
+    addresses: Sequence[int]
+
+
+def stage_row_changes(
+    dataset: Dataset, moved: RowReplacement | None, new: Rows | None, removed: Sequence[int]
+) -> StagedTransaction:
+    """Replace rows, add rows, and delete the rows at the addresses `removed`, as one transaction."""
+    if moved is None and new is None:
+        return stage_delete_rows(dataset, removed)
+    fragments = [] if moved is None else write_moved_rows(dataset, moved.rows, moved.identities)
+    fragments += [] if new is None else write_rows(dataset, new)
+    gone = [*([] if moved is None else moved.addresses), *removed]
+    if not gone:
+        return stage_fragments(dataset, fragments)
+    return stage_replacement(dataset, write_deletions(dataset, gone), fragments)
+
+
 def _field_ids(dataset: Dataset) -> list[int]:
     """Every field, so that no index is believed to know the rows that moved."""
     waiting = list(dataset.native.lance_schema.fields())

@@ -8,26 +8,17 @@ and written a piece at a time. A crash leaves only files that nothing references
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.graph.images import Located, Mask, pieces, read_rows
+from omnigraph.graph.images import Located, pieces, read_rows
 from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.table_plan import TablePlan
 from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.graph.staged import ExactEffect
 from omnigraph.schema import arrow_schema
 from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.staging import (
-    StagedTransaction,
-    stage_delete_rows,
-    stage_fragments,
-    stage_replacement,
-    write_deletions,
-    write_moved_rows,
-    write_rows,
-)
+from omnigraph.storage.staging import RowReplacement, StagedTransaction, stage_row_changes
 
 
 def stage_plan(at: Stage, plan: MergePlan) -> tuple[ExactEffect, ...]:
@@ -43,25 +34,15 @@ def _stage_table(at: Stage, plan: TablePlan) -> ExactEffect:
 
 
 def _transaction(at: Stage, target: WritableTable, plan: TablePlan) -> StagedTransaction:
-    dataset = target.dataset
-    moved = plan.replaced.present
-    gone = plan.removed.addresses.tolist()
-    if not len(plan.taken.ids):
-        return stage_delete_rows(dataset, gone)
-    fragments = []
-    if moved.any():
-        fragments += _write_moved(at, target, plan, moved)
-    if not moved.all():
-        fragments += write_rows(dataset, _reader(at, plan, plan.taken.only(~moved)))
-    if not moved.any() and not gone:
-        return stage_fragments(dataset, fragments)
-    addresses = [*plan.replaced.addresses[moved].tolist(), *gone]
-    return stage_replacement(dataset, write_deletions(dataset, addresses), fragments)
-
-
-def _write_moved(at: Stage, target: WritableTable, plan: TablePlan, moved: Mask) -> list[Any]:
-    identities = plan.replaced.identities[moved].tolist()
-    return write_moved_rows(target.dataset, _reader(at, plan, plan.taken.only(moved)), identities)
+    is_moved = plan.replaced.present
+    moved, new = None, None
+    if is_moved.any():
+        there = plan.replaced.only(is_moved)
+        rows = _reader(at, plan, plan.taken.only(is_moved))
+        moved = RowReplacement(rows, there.identities.tolist(), there.addresses.tolist())
+    if not is_moved.all():
+        new = _reader(at, plan, plan.taken.only(~is_moved))
+    return stage_row_changes(target.dataset, moved, new, plan.removed.addresses.tolist())
 
 
 def _reader(at: Stage, plan: TablePlan, wanted: Located) -> pa.RecordBatchReader:
