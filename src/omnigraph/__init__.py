@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph import spark
     from omnigraph.api.graph import Graph, OpenOptions, init, open
+    from omnigraph.engine.embedding import EmbeddingProvider
 
-__all__ = ["Graph", "OpenOptions", "__version__", "init", "open", "spark"]
+__all__ = ["EmbeddingProvider", "Graph", "OpenOptions", "__version__", "init", "open", "spark"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Import the Python surface when it is first used, so that `omnigraph version` starts without Lance."""
+    if name == "EmbeddingProvider":
+        from omnigraph.engine import embedding
+
+        return embedding.EmbeddingProvider
     if name in __all__ and name != "spark":
         from omnigraph.api import graph
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from omnigraph.api.graph import Graph
 from omnigraph.api.querying import PreparedQuery
 from omnigraph.base.errors import QueryTextError, RunError, UsageError
 from omnigraph.engine.options import EngineOptions
@@ -124,6 +125,18 @@ def test_the_hard_places(graph: Snapshot, text: str) -> None:
     assert found.schema == expected.schema
     plan = query.plan(graph)
     assert comparable(_rows(found), plan) == comparable(_rows(expected), plan)
+
+
+def test_from_python(graph: Snapshot) -> None:
+    opened = Graph(graph.root, read_only=True)
+    text = "query q($k: String) { match { $a: N { k: $k }  $a next $b } return { $b.k } }"
+    found = opened.query(text, params={"k": "n0"}, engine="spark")
+    assert found.rows() == opened.query(text, params={"k": "n0"}).rows() == [{"b.k": "n1"}]
+    assert found.source == opened.query(text, params={"k": "n0"}).source
+    with pytest.raises(UsageError, match="sparc"):
+        opened.query(text, params={"k": "n0"}, engine="sparc")
+    with pytest.raises(UsageError, match="only for queries on Spark"):
+        opened.query(text, params={"k": "n0"}, spark_master="local[1]")
 
 
 def _rows(table: Any) -> list[list[tuple[str, Any]]]:

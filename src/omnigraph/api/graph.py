@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.api.querying import PreparedQuery
     from omnigraph.api.results import Result
     from omnigraph.base.progress import Report
+    from omnigraph.engine.embedding import EmbeddingProvider
     from omnigraph.graph.pending import PendingIntent
     from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.cleanup_options import TableCleanupStats
@@ -73,7 +74,7 @@ class Graph:
             )
         return record
 
-    def query(
+    def query(  # noqa: PLR0913  # a program names what it wants
         self,
         source: str,
         name: str | None = None,
@@ -81,9 +82,19 @@ class Graph:
         *,
         commit: str | None = None,
         at: datetime | None = None,
+        engine: str = "process",
+        spark_master: str | None = None,
+        embed: EmbeddingProvider | None = None,
     ) -> Result:
-        """Run a read query. `name` chooses one of several in the text; `commit` and `at` read an earlier state."""
-        return self.prepare(source, name).run(self.pin(commit=commit, at=at), params)
+        """Run a read query. `name` chooses one of several in the text; `commit` and `at` read an earlier state.
+
+        `engine` is process, or spark for graphs that outgrow one machine, which does not search. `embed` makes vectors
+        from the texts that the query gives to `nearest`.
+        """
+        from omnigraph.api.querying import QueryOptions, run_prepared
+
+        options = QueryOptions(engine, spark_master, embed)
+        return run_prepared(self.prepare(source, name), self.pin(commit=commit, at=at), params, options)
 
     def prepare(self, source: str, name: str | None = None) -> PreparedQuery:
         """A query that is parsed and planned once and run often, over snapshots that `pin` gives."""

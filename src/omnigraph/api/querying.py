@@ -16,6 +16,8 @@ from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import UsageError
 from omnigraph.base.progress import Report, report_nothing
+from omnigraph.engine.embedding import EmbeddingProvider
+from omnigraph.engine.options import QueryEngine
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, check_queries, coerce_params, parse_queries
@@ -27,6 +29,7 @@ from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.session import SparkSettings
+
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -132,6 +135,37 @@ class PreparedQuery:
         if "now" not in self.source:
             _keep(self._bound, key, (plan, bound))
         return bound
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """What runs a query, on which Spark, and who makes vectors from texts."""
+
+    engine: str = "process"
+    spark_master: str | None = None
+    embed: EmbeddingProvider | None = None
+
+
+def run_prepared(
+    query: PreparedQuery, snapshot: Snapshot, params: Mapping[str, object] | None, options: QueryOptions
+) -> Result:
+    """The rows of a query, as the options say."""
+    if options.engine not in tuple(QueryEngine):
+        raise UsageError(
+            f"there is no engine '{options.engine}'", code="usage", hint="choose process or spark"
+        )
+    if options.engine == QueryEngine.PROCESS:
+        if options.spark_master is not None:
+            raise UsageError(
+                "a Spark master is only for queries on Spark",
+                code="usage",
+                hint="choose the engine spark as well",
+            )
+        return query.run(snapshot, params, RunOptions(embed=options.embed))
+
+    from omnigraph.pipeline.session import SparkSettings
+
+    return query.run_on_spark(snapshot, params, SparkSettings(options.spark_master))
 
 
 _PREPARED: OrderedDict[tuple[str, str | None, str], PreparedQuery] = OrderedDict()

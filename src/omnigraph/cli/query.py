@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +22,7 @@ from omnigraph.cli.query_text import (
     read_query,
 )
 from omnigraph.cli.target import resolve_target
+from omnigraph.engine.options import QueryEngine
 
 if TYPE_CHECKING:
     from omnigraph.api.results import Result
@@ -33,17 +33,8 @@ At = Annotated[
         "--at", metavar="TIME", help="Read what was there at this time, such as 2026-05-31T12:00:00Z."
     ),
 ]
-
-
-class Engine(StrEnum):
-    """What runs a query."""
-
-    PROCESS = "process"
-    SPARK = "spark"
-
-
 EngineOption = Annotated[
-    Engine,
+    QueryEngine,
     typer.Option(
         "--engine",
         help="What runs the query; spark is for graphs that outgrow one machine, and does not search.",
@@ -62,7 +53,7 @@ def query(
     at: At = None,
     params: Params = None,
     params_file: ParamsFile = None,
-    engine: EngineOption = Engine.PROCESS,
+    engine: EngineOption = QueryEngine.PROCESS,
     spark_master: SparkMaster = None,
     rows_format: Format = None,
     as_json: Json = False,
@@ -75,7 +66,7 @@ def query(
     source, found = read_query(context.command_path, query_file, text)
     values = read_params(params, params_file)
     moment = None if at is None else _moment(at)
-    if spark_master is not None and engine is not Engine.SPARK:
+    if spark_master is not None and engine is not QueryEngine.SPARK:
         raise UsageError(
             "--spark-master is only for queries on Spark", code="usage", hint="pass --engine spark as well"
         )
@@ -86,7 +77,7 @@ def query(
 
     snapshot = Graph(location, branch, read_only=True).pin(commit=commit and commit.upper(), at=moment)
     prepared = PreparedQuery(found, name, source)
-    if engine is Engine.PROCESS:
+    if engine is QueryEngine.PROCESS:
         show_result(prepared.run(snapshot, values), how)
         return
 

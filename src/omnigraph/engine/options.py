@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 from omnigraph.base.limits import (
     ENGINE_EXPANDED_ROWS_MAX,
@@ -11,6 +11,13 @@ from omnigraph.base.limits import (
     ENGINE_MEMORY_BYTES,
     ENGINE_SECONDS_MAX,
 )
+
+
+class QueryEngine(StrEnum):
+    """What runs a query: this process, or Spark."""
+
+    PROCESS = "process"
+    SPARK = "spark"
 
 
 class TraversalMode(Enum):

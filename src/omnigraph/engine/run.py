@@ -18,6 +18,7 @@ from omnigraph.engine.aggregate import aggregate_rows
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.cache import SHARED_CACHE, Cache
 from omnigraph.engine.edges import edge_expanded_rows, edge_scan_rows
+from omnigraph.engine.embedding import EmbeddingProvider, with_vectors
 from omnigraph.engine.expand import checked_rows, expanded_rows
 from omnigraph.engine.frame import Frame
 from omnigraph.engine.joins import crossed_rows, exists_rows, left_joined_rows
@@ -61,11 +62,12 @@ DEFAULT_OPTIONS: Final = EngineOptions()
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a plan is run, what is kept between runs, and where to note what each step did."""
+    """How a plan is run, what is kept between runs, where to note what each step did, and who embeds texts."""
 
     engine: EngineOptions = DEFAULT_OPTIONS
     cache: Cache = field(default_factory=lambda: SHARED_CACHE)
     trace: Trace | None = None
+    embed: EmbeddingProvider | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Stream:
 def run_query(snapshot: Snapshot, plan: ReadPlan, options: RunOptions | None = None) -> Stream:
     """Start a bound plan; its work happens while the batches are taken."""
     how = options or RunOptions()
-    root = plan.root
+    root = with_vectors(plan, how.embed).root
     if not isinstance(root, Project):
         raise InvariantError("a read plan ends with its columns", code="plan_invariant")
     scope = _scope(snapshot, how)

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.errors import RunError
 from omnigraph.engine.domain import Codes, Domain, numbered
 from omnigraph.engine.expand import distinct_sources
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
@@ -55,12 +54,7 @@ def searched_rows(step: Search, needed: Needed, scope: Scope) -> Iterator[Frame]
 def _scores(score: Score, rows: Frame) -> Scores:
     match score:
         case Nearest(column, query, embed):
-            if embed:
-                raise RunError(
-                    "a text can only be compared with vectors that a provider makes, and none is configured",
-                    code="embedding_provider_missing",
-                    hint="give a vector as the parameter",
-                )
+            assert not embed, "texts have become vectors before a plan is run"
             return _distances(rows.columns[column.name], query)
         case Bm25(column, query):
             return _bm25(rows.columns[column.name], rows.columns[f"{column.entity}.id"], query)

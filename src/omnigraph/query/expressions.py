@@ -309,11 +309,12 @@ class TextMatch(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """Cosine distance to a vector, or with `embed` to a text that the provider embeds; null without a vector."""
+    """Cosine distance to a vector, or with `embed` to a text that a provider of `model` embeds; null without one."""
 
     column: ColumnRef
     query: Expr
     embed: bool = False
+    model: str | None = None
 
     @property
     def type(self) -> ValueType:

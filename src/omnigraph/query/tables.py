@@ -21,12 +21,13 @@ _TEXT: Final = ScalarType(Scalar.STRING)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. `embedded` marks a vector that a provider makes from text."""
+    """A column of a table. `embedded` marks a vector that a provider makes from text, `model` by which model."""
 
     name: str
     type: PropertyType
     nullable: bool = False
     embedded: bool = False
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,13 @@ def table_of(entity: NodeType | EdgeType) -> Table:
     """The table of a type of the catalog."""
     names = EDGE_SYSTEM_COLUMNS if isinstance(entity, EdgeType) else NODE_SYSTEM_COLUMNS
     properties = (
-        Column(found.name, found.type, found.nullable, found.embedding is not None)
+        Column(
+            found.name,
+            found.type,
+            found.nullable,
+            found.embedding is not None,
+            found.embedding.model if found.embedding else None,
+        )
         for found in entity.properties
     )
     columns = (*(Column(name, _TEXT) for name in names), *properties)

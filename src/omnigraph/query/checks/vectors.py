@@ -8,6 +8,7 @@ from omnigraph.query.codes import QueryCode
 from omnigraph.query.expressions import ColumnRef, Expr, Literal, Nearest, Param
 from omnigraph.query.json_values import value_from_expression
 from omnigraph.query.syntax import Access, Call, Expression, ListLiteral
+from omnigraph.query.tables import Column
 from omnigraph.query.value_types import Family, family_of, value_type_text
 from omnigraph.schema.property_types import ListType, Scalar, VectorType
 from omnigraph.schema.values import ValueMistake
@@ -72,15 +73,16 @@ def _nearest(
         message = f"`nearest` needs a vector or a text, not {value_type_text(query.type)}"
         env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
         return None
-    if not _is_embedded(column, place, env):
+    made = _embedded(column, place, env)
+    if made is None:
         hint = 'give a vector, or declare the property with `@embed("source")`'
         message = "a text is looked for, and no `@embed` says how the property's vectors are made"
         env.report(QueryCode.NEAREST_TEXT, given.span, message, hint)
         return None
-    return Nearest(column, query, embed=True)
+    return Nearest(column, query, embed=True, model=made.model)
 
 
-def _is_embedded(column: ColumnRef, place: Expression, env: Env) -> bool:
+def _embedded(column: ColumnRef, place: Expression, env: Env) -> Column | None:
     assert isinstance(place, Access), "only `$x.property` makes a column outside of `where`"
     found = env.variables[place.variable.name].entity.table.column(column.column)
-    return found is not None and found.embedded
+    return found if found is not None and found.embedded else None

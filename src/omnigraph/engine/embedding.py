@@ -1,0 +1,85 @@
+"""Texts that a query gives to `nearest` become vectors before it runs.
+
+Comes in: a bound plan and the provider that the caller gave. Goes out: a plan whose texts are vectors of the property's
+length. Every text is embedded once per run. What the provider does is its own; nothing here talks to a network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.base.errors import RunError, UsageError
+from omnigraph.query.expression_walk import rewritten
+from omnigraph.query.expressions import Expr, Literal, Nearest, Rrf
+from omnigraph.query.plan import ReadPlan, Search
+from omnigraph.query.plan_walk import rewritten_plan, steps_of, with_expressions
+from omnigraph.schema.property_types import VectorType
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingProvider:
+    """Makes a vector from a text. `model` is the name that `@embed(…, model="…")` has in the schema."""
+
+    embed: Callable[[str], Sequence[float]]
+    model: str | None = None
+
+
+def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
+    """The plan with a vector for every text; the plan itself if it has none."""
+    if not any(_has_text(step) for step in steps_of(plan.root) if isinstance(step, Search)):
+        return plan
+    made: dict[str, tuple[float, ...]] = {}
+
+    def change(expr: Expr) -> Expr:
+        match expr:
+            case Nearest(column, Literal(str() as text), True, model):
+                assert isinstance(column.type, VectorType)
+                if text not in made:
+                    made[text] = _vector(text, model, column.type.size, provider)
+                return Nearest(column, Literal(made[text], column.type))
+            case _:
+                return expr
+
+    root = rewritten_plan(
+        plan.root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
+    )
+    return replace(plan, root=root)
+
+
+def _has_text(step: Search) -> bool:
+    scores = (found.score for found in step.scores)
+    parts = (part for score in scores for part in _parts(score))
+    return any(isinstance(part, Nearest) and part.embed for part in parts)
+
+
+def _parts(score: Expr) -> tuple[Expr, ...]:
+    return (score.first, score.second) if isinstance(score, Rrf) else (score,)
+
+
+def _vector(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:
+    if provider is None:
+        raise RunError(
+            "`nearest` has a text, and nothing is configured that makes a vector from it",
+            code="embedding_provider_missing",
+            hint="give a vector as the parameter, or in Python pass `embed=EmbeddingProvider(…)`",
+        )
+    if model is not None and provider.model != model:
+        raise UsageError(
+            f"the vectors were made by the model '{model}', and the provider's is "
+            + ("not named" if provider.model is None else f"'{provider.model}'"),
+            code="embedding_model_differs",
+            hint="vectors of two models cannot be compared; give a provider of the schema's model",
+            facts={"expected": model, "actual": provider.model},
+        )
+    vector = tuple(float(number) for number in provider.embed(text))
+    if len(vector) != size or not all(math.isfinite(number) for number in vector):
+        raise RunError(
+            f"the provider gave {len(vector)} numbers, and the property has {size}"
+            if len(vector) != size
+            else "the provider gave a number that is not finite",
+            code="embedding_malformed",
+            hint="is it the model that made the vectors of the graph?",
+        )
+    return vector
