@@ -5,23 +5,32 @@ Contents are compared with a model before and after, and a preview changes no fi
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+import lance
 import pytest
 
-from omnigraph.base.errors import RefusedError
+from omnigraph.api.graph import Graph, init
+from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.graph.check import DriftError
 from omnigraph.graph.commit import World
+from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.drift import Classification
+from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.repair_outcome import RepairAction, TableRepairStats
-from omnigraph.storage.location import Location
+from omnigraph.storage.coverage import Indexed
+from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple
+from tests.maintenance.graphs import in_place
 from tests.maintenance.repairing import DEV, ForeignTool, find_table, repair, seed
+from tests.pipeline.in_place import load_here
 
 SUSPICIOUS, VERIFIED = Classification.SUSPICIOUS, Classification.VERIFIED_MAINTENANCE
 UNVERIFIABLE = Classification.UNVERIFIABLE
@@ -68,8 +77,17 @@ ACTS: Final = {
 }
 
 
-@pytest.mark.parametrize("branch", [MAIN, DEV])
-@pytest.mark.parametrize("name", ACTS)
+# On a branch the rest is for `make soak`: what an act is judged by does not depend on where it happened.
+ON_A_BRANCH: Final = frozenset(
+    {"append", "merge_insert", "compaction", "restore", "collected", "drop_column"}
+)
+CELLS: Final = [
+    *(pytest.param(name, MAIN) for name in ACTS),
+    *(pytest.param(name, DEV, marks=[] if name in ON_A_BRANCH else [pytest.mark.soak]) for name in ACTS),
+]
+
+
+@pytest.mark.parametrize(("name", "branch"), CELLS)
 def test_foreign_changes(name: str, branch: str, tool: ForeignTool, local_location: Location) -> None:
     location, act = local_location, ACTS[name]
     seed(location, *([DEV] if branch == DEV else []))
@@ -157,6 +175,78 @@ def _refused(location: Location, branch: str, flags: tuple[str, ...], why: str) 
     assert row.error is not None
     assert row.error.startswith(why)
     assert read_tree(location) == files
+
+
+def test_maintenance_of_indexed_fragments(tool: ForeignTool, local_location: Location) -> None:
+    """Lance itself cannot read such a transaction back."""
+    seed(local_location)
+    ensure_indices(local_location, MAIN, in_place)
+    before = read_contents(local_location)
+    tool.act("compaction", local_location)
+    row = repair(local_location, "confirm")[MAIN, PERSON]
+    assert (row.classification, row.action) == (VERIFIED, RepairAction.HEALED)
+    assert read_contents(local_location) == before
+    covered = [
+        one for one in Graph(local_location).index_status() if one.table_key == PERSON and one.declared
+    ]
+    assert {one.coverage for one in covered} == {Indexed()}
+    found = Graph(local_location).query('query q() { match { $p: Person { slug: "a" } } return { $p.age } }')
+    assert found.rows() == [{"p.age": 1}]
+
+
+def test_one_commit_for_all_tables_of_a_branch(tool: ForeignTool, local_location: Location) -> None:
+    """Who forces one table forces the commit; what was only rearranged is healed in it."""
+    seed(local_location, DEV)
+    for branch in (MAIN, DEV):
+        tool.act("append", local_location, branch=branch)
+        tool.act("compaction", local_location, "edge:Knows", branch=branch)
+    rows = repair(local_location, "confirm", "force")
+    for branch in (MAIN, DEV):
+        assert rows[branch, PERSON].action is RepairAction.FORCED
+        assert rows[branch, "edge:Knows"].action is RepairAction.HEALED
+        snapshot = read_snapshot(local_location, branch)
+        assert rows[branch, PERSON].commit == rows[branch, "edge:Knows"].commit == snapshot.head
+        commit = snapshot.manifest.find_commit(snapshot.head)
+        assert commit is not None
+        assert (commit.actor, len(commit.tables)) == ("omnigraph:repair:force", 2)
+    assert rows[MAIN, PERSON].commit != rows[DEV, PERSON].commit
+
+
+def test_blobs_are_compared_by_their_bytes(local_location: Location, tmp_path: Path) -> None:
+    """Wherever a file keeps them: compaction moves them, and an update may keep their length."""
+    init(local_location.uri, "node Photo { name: String @key  image: Blob? }")
+    for name in ("a", "b", "c"):
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text(f'{{"type":"Photo","data":{{"name":"{name}","image":"base64:YWJj"}}}}')
+        load_here(local_location, str(file))
+    table = read_snapshot(local_location).tables["node:Photo"]
+    native = lance.dataset(local_location.child(table.path).lance_uri)
+    native.optimize.compact_files()
+    native.delete("id = 'c'")
+    row = repair(local_location)[MAIN, "node:Photo"]
+    assert _counts(row) == (0, 0, 1)
+
+
+def test_a_moved_graph_is_repaired_on_main(tool: ForeignTool, local_location: Location) -> None:
+    """Lance branches hold absolute paths, so the other branch cannot be read any more."""
+    seed(local_location, DEV)
+    moved = parse_location(shutil.move(local_location.uri, f"{local_location.uri}-moved"))
+    tool.act("compaction", moved)
+    rows = repair(moved, "confirm")
+    assert rows[MAIN, PERSON].action is RepairAction.HEALED
+    assert (rows[DEV, MANIFEST].action, rows[DEV, MANIFEST].lance_head_version) == (
+        RepairAction.REFUSED,
+        None,
+    )
+    assert "cannot be read" in str(rows[DEV, MANIFEST].error)
+
+
+def test_a_graph_that_is_open_for_reading(local_location: Location) -> None:
+    seed(local_location)
+    graph = Graph(local_location, read_only=True)
+    assert len(graph.repair()) == len(TABLES)
+    with pytest.raises(UsageError):
+        graph.repair(confirm=True)
 
 
 def test_the_flags_that_do_not_go_together(local_location: Location) -> None:

@@ -13,16 +13,18 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Effect, FoundHead, Staged
 from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.drift_look import (
     UNDER_WAY,
     TableLook,
@@ -57,7 +59,30 @@ def repair_all_tables(
     root = graph.location
     refuse_pending(root, "repair")
     names = sorted(read_snapshot(root).state.branches, key=lambda name: (name != MAIN, name))
-    return [row for name in names for row in _Repair(root, name, how, world or World()).run()]
+    return [row for name in names for row in _repair_branch(root, name, how, world or World())]
+
+
+def _repair_branch(root: Location, name: str, how: RepairOptions, world: World) -> list[TableRepairStats]:
+    """The rows of one branch; one that cannot be read, as after the graph was moved, does not stop the others."""
+    try:
+        return _Repair(root, name, how, world).run()
+    except FormatError as broken:
+        if name == MAIN:
+            raise
+        row = TableRepairStats(
+            table_key=MANIFEST,
+            branch=name,
+            classification=Classification.UNVERIFIABLE,
+            action=RepairAction.REFUSED if how.confirm else RepairAction.PREVIEW,
+            manifest_version=0,
+            lance_head_version=None,
+            operations=(),
+            error=broken.message,
+            rows_added=None,
+            rows_updated=None,
+            rows_deleted=None,
+        )
+        return [row]
 
 
 @dataclass(slots=True)
