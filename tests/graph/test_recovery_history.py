@@ -76,10 +76,11 @@ def test_a_loose_write_allows_its_operations_and_its_own_fence() -> None:
     assert not history(*done, TransactionGap(13, GapReason.MISSING, "gone")).only(LOOSE, OURS)
 
 
-def test_the_last_loose_step_is_unmarked() -> None:
-    assert history(record(11, Operation.REWRITE), restore(12, 11)).last_of(LOOSE) == 11
-    assert history(record(11, Operation.REWRITE, by="OTHER")).last_of(LOOSE) is None
-    assert history(restore(11, 10)).last_of(LOOSE) is None
+def test_the_last_loose_step_is_unmarked_or_of_this_write() -> None:
+    assert history(record(11, Operation.REWRITE, by=OURS), restore(12, 11)).last_of(LOOSE, OURS) == 11
+    assert history(record(11, Operation.REWRITE), restore(12, 11)).last_of(LOOSE, OURS) == 11
+    assert history(record(11, Operation.REWRITE, by="OTHER")).last_of(LOOSE, OURS) is None
+    assert history(restore(11, 10)).last_of(LOOSE, OURS) is None
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,15 @@ from omnigraph.storage.staging import StagedTransaction, stage_append, stage_del
 
 SCHEMA: Final = """\
 node Person { slug: String @key  age: I64? }
-node Company { name: String @key }
+node Company { name: String @key @index }
 edge Knows: Person -> Person { since: I64? }
 """
 PERSON: Final = "node:Person"
 COMPANY: Final = "node:Company"
 KNOWS: Final = "edge:Knows"
 TABLES: Final = (PERSON, COMPANY, KNOWS)
+
+AUTO_CLEANUP: Final = {"lance.auto_cleanup.older_than": "0ms", "lance.auto_cleanup.retain_versions": "1"}
 
 Rows = dict[str, int | None]
 """A table's contents as a model keeps it: id to the value of its one changing column."""
@@ -105,6 +107,25 @@ def run_index(
 
     request = Write(WriterKind.ENSURE_INDICES, "tester", stage, lambda again, _: stage(again))
     return write(location, branch, request)
+
+
+def plant_auto_cleanup(location: Location, alias: str, interval: int | None = None) -> None:
+    """Publish a table with settings that let the commit after the planting collect all old versions.
+
+    Lance collects when a version is a multiple of the interval; with a large one it never does.
+    """
+
+    def plant(handle: Dataset, hold: Callable[[], None]) -> Dataset:
+        hold()
+        native = handle.movable()
+        every = str(interval or handle.version + 2)
+        native.update_config({**AUTO_CLEANUP, "lance.auto_cleanup.interval": every})
+        return Dataset(handle.location, handle.branch, native)
+
+    def stage(at: Stage) -> Staged:
+        return at.finish((at.loose(at.writable(alias), plant),), frozenset(), Outcome({}))
+
+    assert write(location, MAIN, Write(WriterKind.OPTIMIZE, "tester", stage)) is not None
 
 
 def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:

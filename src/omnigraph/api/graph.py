@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.cleanup_options import TableCleanupStats
     from omnigraph.maintenance.health import Finding
+    from omnigraph.maintenance.index_outcome import IndexOutcome
     from omnigraph.maintenance.index_status import IndexCoverage
+    from omnigraph.maintenance.optimize_stats import TableOptimizeStats
     from omnigraph.maintenance.repair_outcome import TableRepairStats
 
 
@@ -332,6 +334,47 @@ class Graph:
         from omnigraph.maintenance.index_status import index_status
 
         return index_status(self, self.branch_name)
+
+    def optimize(  # noqa: PLR0913  # a program names what it wants
+        self,
+        *,
+        tables: tuple[str, ...] = (),
+        dry_run: bool = False,
+        partial_progress: bool = False,
+        max_rows_per_task: int | None = None,
+        max_tasks: int | None = None,
+        spark_master: str | None = None,
+        report: Report | None = None,
+    ) -> list[TableOptimizeStats]:
+        """Compact the tables of the branch, fold and build their indexes, as at most one commit that changes no row.
+
+        `tables` are types by name or alias, all unless given. `dry_run` only plans. `partial_progress` commits groups
+        of tasks as they finish. The bounds are for one task and for the run. One row per table, then `__manifest`.
+        """
+        if not dry_run:
+            self._refuse_if_read_only()
+        from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+        from omnigraph.maintenance.spark_workers import on_master
+
+        options = OptimizeOptions(
+            tables=frozenset(tables) or None,
+            dry_run=dry_run,
+            partial_progress=partial_progress,
+            rows_per_task=max_rows_per_task,
+            tasks_max=max_tasks,
+        )
+        return optimize_all_tables(self, options, on_master(spark_master, report))
+
+    def ensure_indices(
+        self, *, tables: tuple[str, ...] = (), spark_master: str | None = None, report: Report | None = None
+    ) -> IndexOutcome:
+        """Build the declared indexes that tables lack, as at most one commit; one row per declared index."""
+        self._refuse_if_read_only()
+        from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
+        from omnigraph.maintenance.spark_workers import on_master
+
+        options, workers = IndexOptions(frozenset(tables) or None), on_master(spark_master, report)
+        return ensure_indices(self.location, self.branch_name, workers, options)
 
     def repair(
         self, *, confirm: bool = False, force: bool = False, discard: bool = False

@@ -47,6 +47,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
         "Look at the history of a branch.",
         {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},
     ),
+    "optimize": "omnigraph.cli.optimize",
     "repair": "omnigraph.cli.repair",
     "doctor": "omnigraph.cli.doctor",
     "index": Family("Look at the indexes.", {"status": "omnigraph.cli.index_status"}),

@@ -72,7 +72,6 @@ _PLANNED: Final = frozenset(
         "branch",
         "changes",
         "blob",
-        "optimize",
         "cleanup",
         "cluster",
         "policy",

@@ -6,13 +6,36 @@ same. The caller holds the branch's lease; losing to a live publisher is no erro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.base.errors import ConflictError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX, MANIFEST_ROWS_PER_FRAGMENT
-from omnigraph.graph.manifest import Manifest
+from omnigraph.base.limits import (
+    COMPACTION_DELETED_SHARE,
+    MANIFEST_COMPACTION_ATTEMPTS_MAX,
+    MANIFEST_FRAGMENTS_MAX,
+    MANIFEST_ROWS_PER_FRAGMENT,
+    PUBLISHER_BACKOFF_SECONDS_MAX,
+    PUBLISHER_BACKOFF_SECONDS_MIN,
+)
+from omnigraph.graph.manifest import Manifest, open_manifest
 from omnigraph.graph.stamp import FORMAT, Format, read_stamp
-from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, commit_compaction, commit_strip_auto_cleanup
+from omnigraph.storage.commit import (
+    AUTO_CLEANUP_PREFIX,
+    CompactionOutcome,
+    commit_compaction,
+    commit_strip_auto_cleanup,
+)
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.failures import CommitRaceError
+from omnigraph.storage.fragments import Fragment, read_fragment_files
+from omnigraph.storage.location import Location
 from omnigraph.storage.replacement import anchor_of
+
+if TYPE_CHECKING:
+    from omnigraph.graph.commit import World
 
 
 def needs_compaction(fragment_row_counts: tuple[int, ...]) -> bool:
@@ -28,15 +51,79 @@ def can_lose_versions(manifest: Manifest) -> bool:
 
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
     """Compact now, all but the anchor. Settings that would let a commit collect old versions are removed first."""
-    failpoint(Failpoint.STRIP_BEFORE)
     try:
-        stripped = commit_strip_auto_cleanup(manifest.dataset)
-        dataset = manifest.dataset.newest() if stripped else manifest.dataset
-        anchor = anchor_of(dataset)
-        failpoint(Failpoint.COMPACT_BEFORE)
-        outcome = commit_compaction(dataset, MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
+        outcome = _compact(manifest.dataset)
     except CommitRaceError:
         newest = manifest.dataset.newest()
         return Manifest(newest, read_stamp(newest, rules))
-    failpoint(Failpoint.COMPACT_AFTER)
     return Manifest(outcome.dataset, read_stamp(outcome.dataset, rules))
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCompaction:
+    """What compacting the manifest did; nothing unless `committed`."""
+
+    version: int
+    committed: bool = False
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    stripped: bool = False
+
+
+def compact_manifest_fully(root: Location, lance_branch: str | None, world: World) -> ManifestCompaction:
+    """Compact a manifest branch beside live writers, again and again until it is done or the budget is spent."""
+    for attempt in range(MANIFEST_COMPACTION_ATTEMPTS_MAX):
+        manifest = open_manifest(root, lance_branch=lance_branch, rules=world.rules)
+        before = read_fragment_files(manifest.dataset)
+        stripped = can_lose_versions(manifest)
+        if not stripped and not _is_worth_it(before, anchor_of(manifest.dataset)):
+            size = sum(fragment.size_bytes for fragment in before.values())
+            return ManifestCompaction(manifest.version, bytes_before=size, bytes_after=size)
+        try:
+            outcome = _compact(manifest.dataset)
+        except CommitRaceError:
+            world.clock.sleep(_backoff(attempt) * (0.5 + world.jitter()))
+            continue
+        after = read_fragment_files(outcome.dataset)
+        return ManifestCompaction(
+            version=outcome.dataset.version,
+            committed=outcome.dataset.version != manifest.version,
+            fragments_removed=len(before.keys() - after.keys()),
+            fragments_added=len(after.keys() - before.keys()),
+            bytes_before=sum(fragment.size_bytes for fragment in before.values()),
+            bytes_after=sum(fragment.size_bytes for fragment in after.values()),
+            stripped=stripped,
+        )
+    raise ConflictError(
+        f"other writers kept publishing while the manifest was compacted, {MANIFEST_COMPACTION_ATTEMPTS_MAX} times",
+        code="manifest_contention",
+        hint="run optimize again when fewer writers are at work; nothing was lost",
+        facts={"attempts": MANIFEST_COMPACTION_ATTEMPTS_MAX},
+    )
+
+
+def _compact(dataset: Dataset) -> CompactionOutcome:
+    failpoint(Failpoint.STRIP_BEFORE)
+    dataset = commit_strip_auto_cleanup(dataset) or dataset
+    anchor = anchor_of(dataset)
+    failpoint(Failpoint.COMPACT_BEFORE)
+    outcome = commit_compaction(dataset, MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
+    failpoint(Failpoint.COMPACT_AFTER)
+    return outcome
+
+
+def _is_worth_it(fragments: Mapping[int, Fragment], anchor: int | None) -> bool:
+    """Whether Lance would rewrite anything."""
+    free = [fragment for number, fragment in fragments.items() if number != anchor]
+    small = sum(1 for fragment in free if fragment.rows < MANIFEST_ROWS_PER_FRAGMENT)
+    shrunk = any(
+        fragment.deleted_rows > COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
+        for fragment in free
+    )
+    return small > 1 or shrunk
+
+
+def _backoff(attempt: int) -> float:
+    return min(PUBLISHER_BACKOFF_SECONDS_MAX, PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt))

@@ -1,29 +1,58 @@
 """What Lance commits by itself under the lease, and the proof that nothing else happened meanwhile.
 
-In: finished files, such as segments of indexes. Out: the run of a loose effect, which only `graph/commit` calls,
-between Arm and Publish. It changes no content. A crash in the middle leaves some of its versions behind, and recovery
-publishes what is there.
+In: finished files: rewritten fragments, segments of indexes. Out: the run of a loose effect, which only `graph/commit`
+calls, between Arm and Publish. It changes no content. A crash in the middle leaves some of its versions behind, and
+recovery publishes what is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import OperationId
 from omnigraph.graph.intent import LOOSE_OPERATIONS, WriterKind
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.staged import LooseEffect, LooseRun
-from omnigraph.storage.commit import DisplacedCommitError
+from omnigraph.storage.commit import DisplacedCommitError, commit_staged, commit_strip_auto_cleanup
+from omnigraph.storage.compaction import Rewritten, stage_rewrite
 from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.indexes import IndexSegment, IndexSpec, commit_index_segments
+from omnigraph.storage.indexes import IndexSegment, IndexSpec, commit_index_segments, stage_segment_drop
 
 
-def index_run(segments: Mapping[IndexSpec, Sequence[IndexSegment]]) -> LooseRun:
-    """Publishes the segments of some indexes of one table, one version per index."""
+@dataclass(frozen=True, slots=True)
+class TableUpkeep:
+    """What to commit to one table, in this order: strip automatic cleanup, drop segments of indexes, put rewritten
+    groups in place, publish the segments of some indexes.
+    """
+
+    strip: bool
+    dropped: frozenset[str]
+    groups: Sequence[Rewritten]
+    segments: Mapping[IndexSpec, Sequence[IndexSegment]]
+
+
+def upkeep_run(upkeep: TableUpkeep, properties: Mapping[str, str]) -> LooseRun:
+    """Commits it: a version for the strip, the drop, the rewrite and each index. Between them answers stay right."""
 
     def run(handle: Dataset, hold: Callable[[], None]) -> Dataset:
-        for spec, parts in segments.items():
+        if upkeep.strip:
+            hold()
+            failpoint(Failpoint.TABLE_STRIP_BEFORE)
+            handle = commit_strip_auto_cleanup(handle) or handle
+        if upkeep.dropped:
+            hold()
+            staged = stage_segment_drop(handle, upkeep.dropped).with_properties(properties)
+            failpoint(Failpoint.INDEX_DROP_BEFORE)
+            handle = commit_staged(handle, staged)
+        if upkeep.groups:
+            hold()
+            staged = stage_rewrite(handle, upkeep.groups).with_properties(properties)
+            failpoint(Failpoint.REWRITE_BEFORE)
+            handle = commit_staged(handle, staged)
+            failpoint(Failpoint.REWRITE_AFTER)
+        for spec, parts in upkeep.segments.items():
             hold()
             failpoint(Failpoint.INDEX_BEFORE)
             handle = commit_index_segments(handle, spec, parts)

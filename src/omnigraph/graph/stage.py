@@ -15,6 +15,7 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.loose import TableUpkeep, upkeep_run
 from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.recovery.history import operation_properties
@@ -105,6 +106,12 @@ class Stage:
         marked = transaction.with_properties(operation_properties(self.operation, self.commit, self.kind))
         base = Pin(target.dataset.branch, target.dataset.version)
         return ExactEffect(target.table, base, marked, result_rows, forked_from=target.forked_from)
+
+    def upkeep(self, target: WritableTable, change: TableUpkeep) -> LooseEffect:
+        """The effect of finished upkeep, marked as ours where Lance lets us."""
+        return self.loose(
+            target, upkeep_run(change, operation_properties(self.operation, self.commit, self.kind))
+        )
 
     def loose(self, target: WritableTable, run: LooseRun) -> LooseEffect:
         """The effect of letting Lance commit by itself."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from omnigraph.maintenance.index_plan import SegmentPlan
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.maintenance.task_failure import TaskFailure, isolated
+from omnigraph.storage.compaction import adopt_segment
+from omnigraph.storage.dataset import Dataset, branch_location, open_dataset
 from omnigraph.storage.indexes import (
     IndexPlan,
     IndexSegment,
@@ -32,6 +34,11 @@ class TableVersion:
     def open(self) -> Dataset:
         return open_dataset(self.place, branch=self.branch, version=self.version)
 
+    @property
+    def root(self) -> Location:
+        """Where its own files lie."""
+        return branch_location(self.place, self.branch)
+
 
 @dataclass(frozen=True, slots=True)
 class TrainTask:
@@ -45,10 +52,11 @@ class TrainTask:
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """Segments of one table."""
+    """Segments of one table. One that is built in a clone is for `owner`, whose files they become."""
 
     table: TableVersion
     segments: tuple[SegmentPlan, ...]
+    owner: TableVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +67,17 @@ class BuiltSegments:
     rows: int
 
 
-def train_index(task: TrainTask) -> IndexPlan | Unbuildable:
+def train_index(task: TrainTask) -> IndexPlan | Unbuildable | TaskFailure:
     """How to build it. All segments of an index are of one type, so one that grew out of its type is built anew."""
+    return isolated(lambda: _train(task))
+
+
+def build_segments(task: BuildTask) -> BuiltSegments | TaskFailure:
+    """Write the index files of the task's segments."""
+    return isolated(lambda: _build(task))
+
+
+def _train(task: TrainTask) -> IndexPlan | Unbuildable:
     dataset = task.table.open()
     plan = plan_index(dataset, task.spec, task.fragment_ids)
     if isinstance(plan, Unbuildable) or task.present in (None, plan.lance_type):
@@ -68,8 +85,12 @@ def train_index(task: TrainTask) -> IndexPlan | Unbuildable:
     return replace(plan, fragment_ids=tuple(sorted(dataset.fragment_rows())))
 
 
-def build_segments(task: BuildTask) -> BuiltSegments:
-    """Write the index files of the task's segments."""
+def _build(task: BuildTask) -> BuiltSegments:
     dataset = task.table.open()
-    built = tuple(build_index_segment(dataset, part.plan, part.fragment_ids) for part in task.segments)
-    return BuiltSegments(built, sum(part.rows for part in task.segments))
+    built = []
+    for part in task.segments:
+        segment = build_index_segment(dataset, part.plan, part.fragment_ids)
+        if task.owner is not None:
+            segment = adopt_segment(segment, task.table.root, task.owner.root)
+        built.append(segment)
+    return BuiltSegments(tuple(built), sum(part.rows for part in task.segments))

@@ -8,10 +8,13 @@ from typing import Any, Final
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.maintenance.cleanup_tasks import plan_dataset, read_pins
 from omnigraph.maintenance.index_tasks import BuiltSegments, build_segments, train_index
+from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.maintenance.task_failure import TaskFailure
 from omnigraph.pipeline.load_source import Result, RunTasks, Task
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
 from omnigraph.pipeline.watch import TaskSize
+from omnigraph.storage.compaction import Rewritten
 
 _STEPS: Final = {
     train_index.__name__: "train indexes",
@@ -29,12 +32,25 @@ def on_spark(settings: SparkSettings, report: Report = report_nothing) -> RunTas
     return run
 
 
-def built_size(built: BuiltSegments) -> TaskSize:
-    """What a finished task adds to the progress."""
-    return TaskSize(rows=built.rows)
+def on_master(master: str | None, report: Report | None) -> RunTasks:
+    """The same for a master by its URL; the configured one when None."""
+    return on_spark(SparkSettings(master=master), report or report_nothing)
+
+
+def built_size(built: BuiltSegments | TaskFailure) -> TaskSize:
+    """What a finished build adds to the progress."""
+    return TaskSize(rows=built.rows if isinstance(built, BuiltSegments) else 0)
+
+
+def rewritten_size(rewritten: Rewritten | TaskFailure) -> TaskSize:
+    """What a finished rewrite adds to the progress."""
+    new = rewritten.new if isinstance(rewritten, Rewritten) else ()
+    return TaskSize(rows=sum(fragment.num_rows for fragment in new))
 
 
 def _options(function: Callable[..., Any], report: Report) -> RunOptions:
+    if function is rewrite_group:
+        return RunOptions("rewrite fragments", report, rewritten_size)
     if function is build_segments:
         return RunOptions("build indexes", report, built_size)
     return RunOptions(_STEPS.get(function.__name__, "work"), report)

@@ -89,15 +89,19 @@ def commit_compaction(
     return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)
 
 
-def commit_strip_auto_cleanup(dataset: Dataset) -> bool:
-    """Remove every setting that would let a commit delete old versions; False when there was none."""
+def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
+    """Remove every setting that would let a commit delete old versions; None when there was none.
+
+    This very commit deletes nothing either: Lance looks at the settings of the version that it makes.
+    """
     keys = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP_PREFIX)]
     if not keys:
-        return False
+        return None
     announce("dataset.config", dataset.uri)
+    native = dataset.movable()
     with substrate_errors("strip the automatic cleanup", dataset.uri):
-        dataset.movable().delete_config_keys(keys)
-    return True
+        native.delete_config_keys(keys)
+    return Dataset(dataset.location, dataset.branch, native)
 
 
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:

@@ -16,6 +16,14 @@ from omnigraph.storage.indexes import IndexSpec
 
 
 @dataclass(frozen=True, slots=True)
+class IndexPart:
+    """One segment of an index, and the fragments that it covers."""
+
+    uuid: str
+    fragment_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class IndexDescription:
     """One index as the dataset knows it. `kind` is None for a kind that we never build."""
 
@@ -26,6 +34,7 @@ class IndexDescription:
     segments: int
     fragment_ids: frozenset[int]
     size_bytes: int
+    parts: tuple[IndexPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,7 @@ def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
             segments=len(index.segments),
             fragment_ids=frozenset(number for part in index.segments for number in part.fragment_ids),
             size_bytes=index.total_size_bytes or 0,
+            parts=tuple(IndexPart(part.uuid, frozenset(part.fragment_ids)) for part in index.segments),
         )
         for index in found
         if index.field_names

@@ -1,13 +1,15 @@
 """What the fragments of a version are made of, from its metadata alone.
 
-In: a dataset. Out: rows and data files of each fragment. Two versions in which a fragment has the same files hold the
-same values in it; rows may have been deleted in between, or have moved to other fragments. Nothing here writes.
+In: a dataset. Out: rows, size and data files of each fragment. Two versions in which a fragment has the same files hold
+the same values in it; rows may have been deleted in between, or have moved to other fragments. Equal fragments are the
+same in everything: not a row of them changed. Nothing here writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.failures import substrate_errors
@@ -15,21 +17,28 @@ from omnigraph.storage.failures import substrate_errors
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Live rows, and per data file its path and the numbers of the fields that are read from it."""
+    """Live rows, per data file its path and the numbers of the fields that are read from it, deleted rows and bytes.
+
+    `native` is what Lance says of it, with its deletions and the identities of its rows.
+    """
 
     rows: int
     files: tuple[tuple[str, tuple[int, ...]], ...]
+    deleted_rows: int = 0
+    size_bytes: int = 0
+    native: Any = None
 
 
 def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
-    """Every fragment of the version by its number."""
+    """Every fragment of the version by its number, in the order of the rows."""
     with substrate_errors("read the fragments", dataset.uri):
         found = {}
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
             rows = fragment.count_rows() if metadata.num_rows is None else metadata.num_rows
             files = tuple((file.path, tuple(file.fields)) for file in metadata.files)
-            found[fragment.fragment_id] = Fragment(rows, files)
+            size = sum(file.file_size_bytes or 0 for file in metadata.files)
+            found[fragment.fragment_id] = Fragment(rows, files, metadata.num_deletions, size, metadata)
         return found
 
 

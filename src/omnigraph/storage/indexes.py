@@ -8,18 +8,21 @@ leaves only files that nothing references.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+import lance
 import pyarrow as pa
+from lance.dataset import Index
 from lance.indices import IndicesBuilder
 
 from omnigraph.base.effects import announce
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.staging import StagedTransaction
 
 PQ_ROWS_MIN: Final = 65_536
 """Below this many vectors one flat partition is searched exactly, and there is nothing to train."""
@@ -125,6 +128,27 @@ def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[
             spec.name, spec.column, [segment.native for segment in segments]
         )
     return Dataset(dataset.location, dataset.branch, native)
+
+
+def stage_segment_drop(dataset: Dataset, uuids: Collection[str]) -> StagedTransaction:
+    """The transaction that takes segments out of their indexes; the others of the same index stay."""
+    with substrate_errors("drop a part of an index", dataset.uri):
+        removed = [
+            Index(
+                uuid=part.uuid,
+                name=index.name,
+                fields=list(index.fields),
+                dataset_version=part.dataset_version_at_last_update,
+                fragment_ids=part.fragment_ids,
+                index_version=part.index_version,
+            )
+            for index in dataset.native.describe_indices()
+            for part in index.segments
+            if part.uuid in uuids
+        ]
+    operation = lance.LanceOperation.CreateIndex([], removed)
+    native = lance.Transaction(read_version=dataset.version, operation=operation)
+    return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)
 
 
 def commit_index(

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import obstore
+from lance.file import LanceFileSession
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
@@ -130,6 +133,36 @@ class ObjectStore:
 
     def _errors(self, doing: str, path: str) -> AbstractContextManager[None]:
         return substrate_errors(doing, f"{self.location.uri}/{path}" if path else self.location.uri)
+
+
+def move_objects(source: Location, target: Location) -> None:
+    """Move every object below one place to the same path below another of the same store; nothing may be there yet."""
+    announce("object.move", target.uri)
+    with substrate_errors("move files", source.uri):
+        match source.scheme:
+            case Scheme.LOCAL:
+                Path(target.uri).parent.mkdir(parents=True, exist_ok=True)
+                Path(source.uri).rename(target.uri)
+            case Scheme.S3:
+                root = replace(
+                    source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)
+                )
+                store = open_s3_store(root)
+                for entry in ObjectStore(source).list(""):
+                    ends = (f"{place.uri.removeprefix(root.uri)}/{entry.path}" for place in (source, target))
+                    obstore.rename(store, *(path.lstrip("/") for path in ends))
+            case Scheme.MEMORY:
+                _move_in_memory(source, target)
+
+
+def _move_in_memory(source: Location, target: Location) -> None:
+    """Lance keeps memory of its own."""
+    one, other = (LanceFileSession(place.lance_uri) for place in (source, target))
+    with TemporaryDirectory() as folder:
+        for path in one.list():
+            draft = str(Path(folder) / "moved")
+            one.download_file(path, draft)
+            other.upload_file(draft, path)
 
 
 def _open_backend(location: Location) -> _Backend:

@@ -34,6 +34,7 @@ from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.maintenance.concurrency import VARIABLE as CONCURRENCY
 from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.repair import repair_all_tables
 from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
 from omnigraph.pipeline.inputs import find_inputs
@@ -52,8 +53,8 @@ from tests.graph.writers import (
     Change,
     apply,
     create,
+    plant_auto_cleanup,
     run,
-    run_compaction,
     triple,
 )
 from tests.maintenance.cleaning import Place, TomorrowClock
@@ -209,7 +210,15 @@ def _delete(location: Location) -> None:
 
 
 def _optimize(location: Location) -> None:
-    run_compaction(location, COMPACTED)
+    optimize_all_tables(Graph(location), OptimizeOptions(tables=frozenset(COMPACTED)), in_place)
+
+
+def _worn(location: Location, _: Kill) -> None:
+    """Two fragments that are indexed, one that is not, and settings that must go before anything is committed."""
+    seed(location)
+    _ensure_indices(location)
+    run(location, triple(["d"]))
+    plant_auto_cleanup(location, PERSON, interval=1_000_000)
 
 
 def _ensure_indices(location: Location) -> None:
@@ -336,7 +345,11 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN),
     "delete": Scenario(_seeded, _delete, _wrote(DELETED, "mutate by tester"), _WRITTEN),
     "optimize": Scenario(
-        _seeded, _optimize, _wrote((), "optimize by omnigraph:optimize"), _WRITTEN, loose=True
+        _worn,
+        _optimize,
+        _wrote((), "optimize by omnigraph:optimize"),
+        Failpoint.REWRITE_BEFORE,
+        loose=True,
     ),
     "ensure_indices": Scenario(_seeded, _ensure_indices, _indexed, Failpoint.INDEX_AFTER, loose=True),
     "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load by tester", DEV), _WRITTEN, in_place=True),
@@ -390,7 +403,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "recover_mutate": Scenario(_killed("mutate", Failpoint.COMMIT_BEFORE, 2), _recover, _unchanged, None),
     "recover_optimize": Scenario(
-        _killed("optimize", Failpoint.COMMIT_BEFORE, 2),
+        _killed("optimize", Failpoint.INDEX_BEFORE, 2),
         _recover,
         _wrote((), "optimize by omnigraph:optimize"),
         None,

@@ -48,10 +48,15 @@ class TableHistory:
             for r in self.records
         )
 
-    def last_of(self, allowed: frozenset[Operation]) -> int | None:
-        """The highest version made by one of these operations without our mark."""
+    def last_of(self, allowed: frozenset[Operation], operation: OperationId) -> int | None:
+        """The highest version made by one of these operations, with the mark of this very write or without ours."""
         return max(
-            (r.version for r in self._readable() if r.operation in allowed and not _is_ours(r)), default=None
+            (
+                r.version
+                for r in self._readable()
+                if r.operation in allowed and _operation_of(r) in (None, operation)
+            ),
+            default=None,
         )
 
     def content_of(self, version: int) -> int:

@@ -128,7 +128,7 @@ def _find_ours(intent: Intent, table: IntentTable, history: TableHistory) -> int
     """The highest version that this intent made; for a loose one, the last allowed operation."""
     if table.uuid is not None:
         return history.find_uuid(table.uuid)
-    return history.last_of(LOOSE_OPERATIONS[WriterKind(intent.kind)])
+    return history.last_of(LOOSE_OPERATIONS[WriterKind(intent.kind)], OperationId(intent.op_id))
 
 
 def _finding(intent: Intent, table: IntentTable, history: TableHistory, ours: int | None) -> TableFinding:

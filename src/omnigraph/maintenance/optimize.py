@@ -1,0 +1,188 @@
+"""Optimize: keeps a branch's tables healthy without changing a row. Never destructive.
+
+In: a graph, options, whoever runs tasks. Out: one `TableOptimizeStats` per table and one for `__manifest`. Refused
+while a write waits for recovery. A table that a foreign tool changed is left to repair. The rest is `upkeep`: strip
+automatic cleanup, compact, fold and build indexes, one commit by `omnigraph:optimize`, or none. Then the manifest is
+compacted and the adjacency of edge tables persisted. A crash leaves orphans, or what recovery publishes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.events import log_event
+from omnigraph.base.limits import COMPACTION_ROWS, OPTIMIZE_COMMITS_MAX, OPTIMIZE_GROUP_TASKS
+from omnigraph.graph.commit import World
+from omnigraph.graph.compaction import ManifestCompaction, compact_manifest_fully
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.lease import acquire_lease
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.maintenance.adjacency_files import persist_adjacencies
+from omnigraph.maintenance.drift import Classification
+from omnigraph.maintenance.drift_look import TableLook, is_under_way, look_at_heads, refuse_pending
+from omnigraph.maintenance.optimize_rows import StatsSum, plan_stats
+from omnigraph.maintenance.optimize_stats import TableOptimizeStats
+from omnigraph.maintenance.rewrite_plan import RewriteBounds
+from omnigraph.maintenance.spark_workers import on_spark
+from omnigraph.maintenance.table_view import chosen_types
+from omnigraph.maintenance.upkeep import Upkeep, keep_up
+from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.session import SparkSettings
+from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+ACTOR: Final = "omnigraph:optimize"
+
+logger = logging.getLogger("omnigraph.optimize")
+
+
+class BranchPlace(Protocol):
+    """A graph on a branch, as far as optimize needs one."""
+
+    @property
+    def location(self) -> Location: ...
+
+    @property
+    def branch_name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeOptions:
+    """How to optimize.
+
+    `tables` are types by name or alias (None: all). `dry_run` only plans. `partial_progress` commits groups of tasks as
+    they finish. `rows_per_task` bounds what one task rewrites and `tasks_max` how many tasks a run takes on; several
+    runs converge. `blobs_compact` is whether Lance compacts tables with blobs, injected for tests.
+    """
+
+    tables: frozenset[str] | None = None
+    dry_run: bool = False
+    partial_progress: bool = False
+    rows_per_task: int | None = None
+    tasks_max: int | None = None
+    blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
+    world: World = field(default_factory=World)
+
+    def refuse_nonsense(self) -> None:
+        """Raise for a bound that lets nothing be done."""
+        for name, value in (("--max-rows-per-task", self.rows_per_task), ("--max-tasks", self.tasks_max)):
+            if value is not None and value < 1:
+                raise UsageError(
+                    f"{name} is {value}, and nothing can be done within it",
+                    code="bound_too_small",
+                    hint="pass a whole number from 1 on",
+                )
+
+    @property
+    def bounds(self) -> RewriteBounds:
+        """How large a rewritten fragment gets."""
+        return RewriteBounds(rows=min(COMPACTION_ROWS, self.rows_per_task or COMPACTION_ROWS))
+
+
+def optimize_all_tables(
+    graph: BranchPlace, options: OptimizeOptions | None = None, run_tasks: RunTasks | None = None
+) -> list[TableOptimizeStats]:
+    """Optimize the tables of the graph's branch; on Spark unless `run_tasks` is given."""
+    how = options or OptimizeOptions()
+    how.refuse_nonsense()
+    root, branch = graph.location, graph.branch_name
+    live = refuse_pending(root, "optimize")
+    snapshot = read_snapshot(root, branch, rules=how.world.rules)
+    chosen_types(snapshot, how.tables)
+    if how.dry_run:
+        drift = {alias: look for alias, look in _drifted(snapshot).items() if not is_under_way(look, live)}
+        return plan_stats(snapshot, drift, how)
+    total = StatsSum(branch, _judge_drift(snapshot, how.world))
+    _keep_up(graph, how, run_tasks or on_spark(SparkSettings()), total)
+    manifest = _compact_manifest(root, branch, how.world)
+    after = read_snapshot(root, branch, rules=how.world.rules)
+    persist_adjacencies(after, how.tables)
+    return [*total.rows(after), manifest]
+
+
+def _keep_up(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, total: StatsSum) -> None:
+    left = how.tasks_max
+    for _ in range(OPTIMIZE_COMMITS_MAX if how.partial_progress else 1):
+        bound = left
+        if how.partial_progress:
+            bound = OPTIMIZE_GROUP_TASKS if left is None else min(left, OPTIMIZE_GROUP_TASKS)
+        started = time.perf_counter()
+        upkeep = Upkeep(
+            WriterKind.OPTIMIZE,
+            ACTOR,
+            how.tables,
+            how.bounds,
+            tasks_max=bound,
+            blobs_compact=how.blobs_compact,
+            left_alone=total.finished,
+            isolated=True,
+        )
+        done = keep_up(graph.location, graph.branch_name, run_tasks, upkeep, how.world)
+        total.add(done, time.perf_counter() - started)
+        left = None if left is None else left - total.tasks_of(done)
+        if done.commit is None or not total.has_more or (left is not None and left <= 0):
+            return
+
+
+def _drifted(snapshot: Snapshot) -> dict[str, TableLook]:
+    """The tables of the branch whose heads are not where it publishes them, and not by our own doing."""
+    return {
+        look.table.alias: look
+        for look in look_at_heads(snapshot)
+        if look.head is not None
+        and look.drift.classification is not Classification.NO_DRIFT
+        and not look.drift.ours
+    }
+
+
+def _judge_drift(snapshot: Snapshot, world: World) -> Mapping[str, TableLook]:
+    """Under the branch's lease, because a writer at work moves heads before it publishes them."""
+    if not _drifted(snapshot):
+        return {}
+    root, branch = snapshot.root, snapshot.branch
+    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: look at heads", world.terms)
+    try:
+        refuse_pending(root, "optimize")
+        found = _drifted(read_snapshot(root, branch.name, rules=world.rules))
+    finally:
+        lease.release()
+    for alias, look in found.items():
+        pin, head = look.table.pin.version, look.head_version
+        sentence = (
+            f"{alias} was changed outside Omnigraph (head {head}, published {pin}); see `omnigraph repair`"
+        )
+        log_event(logger, sentence, level=logging.WARNING, table=alias, version=pin)
+    return found
+
+
+def _compact_manifest(root: Location, branch: str, world: World) -> TableOptimizeStats:
+    started = time.perf_counter()
+    snapshot = read_snapshot(root, branch, rules=world.rules)
+    version = snapshot.manifest.version
+    error, done = None, ManifestCompaction(version)
+    try:
+        done = compact_manifest_fully(root, snapshot.branch.lance_branch, world)
+    except OmnigraphError as failure:
+        error = failure.message
+        log_event(logger, f"{MANIFEST} is not compacted: {error}", level=logging.ERROR, table=MANIFEST)
+    return TableOptimizeStats(
+        table_key=MANIFEST,
+        branch=branch,
+        manifest_version=done.version,
+        lance_head_version=done.version,
+        fragments_removed=done.fragments_removed,
+        fragments_added=done.fragments_added,
+        bytes_before=done.bytes_before,
+        bytes_after=done.bytes_after,
+        committed=done.committed,
+        stripped=done.stripped,
+        seconds=time.perf_counter() - started,
+        error=error,
+    )

@@ -1,0 +1,199 @@
+"""Turns what upkeep did, or would do, into one row per table. Pure but for reading the tables of a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.base.limits import INDEX_ROWS_PER_TASK
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.maintenance.drift_look import TableLook
+from omnigraph.maintenance.index_outcome import IndexRow
+from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, TableIndexes, plan_indexes
+from omnigraph.maintenance.optimize_stats import PendingIndex, SkipReason, TableOptimizeStats
+from omnigraph.maintenance.rewrite_plan import Replaced, indexes_after, split_segments
+from omnigraph.maintenance.run_plan import RunBounds, TablePlan, plan_run
+from omnigraph.maintenance.table_view import TableView, chosen_types, read_views
+from omnigraph.maintenance.table_work import fragments_after
+from omnigraph.maintenance.upkeep import Upkept, UpkeptTable
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.optimize import OptimizeOptions
+
+
+@dataclass(slots=True)
+class StatsSum:
+    """The rows of a run of one or more commits. `finished` are tables that further commits leave alone."""
+
+    branch: str
+    drift: Mapping[str, TableLook]
+    has_more: bool = False
+    _rows: dict[str, TableOptimizeStats] = field(default_factory=dict)
+    _finished: set[str] = field(default_factory=set)
+
+    @property
+    def finished(self) -> frozenset[str]:
+        return frozenset((*self.drift, *self._finished))
+
+    def add(self, done: Upkept, seconds: float) -> None:
+        """What one commit did."""
+        self.has_more = False
+        for alias, table in done.tables.items():
+            if alias in self._finished:
+                continue
+            row = _row(self.branch, alias, table, done)
+            row = replace(row, seconds=seconds if row.committed or row.error else 0.0)
+            before = self._rows.get(alias)
+            self._rows[alias] = row if before is None else _summed(before, row)
+            if table.error is not None or table.has_conflict or alias in done.drifted:
+                self._finished.add(alias)
+            elif table.plan is not None and table.plan.more:
+                self.has_more = True
+
+    def tasks_of(self, done: Upkept) -> int:
+        """How many tasks a commit took on."""
+        plans = [table.plan for table in done.tables.values() if table.plan is not None]
+        return sum(len(plan.groups) or plan.indexes for plan in plans)
+
+    def rows(self, after: Snapshot) -> list[TableOptimizeStats]:
+        """The rows with the versions that are published now."""
+        return [_with_versions(row, after, self.drift) for row in self._rows.values()]
+
+
+def plan_stats(
+    snapshot: Snapshot, drift: Mapping[str, TableLook], how: OptimizeOptions
+) -> list[TableOptimizeStats]:
+    """What a run would do now. Reads only; sizes after it are estimates."""
+    errors: dict[str, OmnigraphError] = {}
+    stage = Stage(
+        snapshot, WriterKind.OPTIMIZE, "", OperationId(new_ulid()), CommitId(new_ulid()), SYSTEM_CLOCK
+    )
+    views = {view.alias: view for view in read_views(stage, how.tables, errors.__setitem__)}
+    bounds = RunBounds(how.bounds, INDEX_ROWS_PER_TASK, how.tasks_max, blobs_compact=how.blobs_compact)
+    healthy = [view for alias, view in views.items() if alias not in drift]
+    plans = {plan.alias: plan for plan in plan_run(healthy, {}, bounds)}
+    rows = []
+    for entity in chosen_types(snapshot, how.tables):
+        alias = entity.alias
+        row = TableOptimizeStats(alias, snapshot.branch.name, 0, 0)
+        if alias in errors:
+            row = replace(row, error=errors[alias].message)
+        elif alias in plans:
+            row = _planned(row, views[alias], plans[alias])
+        rows.append(_with_versions(row, snapshot, drift))
+    return rows
+
+
+def _row(branch: str, alias: str, table: UpkeptTable, done: Upkept) -> TableOptimizeStats:
+    row = TableOptimizeStats(alias, branch, 0, 0)
+    if table.error is not None or table.before is None:
+        return replace(row, error=table.error.message if table.error else "it was not read")
+    before, work = table.before, table.work
+    row = replace(row, bytes_before=before.size_bytes, bytes_after=before.size_bytes)
+    indexes = [found for found in done.indexes if found.table_key == alias]
+    if table.has_conflict:
+        row = replace(row, skipped=SkipReason.CONFLICTING_WRITES)
+    elif alias in done.drifted:
+        head = done.drifted[alias].facts.get("lance_head_version")
+        row = replace(
+            row,
+            skipped=SkipReason.DRIFT_NEEDS_REPAIR,
+            lance_head_version=head if isinstance(head, int) else 0,
+        )
+    elif table.plan is not None and table.plan.gated:
+        row = replace(row, skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE)
+    row = replace(row, pending_indexes=_pending(indexes))
+    if work is None or done.commit is None:
+        return row
+    there = {index.name for index in before.present}
+    after = fragments_after(before.fragments, work.groups)
+    return replace(
+        row,
+        fragments_removed=sum(len(group.old) for group in work.groups),
+        fragments_added=sum(len(group.new) for group in work.groups),
+        bytes_after=sum(fragment.size_bytes for fragment in after.values()),
+        committed=True,
+        indexes_folded=tuple(spec.column for spec in work.built if spec.name in there),
+        indexes_built=tuple(spec.column for spec in work.built if spec.name not in there),
+        stripped=work.strip,
+        commit=str(done.commit.id),
+    )
+
+
+def _pending(indexes: list[IndexRow]) -> tuple[PendingIndex, ...]:
+    return tuple(
+        PendingIndex(found.property, found.reason) for found in indexes if found.status is IndexStatus.SKIPPED
+    )
+
+
+def _summed(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptimizeStats:
+    return replace(
+        row,
+        fragments_removed=before.fragments_removed + row.fragments_removed,
+        fragments_added=before.fragments_added + row.fragments_added,
+        bytes_before=before.bytes_before,
+        committed=before.committed or row.committed,
+        seconds=before.seconds + row.seconds,
+        indexes_folded=tuple(dict.fromkeys((*before.indexes_folded, *row.indexes_folded))),
+        indexes_built=tuple(dict.fromkeys((*before.indexes_built, *row.indexes_built))),
+        stripped=before.stripped or row.stripped,
+        commit=row.commit or before.commit,
+    )
+
+
+def _with_versions(
+    row: TableOptimizeStats, snapshot: Snapshot, drift: Mapping[str, TableLook]
+) -> TableOptimizeStats:
+    look = drift.get(row.table_key)
+    if look is not None:
+        pin, head = look.table.pin.version, look.head_version or 0
+        skipped = SkipReason.DRIFT_NEEDS_REPAIR
+        return replace(
+            row, manifest_version=pin, lance_head_version=head, skipped=skipped, pending_indexes=()
+        )
+    table = snapshot.tables.get(row.table_key)
+    version = 0 if table is None else table.pin.version
+    return replace(row, manifest_version=version, lance_head_version=max(version, row.lance_head_version))
+
+
+def _planned(row: TableOptimizeStats, view: TableView, plan: TablePlan) -> TableOptimizeStats:
+    """The row of a dry run: a group becomes one fragment without its deleted rows."""
+    first = max(view.fragments, default=0) + 1
+    replaced = [Replaced(group, (first + place,)) for place, group in enumerate(plan.groups)]
+    rows = {number: found.rows for number, found in view.fragments.items()}
+    size = dict.fromkeys(view.fragments, 0) | {n: found.size_bytes for n, found in view.fragments.items()}
+    for group in replaced:
+        rows[group.new_ids[0]] = sum(rows.pop(number) for number in group.old_ids)
+        size[group.new_ids[0]] = sum(
+            size.pop(n)
+            * view.fragments[n].rows
+            // max(1, view.fragments[n].rows + view.fragments[n].deleted_rows)
+            for n in group.old_ids
+        )
+    present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
+    indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), INDEX_ROWS_PER_TASK)
+    works = [found.spec for found in indexes if isinstance(found, IndexWork)] if plan.indexes else []
+    there = {index.name for index in view.present}
+    pending = [found for found in indexes if isinstance(found, NoWork)]
+    return replace(
+        row,
+        fragments_removed=sum(len(group) for group in plan.groups),
+        fragments_added=len(plan.groups),
+        bytes_before=view.size_bytes,
+        bytes_after=sum(size.values()),
+        skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.gated else None,
+        pending_indexes=tuple(
+            PendingIndex(found.spec.column, found.reason)
+            for found in pending
+            if found.status is IndexStatus.SKIPPED
+        ),
+        indexes_folded=tuple(spec.column for spec in works if spec.name in there),
+        indexes_built=tuple(spec.column for spec in works if spec.name not in there),
+        stripped=plan.strip,
+    )

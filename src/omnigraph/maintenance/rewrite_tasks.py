@@ -1,0 +1,24 @@
+"""What workers do for compaction: rewrite one group of fragments. Running it twice leaves orphans only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.maintenance.index_tasks import TableVersion
+from omnigraph.maintenance.task_failure import TaskFailure, isolated
+from omnigraph.storage.compaction import Rewritten, rewrite_fragments
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """One group of one table, and how many rows it has."""
+
+    table: TableVersion
+    fragment_ids: tuple[int, ...]
+    rows: int
+    rows_per_fragment: int
+
+
+def rewrite_group(task: RewriteTask) -> Rewritten | TaskFailure:
+    """Write the rows of the group anew."""
+    return isolated(lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment))

@@ -1,0 +1,120 @@
+"""A table of a branch as maintenance sees it: fragments, indexes, settings, at its pin. Reading only.
+
+In: a stage and the types that were asked for. Out: one `TableView` per table in the order of the schema, read in
+parallel. Where one table's failure is not to stop the others, it comes back as that table's error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from omnigraph.base.errors import NotFoundError, OmnigraphError
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.maintenance.concurrency import maintenance_concurrency
+from omnigraph.maintenance.index_plan import DeclaredIndex, TableIndexes
+from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, VectorType, declared_indexes
+from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX
+from omnigraph.storage.coverage import IndexDescription, read_indexes
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.fragments import Fragment, read_fragment_files
+from omnigraph.storage.indexes import IndexSpec
+
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table at one version."""
+
+    alias: str
+    dataset: Dataset
+    fragments: Mapping[int, Fragment]
+    declared: tuple[DeclaredIndex, ...]
+    present: tuple[IndexDescription, ...]
+    has_auto_cleanup: bool = False
+    has_blobs: bool = False
+
+    @property
+    def rows(self) -> Mapping[int, int]:
+        """The live rows of each fragment."""
+        return {number: fragment.rows for number, fragment in self.fragments.items()}
+
+    @property
+    def size_bytes(self) -> int:
+        """What its data files take."""
+        return sum(fragment.size_bytes for fragment in self.fragments.values())
+
+    @property
+    def indexes(self) -> TableIndexes:
+        return TableIndexes(self.alias, self.rows, self.declared, self.present)
+
+
+def read_views(
+    at: Stage, types: frozenset[str] | None, failed: Callable[[str, OmnigraphError], None] | None
+) -> tuple[TableView, ...]:
+    """The chosen tables at their pins. `failed` is told of a table that cannot be read; without it that is raised."""
+    entities = chosen_types(at.snapshot, types)
+    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
+        found = list(threads.map(lambda entity: _read_or_error(at, entity), entities))
+    views = []
+    for entity, view in zip(entities, found, strict=True):
+        if isinstance(view, TableView):
+            views.append(view)
+        elif failed is None:
+            raise view
+        else:
+            failed(entity.alias, view)
+    return tuple(views)
+
+
+def chosen_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[NodeType | EdgeType]:
+    """The types, by name or alias; all of them when None."""
+    catalog = snapshot.schema.catalog
+    known = {name for entity in catalog.types for name in (entity.name, entity.alias)}
+    for name in sorted((types or frozenset()) - known):
+        raise NotFoundError(
+            f"the schema has no type '{name}'",
+            code="type_missing",
+            hint=f"the types are: {', '.join(entity.name for entity in catalog.types)}",
+            facts={"type": name},
+        )
+    return [entity for entity in catalog.types if types is None or types & {entity.name, entity.alias}]
+
+
+def view_of(like: TableView, dataset: Dataset) -> TableView:
+    """The same table at another version or in a clone."""
+    return TableView(
+        like.alias,
+        dataset,
+        read_fragment_files(dataset),
+        like.declared,
+        read_indexes(dataset),
+        has_blobs=like.has_blobs,
+    )
+
+
+def _read_or_error(at: Stage, entity: NodeType | EdgeType) -> TableView | OmnigraphError:
+    try:
+        dataset = at.read(entity.alias)
+        widths = {
+            found.name: found.type.size * _FLOAT_BYTES
+            for found in entity.properties
+            if isinstance(found.type, VectorType)
+        }
+        return TableView(
+            entity.alias,
+            dataset,
+            read_fragment_files(dataset),
+            tuple(
+                DeclaredIndex(IndexSpec(wanted.column, wanted.kind), widths.get(wanted.column, 0))
+                for wanted in declared_indexes(entity)
+            ),
+            read_indexes(dataset),
+            has_auto_cleanup=any(key.startswith(AUTO_CLEANUP_PREFIX) for key in dataset.config()),
+            has_blobs=any(found.type == ScalarType(Scalar.BLOB) for found in entity.properties),
+        )
+    except OmnigraphError as error:
+        return error

@@ -1,0 +1,367 @@
+"""Upkeep: rewrites fragments, builds indexes and strips settings of a branch's tables, as one commit.
+
+In: a graph, a branch, what may be done, whoever runs tasks. Out: `Upkept`: what was done to each table, and the commit.
+No row changes. `optimize` is all of it; ensuring indexes is the part that builds. The driver plans, workers write files
+without the branch's lease, and the driver commits all tables at once through the write path. A table that the branch
+has not written yet is forked when there is something to do for it, and only then. Appends that land meanwhile cost
+nothing; a group of fragments that somebody changed is planned again, a bounded number of times, and is then left out. A
+crash leaves unreferenced files, or what recovery publishes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
+from omnigraph.base.events import log_event
+from omnigraph.base.ids import new_ulid
+from omnigraph.base.limits import COMPACTION_NUMBER_GAP, INDEX_ROWS_PER_TASK, UPKEEP_ATTEMPTS_MAX
+from omnigraph.graph.check import DriftError
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.loose import TableUpkeep
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.scratch import Scratch, open_scratch
+from omnigraph.graph.stage import Outcome, Stage, discard_fork
+from omnigraph.graph.staged import Staged
+from omnigraph.maintenance.index_building import IndexOrder, build_indexes, version_of
+from omnigraph.maintenance.index_outcome import IndexRow
+from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
+from omnigraph.maintenance.rewrite_plan import RewriteBounds, split_segments
+from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
+from omnigraph.maintenance.run_plan import RunBounds, TablePlan, plan_run
+from omnigraph.maintenance.table_view import TableView, read_views, view_of
+from omnigraph.maintenance.table_work import BuiltIndex, TableWork
+from omnigraph.maintenance.task_failure import TaskFailure
+from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, Rewritten, clone_rewritten
+from omnigraph.storage.coverage import read_indexes
+from omnigraph.storage.fragments import read_fragment_files
+from omnigraph.storage.indexes import IndexSpec
+from omnigraph.storage.location import Location
+
+Result = TypeVar("Result")
+
+CONFLICT = "other writers kept changing the fragments it was built over"
+
+logger = logging.getLogger("omnigraph.maintenance")
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What to do: by whom, to which types by name or alias (None: all), and with `rewrite` also compaction and strip.
+
+    `left_alone` are tables with drift. With `isolated` a table that fails is reported and the others go on.
+    """
+
+    kind: WriterKind
+    actor: str
+    types: frozenset[str] | None = None
+    rewrite: RewriteBounds | None = None
+    tasks_max: int | None = None
+    rows_per_index_task: int = INDEX_ROWS_PER_TASK
+    blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
+    left_alone: frozenset[str] = frozenset()
+    isolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeptTable:
+    """One table: as it was, what was planned, what of it is committed, what was lost to others, or why it failed."""
+
+    before: TableView | None
+    plan: TablePlan | None
+    work: TableWork | None
+    has_conflict: bool
+    error: OmnigraphError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkept:
+    """What a run did. `tables` and `indexes` are in the order of the schema; `drifted` are heads by alias."""
+
+    tables: Mapping[str, UpkeptTable]
+    indexes: tuple[IndexRow, ...]
+    commit: CommitRecord | None
+    drifted: Mapping[str, DriftError]
+
+
+def keep_up(
+    root: Location, branch: str, run_tasks: RunTasks, upkeep: Upkeep, world: World | None = None
+) -> Upkept:
+    """Do what the tables need, as at most one commit."""
+    run = _Run(run_tasks, upkeep)
+    request = Write(upkeep.kind, upkeep.actor, run.stage, run.restage)
+    while True:  # ends, because the last attempt leaves out what was lost, and a table drifts once
+        try:
+            published = write(root, branch, request, world)
+        except _WorkLostError:
+            continue
+        except DriftError as drift:
+            if not run.leave_alone(drift):
+                raise
+            continue
+        return run.outcome(None if published is None else published.publication.commit)
+
+
+class _WorkLostError(ConflictError):
+    """Something that was built does not fit any more; it is planned again, without the lease."""
+
+    applied = Applied.NO
+
+
+class _Run:
+    """One run. What was done is kept over attempts, as long as it fits."""
+
+    def __init__(self, run_tasks: RunTasks, upkeep: Upkeep) -> None:
+        self._run_tasks = run_tasks
+        self._upkeep = upkeep
+        self._attempts_left = UPKEEP_ATTEMPTS_MAX
+        self._views: dict[str, TableView] = {}
+        self._plans: dict[str, TablePlan] = {}
+        self._works: dict[str, TableWork] = {}
+        self._errors: dict[str, OmnigraphError] = {}
+        self._conflicts: set[str] = set()
+        self._rows: dict[tuple[str, IndexSpec], IndexRow] = {}
+        self._drifted: dict[str, DriftError] = {}
+        self._schema_hash = ""
+
+    def outcome(self, commit: CommitRecord | None) -> Upkept:
+        aliases = dict.fromkeys((*self._views, *self._errors))
+        tables = {
+            alias: UpkeptTable(
+                self._views.get(alias),
+                self._plans.get(alias),
+                self._works.get(alias),
+                alias in self._conflicts,
+                self._errors.get(alias),
+            )
+            for alias in aliases
+        }
+        return Upkept(tables, tuple(self._rows.values()), commit, self._drifted)
+
+    def leave_alone(self, drift: DriftError) -> bool:
+        """Go on without a table that a foreign tool changed meanwhile; False when that cannot be."""
+        alias = str(drift.facts.get("table"))
+        if not self._upkeep.isolated or alias in self._drifted:
+            return False
+        self._drifted[alias] = drift
+        self._discard(alias)
+        return True
+
+    def stage(self, at: Stage) -> Staged | None:
+        self._attempts_left -= 1
+        self._conflicts.clear()
+        self._drop_unfit(at)
+        self._schema_hash = at.snapshot.schema.hash
+        isolated = self._upkeep.isolated
+        views = read_views(at, self._upkeep.types, self._fail if isolated else None)
+        self._views = {view.alias: view for view in views}
+        alone = self._upkeep.left_alone | self._drifted.keys() | self._errors.keys()
+        wanted = [view for view in views if view.alias not in alone]
+        done = False
+        try:
+            self._work(at, wanted)
+            done = True
+        finally:
+            if not done:
+                for alias in tuple(self._works):
+                    self._discard(alias)
+        return self._finish(at)
+
+    def restage(self, at: Stage, _: Staged) -> Staged | None:
+        """Under the lease: keep what still fits; do nothing new. Lost work is planned again, or left out in the end."""
+        lost = self._drop_unfit(at)
+        if lost and self._attempts_left:
+            raise _WorkLostError("fragments were changed meanwhile", code="upkeep_work_lost")
+        for alias, spec in lost:
+            self._conflicts.add(alias)
+            if spec is not None:
+                self._rows[alias, spec] = IndexRow(
+                    alias, spec.column, spec.kind, IndexStatus.SKIPPED, f"ConflictingWrites: {CONFLICT}"
+                )
+        return self._finish(at)
+
+    def _work(self, at: Stage, views: Sequence[TableView]) -> None:
+        upkeep = self._upkeep
+        bounds = RunBounds(
+            upkeep.rewrite, upkeep.rows_per_index_task, upkeep.tasks_max, blobs_compact=upkeep.blobs_compact
+        )
+        kept = {alias: work.groups for alias, work in self._works.items()}
+        self._plans = {plan.alias: plan for plan in plan_run(views, kept, bounds)}
+        for view in views:
+            plan = self._plans[view.alias]
+            if plan.gated:
+                sentence = f"{view.alias} is not compacted: Lance cannot compact its blobs"
+                log_event(logger, sentence, level=logging.WARNING, table=view.alias)
+            if plan.has_work and view.alias not in self._works:
+                self._isolated(view.alias, lambda: self._open(at, view))  # noqa: B023  # called at once
+        self._rewrite(views)
+        with open_scratch(at.snapshot.root) as scratch:
+            places = [place for view in views if (place := self._workplace(view, scratch)) is not None]
+            self._build(places)
+
+    def _open(self, at: Stage, view: TableView) -> None:
+        self._works[view.alias] = TableWork(at.writable(view.alias), strip=self._plans[view.alias].strip)
+
+    def _rewrite(self, views: Sequence[TableView]) -> None:
+        bounds = self._upkeep.rewrite
+        if bounds is None:
+            return
+        planned = [
+            (view, group)
+            for view in views
+            for group in self._plans[view.alias].groups
+            if view.alias in self._works
+        ]
+        tasks = [
+            RewriteTask(
+                version_of(self._works[view.alias].target.dataset),
+                group,
+                sum(view.fragments[number].rows for number in group),
+                bounds.rows,
+            )
+            for view, group in planned
+        ]
+        results = self._run_tasks(rewrite_group, tasks) if tasks else ()
+        for (view, _), result in zip(planned, results, strict=True):
+            if isinstance(result, TaskFailure):
+                self._fail(view.alias, result.error)
+            elif view.alias in self._works:
+                work = self._works[view.alias]
+                work.groups = (*work.groups, result.numbered(_first_number(view, work.groups)))
+
+    def _workplace(self, view: TableView, scratch: Scratch) -> TableView | None:
+        """The table as it will be after the rewrite: where its indexes are built. None when it is left alone."""
+        work = self._works.get(view.alias)
+        if view.alias in self._errors or (work is None and self._plans[view.alias].has_work):
+            return None
+        if work is None or not work.groups:
+            return view
+        work.dropped = split_segments(view.present, tuple(group.old_ids for group in work.groups))
+        place = scratch.location.child(f"clone-{new_ulid()}")
+
+        def clone() -> TableView:
+            return view_of(view, clone_rewritten(work.target.dataset, place, work.groups, work.dropped))
+
+        return self._isolated(view.alias, clone)
+
+    def _build(self, places: Sequence[TableView]) -> None:
+        self._rows = {}
+        orders: list[IndexOrder] = []
+        for view in places:
+            work, plan = self._works.get(view.alias), self._plans[view.alias]
+            for planned in plan_indexes(view.indexes, self._upkeep.rows_per_index_task):
+                kept = None if work is None else work.built.get(planned.spec)
+                if kept is not None and isinstance(planned, IndexWork):
+                    uncovered = set(planned.fragment_ids) - kept.fragments.keys()
+                    kept = None if uncovered else kept
+                self._rows[view.alias, planned.spec] = _row(planned) if kept is None else kept.row
+                if kept is None and isinstance(planned, IndexWork) and work is not None and plan.indexes:
+                    own = work.target.dataset
+                    is_clone = view.dataset.location != own.location
+                    readable = view if is_clone else view_at(view, work)
+                    orders.append(IndexOrder(readable, planned, version_of(own) if is_clone else None))
+        for order, built in zip(
+            orders, build_indexes(orders, self._run_tasks, self._upkeep.rows_per_index_task), strict=True
+        ):
+            self._collect(order, built)
+
+    def _collect(self, order: IndexOrder, built: object) -> None:
+        alias, spec = order.view.alias, order.work.spec
+        if isinstance(built, TaskFailure):
+            self._fail(alias, built.error)
+        elif isinstance(built, BuiltIndex):
+            self._rows[alias, spec] = built.row
+            if alias in self._works:
+                self._works[alias].built[spec] = built
+        else:
+            reason = getattr(built, "reason", "")
+            self._rows[alias, spec] = _row(NoWork(alias, spec, IndexStatus.SKIPPED, reason))
+
+    def _drop_unfit(self, at: Stage) -> list[tuple[str, IndexSpec | None]]:
+        """Move what was done onto the tables as they are now; forget, and tell, what does not fit them."""
+        lost: list[tuple[str, IndexSpec | None]] = []
+        same_schema = self._schema_hash == at.snapshot.schema.hash
+        for alias, work in tuple(self._works.items()):
+            target = work.target
+            now = at.snapshot.tables.get(alias)
+            if now is not None and now.pin == target.table.pin and same_schema:
+                continue
+            same_place = (
+                now is not None
+                and target.forked_from is None
+                and (now.owner, now.pin.branch) == (at.snapshot.branch.id, target.dataset.branch)
+            )
+            if not (same_place and same_schema):
+                lost += [(alias, spec) for spec in work.built]
+                lost += [(alias, None)] if work.groups else []
+                self._discard(alias)
+                continue
+            work.target = at.writable(alias)
+            dataset = work.target.dataset
+            groups, specs = work.keep_fitting(read_fragment_files(dataset), read_indexes(dataset))
+            lost += [(alias, None)] * bool(groups) + [(alias, spec) for spec in specs]
+        return lost
+
+    def _finish(self, at: Stage) -> Staged | None:
+        for alias in [alias for alias, work in self._works.items() if work.is_empty]:
+            self._discard(alias)
+        if not self._works:
+            return None
+        effects = tuple(at.upkeep(work.target, _changes(work)) for work in self._works.values())
+        counts = {
+            "indexes": sum(len(work.built) for work in self._works.values()),
+            "fragments_removed": sum(len(g.old) for work in self._works.values() for g in work.groups),
+            "fragments_added": sum(len(g.new) for work in self._works.values() for g in work.groups),
+        }
+        named = {name: count for name, count in counts.items() if count or name == "indexes"}
+        return at.finish(effects, frozenset(), Outcome(named))
+
+    def _discard(self, alias: str) -> None:
+        work = self._works.pop(alias, None)
+        if work is not None:
+            discard_fork(work.target)
+
+    def _fail(self, alias: str, error: OmnigraphError) -> None:
+        """End the work on one table; raise when the others must not go on without it."""
+        if not self._upkeep.isolated:
+            raise error
+        if alias not in self._errors:
+            self._errors[alias] = error
+            sentence = f"{alias} is left as it is: {error.message}"
+            log_event(logger, sentence, level=logging.WARNING, table=alias, code=error.code)
+        self._discard(alias)
+
+    def _isolated(self, alias: str, run: Callable[[], Result]) -> Result | None:
+        try:
+            return run()
+        except OmnigraphError as error:
+            self._fail(alias, error)
+            return None
+
+
+def view_at(view: TableView, work: TableWork) -> TableView:
+    """The table where this branch may write it: a fork reads the same, but its files are its own."""
+    return TableView(view.alias, work.target.dataset, view.fragments, view.declared, view.present)
+
+
+def _changes(work: TableWork) -> TableUpkeep:
+    segments = {spec: one.segments for spec, one in work.built.items()}
+    return TableUpkeep(work.strip, work.dropped if work.groups else frozenset(), work.groups, segments)
+
+
+def _first_number(view: TableView, groups: Sequence[Rewritten]) -> int:
+    """The first number that nobody has, with room for fragments of others that land meanwhile."""
+    used = [*view.fragments, *(number for index in view.present for number in index.fragment_ids)]
+    given = [number for group in groups for number in group.new_ids]
+    return max(max(used, default=0) + COMPACTION_NUMBER_GAP, *(number + 1 for number in given), 1)
+
+
+def _row(planned: IndexWork | NoWork) -> IndexRow:
+    reason = planned.reason if isinstance(planned, NoWork) else ""
+    spec = planned.spec
+    return IndexRow(planned.alias, spec.column, spec.kind, planned.status, reason)
