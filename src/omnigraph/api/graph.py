@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from omnigraph.api.maintaining import Maintained
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.process import login_name
@@ -34,15 +35,10 @@ if TYPE_CHECKING:
     from omnigraph.graph.pending import PendingIntent
     from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.cleanup_options import TableCleanupStats
-    from omnigraph.maintenance.health import Finding
-    from omnigraph.maintenance.index_outcome import IndexOutcome
-    from omnigraph.maintenance.index_status import IndexCoverage
-    from omnigraph.maintenance.optimize_stats import TableOptimizeStats
-    from omnigraph.maintenance.repair_outcome import TableRepairStats
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Maintained):
     """An open graph. `branch_name` is where reads and writes go unless a call says otherwise."""
 
     location: Location
@@ -147,7 +143,7 @@ class Graph:
         `dry_run` checks and writes nothing. `errors` names a file for every mistake, as lines of JSON. `with_indexes`
         builds the declared indexes of what was loaded right after the commit. `report` is told how far the work is.
         """
-        self._refuse_if_read_only()
+        self.refuse_if_read_only()
         from omnigraph.api.loading import LoadOptions, plan_load, run_load
         from omnigraph.base.progress import report_nothing
         from omnigraph.pipeline.session import SparkSettings
@@ -206,7 +202,7 @@ class Graph:
         actor: str | None = None,
     ) -> MutationResult:
         """Run a query that inserts, updates or deletes, as one commit; `if_commit` insists on a head."""
-        self._refuse_if_read_only()
+        self.refuse_if_read_only()
         from omnigraph.api.checking import QuerySource
         from omnigraph.api.mutating import MutationOptions, run_mutation_text
 
@@ -216,7 +212,7 @@ class Graph:
     def branch(self, name: str, *, create_from: str | None = None, actor: str | None = None) -> Graph:
         """The graph on another branch; `create_from`, a branch or a commit, makes it first."""
         if create_from is not None:
-            self._refuse_if_read_only()
+            self.refuse_if_read_only()
             from omnigraph.api.branching import make_branch
 
             make_branch(self.location, name, create_from, actor or default_actor())
@@ -232,7 +228,7 @@ class Graph:
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch. Main stays, and so does a branch that a live branch was made from."""
-        self._refuse_if_read_only()
+        self.refuse_if_read_only()
         from omnigraph.api.branching import remove_branch
 
         remove_branch(self.location, name)
@@ -260,7 +256,7 @@ class Graph:
         `keep` newest versions of each table stay, and those not older than `older_than`; one of the two is needed.
         """
         if confirm:
-            self._refuse_if_read_only()
+            self.refuse_if_read_only()
         from omnigraph.api.cleaning import run_cleanup
         from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
         from omnigraph.pipeline.session import SparkSettings
@@ -286,7 +282,7 @@ class Graph:
         conflict or by kind; `resolve` is a side for single entities, by table, such as node:Person, and id. `dry_run`
         writes nothing and returns the conflicts.
         """
-        self._refuse_if_read_only()
+        self.refuse_if_read_only()
         from omnigraph.api.merging import MergeRequest, make_resolution, merge_branch
 
         resolution = make_resolution(strategy, resolve)
@@ -304,7 +300,7 @@ class Graph:
         actor: str | None = None,
     ) -> MergeOutcome:
         """Undo what a commit of the branch changed, as a new commit; conflicts are those of a merge."""
-        self._refuse_if_read_only()
+        self.refuse_if_read_only()
         from omnigraph.api.merging import RevertRequest, make_resolution, revert_commit
 
         resolution = make_resolution(strategy, resolve)
@@ -322,79 +318,6 @@ class Graph:
         from omnigraph.graph.pending import list_pending
 
         return list_pending(self.location)
-
-    def doctor(self) -> list[Finding]:
-        """Everything about the graph and this machine in one go, each finding with the command that helps."""
-        from omnigraph.maintenance.doctor import examine
-
-        return examine(self)
-
-    def index_status(self) -> list[IndexCoverage]:
-        """How well the declared indexes cover the tables of the branch, and which columns have none."""
-        from omnigraph.maintenance.index_status import index_status
-
-        return index_status(self, self.branch_name)
-
-    def optimize(  # noqa: PLR0913  # a program names what it wants
-        self,
-        *,
-        tables: tuple[str, ...] = (),
-        dry_run: bool = False,
-        partial_progress: bool = False,
-        max_rows_per_task: int | None = None,
-        max_tasks: int | None = None,
-        spark_master: str | None = None,
-        report: Report | None = None,
-    ) -> list[TableOptimizeStats]:
-        """Compact the tables of the branch, fold and build their indexes, as at most one commit that changes no row.
-
-        `tables` are types by name or alias, all unless given. `dry_run` only plans. `partial_progress` commits groups
-        of tasks as they finish. The bounds are for one task and for the run. One row per table, then `__manifest`.
-        """
-        if not dry_run:
-            self._refuse_if_read_only()
-        from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-        from omnigraph.maintenance.spark_workers import on_master
-
-        options = OptimizeOptions(
-            tables=frozenset(tables) or None,
-            dry_run=dry_run,
-            partial_progress=partial_progress,
-            rows_per_task=max_rows_per_task,
-            tasks_max=max_tasks,
-        )
-        return optimize_all_tables(self, options, on_master(spark_master, report))
-
-    def ensure_indices(
-        self, *, tables: tuple[str, ...] = (), spark_master: str | None = None, report: Report | None = None
-    ) -> IndexOutcome:
-        """Build the declared indexes that tables lack, as at most one commit; one row per declared index."""
-        self._refuse_if_read_only()
-        from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
-        from omnigraph.maintenance.spark_workers import on_master
-
-        options, workers = IndexOptions(frozenset(tables) or None), on_master(spark_master, report)
-        return ensure_indices(self.location, self.branch_name, workers, options)
-
-    def repair(
-        self, *, confirm: bool = False, force: bool = False, discard: bool = False
-    ) -> list[TableRepairStats]:
-        """Look at what foreign tools did to the tables of every branch; with `confirm`, put it right.
-
-        `force` publishes what is not known to be harmless, `discard` drops it. One row per table and branch.
-        """
-        if confirm:
-            self._refuse_if_read_only()
-        from omnigraph.maintenance.repair import repair_all_tables
-        from omnigraph.maintenance.repair_outcome import RepairOptions
-
-        return repair_all_tables(self, RepairOptions(confirm, force, discard))
-
-    def _refuse_if_read_only(self) -> None:
-        if self.read_only:
-            raise UsageError(
-                "the graph is open for reading only", code="graph_read_only", hint="open it without read_only"
-            )
 
 
 @dataclass(frozen=True, slots=True)
