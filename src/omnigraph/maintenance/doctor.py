@@ -28,7 +28,7 @@ from omnigraph.graph.pending import PendingState, list_pending
 from omnigraph.graph.records import TableId
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stamp import FORMAT
-from omnigraph.maintenance.drift_look import look_steadily, owned_tables
+from omnigraph.maintenance.drift_look import is_under_way, look_steadily, owned_tables
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.health import Check, Finding, Health
 from omnigraph.maintenance.index_status import coverage_of_snapshot
@@ -156,6 +156,8 @@ class _Seen:
     def drift(self) -> Iterator[Finding]:
         for snapshot in self.branches:
             for look in look_steadily(snapshot, lambda: list_pending(self.root), World()).drifted:
+                if is_under_way(look, list_pending(self.root)):
+                    continue  # a write that stopped half-way, which the check of recoveries has told
                 drift, name = look.drift, snapshot.branch.name
                 if look.head is None:
                     self.unreadable.add(look.table.id)

@@ -114,7 +114,7 @@ def look_steadily(
 
 
 def is_under_way(look: TableLook, live: tuple[PendingIntent, ...]) -> bool:
-    """Whether a writer at work has announced that it moves this table."""
+    """Whether one of these writes has announced that it moves this table."""
     tables = (table for one in live if one.intent is not None for table in one.intent.tables)
     here = (look.table.path, look.table.pin.branch)
     return any((table.path, table.lance_branch) == here for table in tables)
