@@ -44,6 +44,22 @@ class Calendar:
         self.seconds += seconds
 
 
+@dataclass(slots=True)
+class LeaseClock:
+    """Waiting for a lease takes no time, and a short wait is a long one; so nobody renews beside the test."""
+
+    seconds: float = 0.0
+
+    def now_us(self) -> int:
+        return int(self.seconds * SECOND_US)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += 1_000 * seconds
+
+
 class TomorrowClock(SystemClock):
     """The machine's clock, a day ahead: everything there is has grown old."""
 
@@ -64,19 +80,19 @@ class Aging:
 
     location: Location
     clock: Calendar = field(default_factory=Calendar)
-    dated: set[str] = field(default_factory=set)
+    leases: LeaseClock = field(default_factory=LeaseClock)
 
     @property
     def world(self) -> World:
-        terms = LeaseTerms(0.1, 2.0, self.clock, lambda: 0.5)
+        terms = LeaseTerms(60.0, 600.0, self.leases, lambda: 0.5)
         return World(clock=self.clock, jitter=lambda: 0.5, terms=terms)
 
     def later(self, seconds: float) -> None:
-        """Date what is new, then let time pass."""
-        for path in self.files(locks=True) - self.dated:
-            moment = self.clock.seconds
-            os.utime(Path(self.location.uri, path), (moment, moment))
-            self.dated.add(path)
+        """Date what is new or was written again, then let time pass."""
+        moment = self.clock.seconds
+        for file in list_files(self.location):
+            if file.modified_us > self.clock.now_us():  # by the machine's clock, years ahead
+                os.utime(Path(self.location.uri, file.path), (moment, moment))
         self.clock.seconds += seconds
 
     def preview(self, options: CleanupPolicyOptions) -> list[TableCleanupStats]:
