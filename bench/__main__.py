@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import commit, load, memory, query, snapshot
+from bench import cleanup, commit, load, memory, query, snapshot
 
 BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
+    "cleanup": cleanup.main,
     "commit": commit.main,
     "snapshot": snapshot.main,
     "load": load.main,
