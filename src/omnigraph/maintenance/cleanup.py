@@ -62,13 +62,13 @@ def cleanup_all_tables(
     run = run_tasks or in_threads
     root = graph.location
     if not options.confirm:
-        look_before_preview(root, how)
-        return make_stats(plan_cleanup(root, policy, run, how))
+        main = look_before_preview(root, how)
+        return make_stats(plan_cleanup(main, policy, run, how))
     lease = acquire_lease(ObjectStore(root), None, "cleanup", how.terms)
     try:
         with lease.kept():
-            wait_for_writers(root, how)
-            plan = plan_cleanup(root, policy, run, how)
+            main = wait_for_writers(root, how)
+            plan = plan_cleanup(main, policy, run, how)
             return make_stats(_Deleting(root, lease, how).run(plan))
     finally:
         lease.release()

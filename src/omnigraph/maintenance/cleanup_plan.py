@@ -21,13 +21,12 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.layout import EDGES, GRAPH_INDEX, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.merge_bases import all_merge_bases
 from omnigraph.graph.records import CommitRecord, Pin, TableId, TableRecord
-from omnigraph.graph.snapshot import MAIN, Snapshot, find_commit_version, read_snapshot
+from omnigraph.graph.snapshot import MAIN, Snapshot, find_commit_version, read_snapshot, refresh_snapshot
 from omnigraph.maintenance.cleanup_tasks import (
     DatasetPlan,
     DatasetTask,
     SnapshotsTask,
     TablePin,
-    doomed_of,
     plan_dataset,
     read_facts,
     read_pins,
@@ -59,9 +58,10 @@ class GraphPlan:
         return (self.manifest, *self.tables, *self.leftovers)
 
 
-def plan_cleanup(root: Location, policy: Policy, run_tasks: RunTasks, world: World) -> GraphPlan:
+def plan_cleanup(main: Snapshot, policy: Policy, run_tasks: RunTasks, world: World) -> GraphPlan:
     """What goes, as of now; raise when a version that a live branch reads is not there."""
-    return _Planning(root, policy, run_tasks, world).plan()
+    newest = refresh_snapshot(main, world.rules)
+    return _Planning(newest.root, policy, run_tasks, world).plan(newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +71,32 @@ class _Planning:
     run_tasks: RunTasks
     world: World
 
-    def plan(self) -> GraphPlan:
-        heads = self._read_heads()
+    def plan(self, main: Snapshot) -> GraphPlan:
+        heads = self._read_heads(main)
         live = frozenset(str(head.branch.id) for head in heads.values())
-        manifest, decision = self._plan_manifest(heads, live)
-        pins = self._read_pins(decision)
-        tasks = self._dataset_tasks(heads, live, pins)
-        tables = tuple(self.run_tasks(plan_dataset, tasks)) if tasks else ()
+        newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
+        needs = Needs(self._merge_base_pins(heads), newest, live)
+        pins = self._read_pins(self._decide_snapshots(needs))
+        manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
+        tasks = [manifest_task, *self._dataset_tasks(heads, live, pins)]
+        manifest, *tables = self.run_tasks(plan_dataset, tasks)
         for plan in (manifest, *tables):
             _refuse_lost(plan)
         leftovers = (self._plan_scratch(), self._plan_adjacency(tables))
         owners = {str(head.branch.id): name for name, head in heads.items()}
-        return GraphPlan(manifest, tables, leftovers, owners)
+        return GraphPlan(manifest, tuple(tables), leftovers, owners)
 
-    def _read_heads(self) -> dict[str, Snapshot]:
-        main = read_snapshot(self.root, rules=self.world.rules)
+    def _read_heads(self, main: Snapshot) -> dict[str, Snapshot]:
         names = [name for name in main.state.branches if name != MAIN]
         return {
             MAIN: main,
             **{name: read_snapshot(self.root, name, rules=self.world.rules) for name in names},
         }
 
-    def _plan_manifest(
-        self, heads: Mapping[str, Snapshot], live: frozenset[str]
-    ) -> tuple[DatasetPlan, Decision]:
-        """On the driver: nothing else can be decided before it, and a damaged manifest stops everything."""
+    def _decide_snapshots(self, needs: Needs) -> Decision:
+        """Which manifest versions stay. The plan of the manifest decides once more, and then never for fewer."""
         location = self.root.child(MANIFEST)
-        files = list_files(location)
-        newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
-        needs = Needs(self._merge_base_pins(heads), newest, live)
-        decision = decide(read_facts(location, files), needs, self.policy)
-        lost = decision.missing & newest
-        if lost:
-            return DatasetPlan(MANIFEST, MANIFEST, lost=lost), decision
-        doomed = doomed_of(location, files, decision, needs, self.policy)
-        return DatasetPlan(MANIFEST, MANIFEST, doomed, decision.retained), decision
+        return decide(read_facts(location, list_files(location)), needs, self.policy)
 
     def _merge_base_pins(self, heads: Mapping[str, Snapshot]) -> frozenset[Pin]:
         """Where the snapshots of the merge bases of live branches are. With one branch there is nothing to merge."""

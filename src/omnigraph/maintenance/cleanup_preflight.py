@@ -16,7 +16,7 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.records import TableRecord
 from omnigraph.graph.recovery.fence import read_history
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot, refuse_moved
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot, refresh_snapshot, refuse_moved
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.drift_look import owned_tables, refuse_pending
 from omnigraph.storage.dataset import open_dataset
@@ -28,18 +28,20 @@ logger = logging.getLogger("omnigraph.cleanup")
 _PURPOSE = "cleanup"
 
 
-def look_before_preview(root: Location, world: World) -> None:
-    """Raise when a run that deletes would be refused; takes no lease."""
+def look_before_preview(root: Location, world: World) -> Snapshot:
+    """Raise when a run that deletes would be refused; main as it was read. Takes no lease."""
     main = read_snapshot(root, rules=world.rules)
     _refuse_moved(main)
     live = refuse_pending(root, _PURPOSE)
     if not any(one.intent is not None and one.intent.branch_id == main.branch.id for one in live):
         _refuse_drift(main)
+    return main
 
 
-def wait_for_writers(root: Location, world: World) -> None:
-    """Take and release the lease of every live branch, and raise when anything is left undone. The graph's lease is
-    held by the caller, so no branch comes or goes meanwhile.
+def wait_for_writers(root: Location, world: World) -> Snapshot:
+    """Take and release the lease of every live branch, and raise when anything is left undone; main as it was then.
+
+    The graph's lease is held by the caller, so no branch comes or goes meanwhile.
     """
     store = ObjectStore(root)
     main = read_snapshot(root, rules=world.rules)
@@ -50,10 +52,12 @@ def wait_for_writers(root: Location, world: World) -> None:
             if name == MAIN:
                 with lease.kept():
                     refuse_pending(root, _PURPOSE)
-                    _refuse_drift(read_snapshot(root, rules=world.rules))
+                    main = refresh_snapshot(main, world.rules)
+                    _refuse_drift(main)
         finally:
             lease.release()
     refuse_pending(root, _PURPOSE)
+    return main
 
 
 def _refuse_moved(main: Snapshot) -> None:

@@ -134,9 +134,9 @@ def doomed_of(
             facts={"uri": location.uri},
         )
     retained: set[str] = set()
-    others: set[str] = set()
+    known: set[str] = set()
     for branch, versions in decision.retained.items():
         reached = read_reached(open_dataset(location, branch=branch), versions)
         retained |= reached.by_chosen
-        others |= reached.by_others
-    return find_doomed(files, decision, Reach(frozenset(retained), frozenset(others)), needs, policy)
+        known |= reached.by_any
+    return find_doomed(files, decision, Reach(frozenset(retained), frozenset(known)), needs, policy)

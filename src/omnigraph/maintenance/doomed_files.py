@@ -26,7 +26,7 @@ _INVERTED_DIGITS: Final = 20
 _VERSION_MAX: Final = 2**64 - 1
 _DATA: Final = re.compile(r"(data/[^/]+?)(?:\.lance(?:#\d+)?|/.+)")
 _INDEX: Final = re.compile(r"(_indices/[^/]+)/.+")
-_OTHER: Final = re.compile(r"(?:_transactions|_deletions)/.+")
+_OTHERS: Final = ("_transactions/", "_deletions/")
 _UNFINISHED: Final = re.compile(r".+#\d+")
 _REF_LAST: Final = 2
 
@@ -42,6 +42,9 @@ class Why(Enum):
     LEFTOVER = "leftover"
 
 
+_ORDER: Final = {why: place for place, why in enumerate(Why)}
+
+
 @dataclass(frozen=True, slots=True)
 class DoomedFile:
     """A file that goes: its path below the dataset, and the Lance branch that it belongs to."""
@@ -54,10 +57,10 @@ class DoomedFile:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What versions need, as paths below the dataset: retained ones, and the others."""
+    """What versions need, as paths below the dataset: retained ones, and any that there are."""
 
     retained: frozenset[str]
-    others: frozenset[str]
+    known: frozenset[str]
 
 
 def find_doomed(
@@ -65,7 +68,7 @@ def find_doomed(
 ) -> tuple[DoomedFile, ...]:
     """What goes of a dataset that stays, in order."""
     forks = {name: place for place, name in enumerate(decision.doomed_forks)}
-    judge = _Judge(decision, _units(reach.retained), _units(reach.others), needs, policy)
+    judge = _Judge(decision, _units(reach.retained), _units(reach.known), needs, policy)
     found: list[tuple[tuple[int, int, int], DoomedFile]] = []
     for file in files:
         branch, rest = split_branch(file.path)
@@ -74,7 +77,7 @@ def find_doomed(
             within = _REF_LAST if branch is None else _manifests_first(rest)
             found.append(((forks[fork], within, 0), DoomedFile(file.path, file.size_bytes, Why.FORK, fork)))
         elif (why := judge.why(file, branch, rest)) is not None:
-            order = (len(forks), tuple(Why).index(why), _manifests_first(rest))
+            order = (len(forks), _ORDER[why], _manifests_first(rest))
             found.append((order, DoomedFile(file.path, file.size_bytes, why, branch)))
     return tuple(file for _, file in sorted(found, key=lambda entry: (entry[0], entry[1].path)))
 
@@ -140,20 +143,19 @@ def folder_of(file: DoomedFile) -> str | None:
 
 def unit_of(rest: str) -> str | None:
     """What a file belongs to and goes with: its data file, its index, itself; None for what is not ours to judge."""
-    if found := _DATA.fullmatch(rest):
-        return found[1]
-    if found := _INDEX.fullmatch(rest):
-        return found[1]
-    return rest if _OTHER.fullmatch(rest) else None
+    if rest.startswith(_OTHERS):
+        return rest
+    found = _DATA.fullmatch(rest) or _INDEX.fullmatch(rest)
+    return None if found is None else found[1]
 
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Judges the files of what stays. `retained` and `others` are units that versions need."""
+    """Judges the files of what stays. `retained` and `known` are units that retained and any versions need."""
 
     decision: Decision
     retained: frozenset[str]
-    others: frozenset[str]
+    known: frozenset[str]
     needs: Needs
     policy: Policy
 
@@ -164,10 +166,10 @@ class _Judge:
         version = _version_of(rest)
         if version is not None:
             return None if version in self.decision.retained[branch] else Why.VERSION
-        unit = rest if _UNFINISHED.fullmatch(rest) else unit_of(rest)
+        unit = rest if "#" in rest and _UNFINISHED.fullmatch(rest) else unit_of(rest)
         if unit is None or _key(branch, unit) in self.retained:
             return None
-        if _key(branch, unit) in self.others:
+        if _key(branch, unit) in self.known:
             return Why.UNREACHED
         return Why.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import obstore
@@ -37,7 +36,8 @@ def list_files(location: Location, prefix: str = "") -> tuple[StoredFile, ...]:
     with substrate_errors("list files", location.uri):
         match location.scheme:
             case Scheme.LOCAL:
-                found = list(_walk(location.uri, str(Path(location.uri, prefix))))
+                folder = f"{prefix}/" if prefix else ""
+                found = list(_walk(f"{location.uri}/{folder}", folder))
             case Scheme.S3:
                 found = list(_list_objects(location, prefix))
             case Scheme.MEMORY:
@@ -49,7 +49,7 @@ def list_files(location: Location, prefix: str = "") -> tuple[StoredFile, ...]:
     return tuple(sorted(found, key=lambda file: file.path))
 
 
-def _walk(root: str, folder: str) -> Iterator[StoredFile]:
+def _walk(folder: str, prefix: str) -> Iterator[StoredFile]:
     """Files may go while they are listed; those are left out."""
     try:
         entries = list(os.scandir(folder))
@@ -58,11 +58,11 @@ def _walk(root: str, folder: str) -> Iterator[StoredFile]:
     for entry in entries:
         try:
             if entry.is_dir(follow_symlinks=False):
-                yield from _walk(root, entry.path)
+                yield from _walk(entry.path, f"{prefix}{entry.name}/")
             else:
                 found = entry.stat(follow_symlinks=False)
                 modified_us = found.st_mtime_ns // _NANOSECONDS
-                yield StoredFile(os.path.relpath(entry.path, root), found.st_size, modified_us)
+                yield StoredFile(prefix + entry.name, found.st_size, modified_us)
         except FileNotFoundError:
             continue
 

@@ -1,26 +1,25 @@
 """What the versions of a dataset reach: the refs that name versions, and the files that versions name.
 
 In: a dataset. Out: its Lance branches and tags, and for one Lance branch the files that a chosen set of versions needs
-beside those that only the others need. Paths are below the dataset's root, so those of a branch start with `tree/`. A
+beside those that any version does. Paths are below the dataset's root, so those of a branch start with `tree/`. A
 branch also reads files of the branch it was made from; Lance lists those of them that are data, but not indexes, so
 whoever decides keeps the version that the branch was made from. Nothing here writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import FormatError
+from omnigraph.base.limits import REACH_ROWS
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location
-
-MANIFEST_TYPE: Final = "manifest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,10 @@ class Refs:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The files of a Lance branch's versions, without the manifests: of the chosen versions, and of the others."""
+    """The files of a Lance branch's versions, manifests included: of the chosen versions, and of all of them."""
 
     by_chosen: frozenset[str]
-    by_others: frozenset[str]
+    by_any: frozenset[str]
 
 
 def read_refs(location: Location) -> Refs:
@@ -62,28 +61,47 @@ def read_refs(location: Location) -> Refs:
 
 
 def read_reached(dataset: Dataset, chosen: Iterable[int]) -> Reached:
-    """Which files the chosen versions of the handle's branch need, and which the other versions do."""
+    """Which files the chosen versions of the handle's branch need, and which any version does."""
     wanted = pa.array(sorted(chosen), pa.int64())
     by_chosen: set[str] = set()
-    by_others: set[str] = set()
+    by_any: set[str] = set()
     with substrate_errors("read what versions need", dataset.uri):
-        for batch in dataset.native.tracked_files():
-            table = pa.Table.from_batches([batch])
-            table = table.filter(pc.not_equal(table.column("type").cast(pa.utf8()), MANIFEST_TYPE))
+        for table in _tables(dataset):
+            by_any |= _paths(table, dataset.location)
             is_chosen = pc.is_in(table.column("version"), value_set=wanted)
             by_chosen |= _paths(table.filter(is_chosen), dataset.location)
-            by_others |= _paths(table.filter(pc.invert(is_chosen)), dataset.location)
-    return Reached(frozenset(by_chosen), frozenset(by_others))
+    return Reached(frozenset(by_chosen), frozenset(by_any))
+
+
+def _tables(dataset: Dataset) -> Iterator[pa.Table]:
+    """Lance gives a batch per version, which is too little to work on at a time."""
+    batches: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in dataset.native.tracked_files():
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows >= REACH_ROWS:
+            yield pa.Table.from_batches(batches).unify_dictionaries()
+            batches, rows = [], 0
+    if batches:
+        yield pa.Table.from_batches(batches).unify_dictionaries()
 
 
 def _paths(table: pa.Table, root: Location) -> set[str]:
     """The distinct paths, below the root."""
-    bases = table.column("base_uri").cast(pa.utf8())
     found: set[str] = set()
-    for base in pc.unique(bases).to_pylist():
-        folder = _below(str(base), root)
-        paths = table.filter(pc.equal(bases, base)).column("path")
-        found.update(f"{folder}{path}" for path in pc.unique(paths).to_pylist())
+    if table.num_rows == 0:
+        return found
+    bases: Any = table.column("base_uri")
+    names = bases.chunk(0).dictionary.to_pylist()
+    for place, base in enumerate(names):
+        rows = table
+        if len(names) > 1:
+            numbers = pa.chunked_array([chunk.indices for chunk in bases.chunks])
+            rows = table.filter(pc.equal(numbers, place))
+        paths = pc.unique(rows.column("path")).to_pylist()
+        folder = _below(str(base), root) if paths else ""
+        found.update((f"{folder}{path}" for path in paths) if folder else map(str, paths))
     return found
 
 
