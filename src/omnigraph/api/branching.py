@@ -6,13 +6,20 @@ files are reclaimed by cleanup.
 
 from __future__ import annotations
 
-from omnigraph.graph.branch_list import BranchStanding, list_branches
+from omnigraph.graph.branch_list import BranchStanding, list_branches, read_all_commits
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.records import BranchRecord
 from omnigraph.graph.references import read_reference
 from omnigraph.storage.location import Location
 
-__all__ = ["BranchRecord", "BranchStanding", "list_branches", "make_branch", "remove_branch"]
+__all__ = [
+    "BranchRecord",
+    "BranchStanding",
+    "list_branches",
+    "make_branch",
+    "read_all_commits",
+    "remove_branch",
+]
 
 
 def make_branch(root: Location, name: str, source: str, actor: str) -> BranchRecord:

@@ -7,26 +7,23 @@ command that only reads starts twice as fast without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from omnigraph.api.maintaining import Maintained
-from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.api.versioning import VersionedGraph
+from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.process import login_name
-from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.records import CommitRecord, RecoveryRecord
+from omnigraph.graph.records import RecoveryRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location, parse_location
 
 if TYPE_CHECKING:
-    from omnigraph.api.branching import BranchStanding
     from omnigraph.api.exporting import ExportOutcome
     from omnigraph.api.loading import LoadOutcome
-    from omnigraph.api.merging import MergeOutcome
     from omnigraph.api.mutating import MutationResult
     from omnigraph.api.querying import PreparedQuery
     from omnigraph.api.results import Result
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph(Maintained):
+class Graph(VersionedGraph):
     """An open graph. `branch_name` is where reads and writes go unless a call says otherwise."""
 
     location: Location
@@ -54,23 +51,6 @@ class Graph(Maintained):
         if commit is not None:
             return read_commit_snapshot(self.location, CommitId(commit), self.branch_name)[0]
         return read_snapshot(self.location, self.branch_name, version=version)
-
-    def commits(self) -> Iterator[CommitRecord]:
-        """The branch's history, newest first."""
-        snapshot = self.snapshot()
-        return make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
-
-    def commit(self, commit_id: str) -> CommitRecord:
-        """One commit of the branch's lineage."""
-        record = self.snapshot().manifest.find_commit(CommitId(commit_id))
-        if record is None:
-            raise NotFoundError(
-                f"there is no commit {commit_id} on branch {self.branch_name}",
-                code="commit_missing",
-                hint="`omnigraph commit list` shows the commits of a branch",
-                facts={"commit": commit_id, "branch": self.branch_name},
-            )
-        return record
 
     def query(  # noqa: PLR0913  # a program names what it wants
         self,
@@ -209,30 +189,6 @@ class Graph(Maintained):
         options = MutationOptions(actor or default_actor(), self.branch_name, if_commit)
         return run_mutation_text(self.location, QuerySource(source, name=name), params, options)
 
-    def branch(self, name: str, *, create_from: str | None = None, actor: str | None = None) -> Graph:
-        """The graph on another branch; `create_from`, a branch or a commit, makes it first."""
-        if create_from is not None:
-            self.refuse_if_read_only()
-            from omnigraph.api.branching import make_branch
-
-            make_branch(self.location, name, create_from, actor or default_actor())
-        else:
-            read_snapshot(self.location, name)
-        return Graph(self.location, name, self.read_only)
-
-    def branches(self) -> tuple[BranchStanding, ...]:
-        """Every branch, main first, with its newest commit and how far it and main are apart."""
-        from omnigraph.api.branching import list_branches
-
-        return list_branches(self.location)
-
-    def delete_branch(self, name: str) -> None:
-        """Delete a branch. Main stays, and so does a branch that a live branch was made from."""
-        self.refuse_if_read_only()
-        from omnigraph.api.branching import remove_branch
-
-        remove_branch(self.location, name)
-
     def plan_schema(self, schema: str, *, source_name: str = "<schema>") -> SchemaPlan:
         """What it takes to bring the branch to this `.pg` schema: steps with their costs, and what is refused.
 
@@ -265,48 +221,6 @@ class Graph(Maintained):
         if orphans_older_than is not None:
             options = replace(options, orphans_older_than=orphans_older_than)
         return run_cleanup(self, options, SparkSettings(master=spark_master))
-
-    def merge(  # noqa: PLR0913  # a program names what it wants
-        self,
-        source: str,
-        *,
-        into: str | None = None,
-        strategy: str | Mapping[str, str] | None = None,
-        resolve: Mapping[tuple[str, str], str] | None = None,
-        dry_run: bool = False,
-        actor: str | None = None,
-    ) -> MergeOutcome:
-        """Merge a branch, or a commit of one, into a branch as one commit, or raise with every conflict.
-
-        `into` is the graph's branch unless given. `strategy` is ours (the target's) or theirs (the source's), for every
-        conflict or by kind; `resolve` is a side for single entities, by table, such as node:Person, and id. `dry_run`
-        writes nothing and returns the conflicts.
-        """
-        self.refuse_if_read_only()
-        from omnigraph.api.merging import MergeRequest, make_resolution, merge_branch
-
-        resolution = make_resolution(strategy, resolve)
-        target = into or self.branch_name
-        request = MergeRequest(source, actor or default_actor(), target, resolution, dry_run)
-        return merge_branch(self.location, request)
-
-    def revert(
-        self,
-        commit: str,
-        *,
-        strategy: str | Mapping[str, str] | None = None,
-        resolve: Mapping[tuple[str, str], str] | None = None,
-        dry_run: bool = False,
-        actor: str | None = None,
-    ) -> MergeOutcome:
-        """Undo what a commit of the branch changed, as a new commit; conflicts are those of a merge."""
-        self.refuse_if_read_only()
-        from omnigraph.api.merging import RevertRequest, make_resolution, revert_commit
-
-        resolution = make_resolution(strategy, resolve)
-        who = actor or default_actor()
-        request = RevertRequest(CommitId(commit.upper()), who, self.branch_name, resolution, dry_run)
-        return revert_commit(self.location, request)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """The finished recoveries of the branch, newest first."""

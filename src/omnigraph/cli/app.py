@@ -44,13 +44,21 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
         },
     ),
     "commit": Family(
-        "Look at the history of a branch.",
-        {"list": "omnigraph.cli.commit_list", "show": "omnigraph.cli.commit_show"},
+        "Look at the history of a branch, and undo a commit.",
+        {
+            "list": "omnigraph.cli.commit_list",
+            "show": "omnigraph.cli.commit_show",
+            "changes": "omnigraph.cli.commit_changes",
+            "revert": "omnigraph.cli.commit_revert",
+        },
     ),
     "optimize": "omnigraph.cli.optimize",
     "repair": "omnigraph.cli.repair",
     "doctor": "omnigraph.cli.doctor",
     "index": Family("Look at the indexes.", {"status": "omnigraph.cli.index_status"}),
+    "changes": Family("Follow the changes of a branch.", {"poll": "omnigraph.cli.changes_poll"}),
+    "diff": "omnigraph.cli.diff",
+    "log": "omnigraph.cli.log",
     "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
     "cleanup": "omnigraph.cli.cleanup",
     "spark": Family(

@@ -5,9 +5,11 @@ In: a graph. Out: a `BranchStanding` per branch, main first. Every branch's mani
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import BRANCHES_READ_AT_ONCE
 from omnigraph.graph.lineage import Lineage, make_lineage
 from omnigraph.graph.manifest import Manifest, open_manifest
@@ -43,6 +45,22 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
     with ThreadPoolExecutor(BRANCHES_READ_AT_ONCE) as pool:
         found = tuple(pool.map(standing, others))
     return (BranchStanding(main.branch, trunk.commits[trunk.head], 0, 0), *found)
+
+
+def read_all_commits(
+    root: Location,
+) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId]]:
+    """Every commit that a live branch contains, and the head of each branch, main's first."""
+    main = read_snapshot(root)
+    commits = {commit.id: commit for commit in main.manifest.read_commits()}
+    heads = {MAIN: main.head}
+    for name, record in sorted(main.state.branches.items()):
+        if name != MAIN:
+            refuse_moved(main.manifest, root, name)
+            own = _read_lineage(open_manifest(root, lance_branch=record.lance_branch))
+            heads[name] = own.head
+            commits |= own.commits
+    return commits, heads
 
 
 def _read_lineage(manifest: Manifest) -> Lineage:

@@ -18,10 +18,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from omnigraph.api.history import entity_changes
 from omnigraph.api.merging import make_resolution
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.diff import diff_snapshots
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
@@ -165,6 +167,30 @@ class Merging(RuleBasedStateMachine):
         else:
             self.record(branch, wanted, self.heads[branch])
 
+    @rule(left=ANY_BRANCH, right=ANY_BRANCH, one=st.integers(0, 20), two=st.integers(0, 20))
+    def compare(self, left: str, right: str, one: int, two: int) -> None:
+        if left not in self.heads or right not in self.heads:
+            return
+        sides = []
+        for branch, which in ((left, one), (right, two)):
+            line = sorted(self.history.ancestors(self.heads[branch]))
+            commit = line[which % len(line)]
+            snapshot = read_commit_snapshot(self.location, CommitId(commit), branch)[0]
+            sides.append((self.history.commits[commit].state, snapshot))
+        (before, first), (after, second) = sides
+        found = {
+            (change.table, change.id): (change.kind.value, _value(change.before), _value(change.after))
+            for change in entity_changes(diff_snapshots(first, second))
+        }
+        wanted = {}
+        for table in before:
+            for name in before[table].keys() | after[table].keys():
+                old, new = (side[table].get(name, "absent") for side in (before, after))
+                if old != new:
+                    kind = {old: "inserted", new: "deleted"}.get("absent", "updated")
+                    wanted[table, name] = (kind, old, new)
+        assert found == wanted
+
     @rule()
     def compact(self) -> None:
         run_compaction(self.location, [PERSON, KNOWS])
@@ -191,6 +217,14 @@ class Merging(RuleBasedStateMachine):
         if MAIN in self.heads:
             tables = read_snapshot(self.location).tables.values()
             assert {table.pin.branch for table in tables} == {None}
+
+
+def _value(image: dict[str, Any] | None) -> Any:
+    """The one changing value of an image, as the model has it."""
+    if image is None:
+        return "absent"
+    data = image["data"]
+    return data.get("age", data.get("since"))
 
 
 def _check(machine: type[Any], examples: int, steps: int) -> None:

@@ -1,0 +1,103 @@
+"""Changes as programs want them: one value per entity, with its images before and after as plain data.
+
+An image is what `load` reads: the object of a line of graph data. Values are made while they are taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
+from omnigraph.graph.feed import FeedPage, commit_changes, read_feed
+from omnigraph.graph.images import Entity, Image, blob_names
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.references import read_reference
+from omnigraph.pipeline.ndjson_text import blob_text, json_lines
+from omnigraph.storage.location import Location
+
+__all__ = [
+    "ChangeKind",
+    "EntityChange",
+    "FeedPage",
+    "commit_changes",
+    "entity_changes",
+    "feed_changes",
+    "read_diff",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityChange:
+    """One entity that changed. `before` and `after` are lines of graph data as objects, None where it is not there."""
+
+    table: str
+    id: str
+    kind: ChangeKind
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitChanges:
+    """One commit and what it changed against its first parent."""
+
+    commit: CommitRecord
+    changes: Iterator[EntityChange]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFeed:
+    """Commits after a cursor, oldest first, and the cursor to go on with once all of them were taken."""
+
+    commits: Iterator[CommitChanges]
+    cursor: str
+    has_more: bool
+
+
+def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
+    """What has to change to come from one branch or commit to another."""
+    return entity_changes(diff_snapshots(read_reference(root, left), read_reference(root, right)))
+
+
+def feed_changes(root: Location, branch: str, cursor: str | None, limit: int) -> ChangeFeed:
+    """The next commits of a branch's change feed."""
+    page = read_feed(root, branch, None if cursor is None else CommitId(cursor.upper()), limit)
+    commits = (
+        CommitChanges(commit, entity_changes(commit_changes(page.newest, commit))) for commit in page.commits
+    )
+    return ChangeFeed(commits, page.cursor, page.has_more)
+
+
+def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
+    """Each change of some batches."""
+    for batch in batches:
+        rows = zip(
+            batch.ids.to_pylist(),
+            batch.kinds(),
+            _objects(batch.entity, batch.before),
+            _objects(batch.entity, batch.after),
+            strict=True,
+        )
+        for name, kind, before, after in rows:
+            yield EntityChange(batch.entity.alias, str(name), kind, before, after)
+
+
+def _objects(entity: Entity, image: Image) -> Iterator[dict[str, Any] | None]:
+    import pyarrow as pa
+
+    rows = image.rows.filter(pa.array(image.present))
+    for name in blob_names(entity):
+        contents = [
+            None if one is None else one["data"] if one["uri"] is None else one["uri"]
+            for one in rows.column(name).to_pylist()
+        ]
+        rows = rows.set_column(rows.schema.get_field_index(name), name, blob_text(contents))
+    lines: Iterator[Any] = iter(())
+    if rows.num_rows:
+        lines = iter(json_lines(entity, rows.combine_chunks().to_batches()[0]).to_pylist())
+    for there in image.present:
+        yield json.loads(next(lines)) if there else None

@@ -1,0 +1,95 @@
+"""How changes of entities are printed: lines for people, or JSON that is written while the changes come."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.base.errors import UsageError
+from omnigraph.cli.output import RowsFormat, printable, write_text
+
+if TYPE_CHECKING:
+    from omnigraph.api.history import EntityChange
+
+_SIGNS: Final = {"inserted": "+", "updated": "~", "deleted": "-"}
+_LINES_AT_ONCE: Final = 1_000
+
+
+def refuse_other_formats(how: RowsFormat) -> None:
+    """Changes have images, which fit lines for people, JSON and lines of JSON."""
+    if how not in (RowsFormat.TABLE, RowsFormat.JSON, RowsFormat.JSONL):
+        raise UsageError(
+            f"changes cannot be printed as {how}", code="format_changes", hint="use --json or --format jsonl"
+        )
+
+
+def change_to_json(change: EntityChange) -> dict[str, Any]:
+    """One change, with its images."""
+    return {
+        "table_key": change.table,
+        "type_name": change.table.partition(":")[2],
+        "id": change.id,
+        "change": change.kind.value,
+        "before": change.before,
+        "after": change.after,
+    }
+
+
+def change_line(change: EntityChange) -> str:
+    """One change for people: what happened, to whom, and which properties differ."""
+    text = f"{_SIGNS[change.kind.value]} {change.table.partition(':')[2]} {change.id}"
+    if change.before is None or change.after is None:
+        return printable(text)
+    before, after = _properties(change.before), _properties(change.after)
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    told = (f"{name} {_shown(before.get(name))} → {_shown(after.get(name))}" for name in names)
+    return printable(f"{text}: {', '.join(told)}")
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Print lines as they come, many at a time."""
+    waiting: list[str] = []
+    for line in lines:
+        waiting.append(line)
+        if len(waiting) >= _LINES_AT_ONCE:
+            write_text("\n".join(waiting))
+            waiting = []
+    if waiting:
+        write_text("\n".join(waiting))
+
+
+def document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Iterator[str]:
+    """A JSON document whose last member is a list that is written while its items, JSON texts, come."""
+    opening = json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}")
+    yield f"{opening},\n  {json.dumps(name)}: ["
+    before = None
+    for item in chain(items, [None]):
+        if before is not None:
+            yield f"    {before}{'' if item is None else ','}"
+        before = item
+    yield "  ]\n}"
+
+
+def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], how: RowsFormat) -> None:
+    """Print changes: a document that begins with `head`, lines of JSON, or lines for people."""
+    if how is RowsFormat.JSON:
+        texts = (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
+        write_lines(document_lines(head, "changes", texts))
+    elif how is RowsFormat.JSONL:
+        write_lines(json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
+    else:
+        write_lines(map(change_line, changes))
+    sys.stdout.flush()
+
+
+def _properties(image: dict[str, Any]) -> dict[str, Any]:
+    ends = {name: image[name] for name in ("from", "to") if name in image}
+    return {**ends, **image["data"]}
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -1,0 +1,93 @@
+"""`omnigraph changes poll`: the commits of a branch after a cursor, each with its changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.change_lines import (
+    change_line,
+    change_to_json,
+    document_lines,
+    refuse_other_formats,
+    write_lines,
+)
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.moments import moment
+from omnigraph.cli.options import Branch, Format, Json, Store, Uri
+from omnigraph.cli.output import RowsFormat, choose_format
+from omnigraph.cli.target import resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.api.history import ChangeFeed, CommitChanges
+
+Cursor = Annotated[
+    str | None,
+    typer.Option("--cursor", metavar="ID", help="Go on after this commit; from the first one unless given."),
+]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many commits.")]
+
+
+def poll(
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    cursor: Cursor = None,
+    limit: Limit = 100,
+    rows_format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Show what was committed to a branch after a cursor, oldest first, whole commits only.
+
+    The cursor is yours to keep: a commit id, printed at the end. Asking twice with the same one tells the same. When
+    what came after it was cleaned up, it is an error, `change_feed_gap`: export the branch and go on from its commit.
+    """
+    how = choose_format(rows_format, as_json)
+    refuse_other_formats(how)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+
+    feed = Graph(location, branch, read_only=True).changes(cursor, limit=limit)
+    if how is RowsFormat.JSON:
+        head = {"graph_branch": branch, "cursor": feed.cursor, "has_more": feed.has_more}
+        write_lines(document_lines(head, "commits", (json.dumps(_block(one)) for one in feed.commits)))
+    else:
+        write_lines(_lines(feed, as_json=how is RowsFormat.JSONL))
+
+
+def _block(one: CommitChanges) -> dict[str, Any]:
+    from omnigraph.cli.shapes import commit_to_json
+
+    changes = [change_to_json(change) for change in one.changes]
+    return {"commit": commit_to_json(one.commit, {}), "changes": changes}
+
+
+def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:
+    """A line for each commit, one for each of its changes, and at the end one with the cursor."""
+    from omnigraph.cli.shapes import commit_to_json
+
+    for one in feed.commits:
+        commit = one.commit
+        if as_json:
+            yield json.dumps({"commit": commit_to_json(commit, {})})
+            yield from (json.dumps(change_to_json(change), ensure_ascii=False) for change in one.changes)
+        else:
+            yield f"{commit.id}  {moment(commit.created_us)}  {commit.actor}  {commit.operation}"
+            yield from (f"  {change_line(change)}" for change in one.changes)
+    more = {"cursor": feed.cursor, "has_more": feed.has_more}
+    yield json.dumps(more) if as_json else f"cursor {feed.cursor}" + (" (more)" if feed.has_more else "")
+
+
+COMMAND = CommandSource(
+    "poll",
+    poll,
+    (
+        "omnigraph changes poll graph.omni",
+        "omnigraph changes poll --cursor 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
+    ),
+)

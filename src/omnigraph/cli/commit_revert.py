@@ -1,0 +1,68 @@
+"""`omnigraph commit revert`: a new commit that undoes one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.branch_merge import DryRun, outcome_to_json, table_sentences
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Actor, Json, Store, Uri
+from omnigraph.cli.output import write_json, write_text
+from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
+from omnigraph.cli.target import announce_target, resolve_target
+
+CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit to undo.", show_default=False)]
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
+
+
+def revert(
+    context: typer.Context,
+    commit_id: CommitId,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    dry_run: DryRun = False,
+    strategy: Strategy = None,
+    resolve: Resolve = None,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Undo what a commit changed, as a new commit.
+
+    What was changed again since is a conflict, as in a merge: ours is what is there now, theirs what was there before
+    the commit.
+    """
+    sides, decisions = read_strategy(strategy), read_decisions(resolve)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+
+    if not dry_run:
+        announce_target(context, location)
+    graph = Graph(location, branch)
+    outcome = graph.revert(commit_id, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
+    made = "nothing to undo" if outcome.result == "already_up_to_date" else f"reverted {outcome.source}"
+    first = f"would undo {outcome.source}" if dry_run else made
+    first += "" if outcome.commit is None else f" at commit {outcome.commit.id}"
+    text = "\n".join([first, *table_sentences(outcome)]) + "\n"
+    if as_json:
+        write_json(outcome_to_json(outcome))
+    elif dry_run:
+        write_text(text)
+    elif not context.obj.quiet:
+        sys.stderr.write(text)
+    if outcome.conflicts:
+        raise typer.Exit(1)
+
+
+COMMAND = CommandSource(
+    "revert",
+    revert,
+    (
+        "omnigraph commit revert 01KA1F0Z5Q8W9V3N7R2T4Y6B8D graph.omni",
+        "omnigraph commit revert 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --dry-run --json",
+    ),
+)

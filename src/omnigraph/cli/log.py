@@ -1,0 +1,53 @@
+"""`omnigraph log`: the commits of every branch, newest first, with `--graph` as a drawing."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.change_lines import write_lines
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.moments import moment
+from omnigraph.cli.options import Store, Uri
+from omnigraph.cli.output import printable
+from omnigraph.cli.target import resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.graph.records import CommitRecord
+
+Graph_ = Annotated[bool, typer.Option("--graph", help="Draw how the commits descend from each other.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most so many lines.")]
+
+
+def log(
+    context: typer.Context, uri: Uri = None, store: Store = None, graph: Graph_ = False, limit: Limit = 100
+) -> None:
+    """Show the commits of all branches, newest first."""
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.branching import read_all_commits
+    from omnigraph.graph.commit_drawing import draw_commits
+
+    commits, heads = read_all_commits(location)
+    names = {head: [name for name, one in heads.items() if one == head] for head in heads.values()}
+
+    def told(commit: CommitRecord) -> str:
+        branches = f" ({', '.join(names[commit.id])})" if commit.id in names else ""
+        text = f"{commit.id}{branches} {moment(commit.created_us)} {commit.actor} {commit.operation}"
+        return printable(text)
+
+    drawn = draw_commits(commits, tuple(dict.fromkeys(heads.values())))
+    shown = drawn if graph else (line for line in drawn if line.commit is not None)
+    write_lines(
+        " ".join([*([line.marks] if graph else []), *([told(line.commit)] if line.commit else [])])
+        for line in islice(shown, limit)
+    )
+
+
+COMMAND = CommandSource(
+    "log",
+    log,
+    ("omnigraph log graph.omni", "omnigraph log --graph --store graph.omni --limit 20"),
+)

@@ -1,0 +1,102 @@
+"""What changed, between which, after what: `commit changes`, `diff`, `changes poll`, `commit revert`, `log`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph_here
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph with a branch that was merged; no test changes it."""
+    place = tmp_path_factory.mktemp("history")
+    return make_history(place)
+
+
+def make_history(place: Path) -> Path:
+    graph = og.init(str(place / "graph.omni"), SCHEMA, options=og.OpenOptions(actor="ada"))
+    graph.mutate('query a() { insert Person { slug: "x", age: 1 } insert Person { slug: "y" } }', actor="ada")
+    branch = graph.branch("b", create_from="main", actor="ada")
+    branch.mutate('query b() { update Person set { age: 2 } where slug = "x" }', actor="ada")
+    branch.mutate('query c() { insert Person { slug: "z" } }', actor="ada")
+    branch.mutate('query d() { delete Person where slug = "y" }', actor="ada")
+    graph.merge("b", actor="ada")
+    return place
+
+
+def run(place: Path, *arguments: str) -> Outcome:
+    return omnigraph_here(*arguments, "--store", "graph.omni", cwd=place)
+
+
+def commits(place: Path) -> list[str]:
+    return [commit.id for commit in og.open(str(place / "graph.omni"), read_only=True).commits()]
+
+
+READS = {
+    "diff": ("diff", "main", "b"),
+    "diff_text": ("diff", "FIRST", "main"),
+    "diff_json": ("diff", "FIRST", "b", "--json"),
+    "commit_changes_jsonl": ("commit", "changes", "LAST", "--format", "jsonl"),
+    "changes_poll": ("changes", "poll", "--limit", "2"),
+    "changes_poll_json": ("changes", "poll", "--cursor", "FIRST", "--json"),
+    "changes_poll_jsonl": ("changes", "poll", "--cursor", "FIRST", "--format", "jsonl"),
+    "log": ("log",),
+    "log_graph": ("log", "--graph"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_a_command_prints(name: str, place: Path, update_golden: bool) -> None:
+    known = commits(place)
+    words = {"FIRST": known[1], "LAST": known[0]}
+    outcome = run(place, *(words.get(word, word) for word in READS[name]))
+    assert_golden(f"history_{name}.txt", outcome.transcript(place), update_golden)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    if "--json" in READS[name]:
+        json.loads(outcome.stdout)
+
+
+def test_a_commit_is_reverted_and_the_feed_goes_on(tmp_path: Path) -> None:
+    place = make_history(tmp_path)
+    last = commits(place)[0]
+    planned = run(place, "commit", "revert", last, "--dry-run", "--json")
+    assert json.loads(planned.stdout)["commit"] is None
+    done = json.loads(run(place, "commit", "revert", last.lower(), "--json").stdout)
+    assert done["tables"] == [
+        {"table_key": "node:Person", "inserted": 1, "updated": 1, "deleted": 1, "adopted": False}
+    ]
+    told = json.loads(run(place, "changes", "poll", "--cursor", last, "--json").stdout)
+    assert [block["commit"]["operation"] for block in told["commits"]] == ["revert"]
+    assert told["cursor"] == done["commit"]["graph_commit_id"]
+    again = run(place, "commit", "revert", last, "--json")
+    assert (again.exit_code, json.loads(again.stdout)["outcome"]) == (0, "already_up_to_date")
+    graph = og.open(str(place / "graph.omni"))
+    graph.mutate('query d() { update Person set { age: 9 } where slug = "x" }')
+    refused = run(place, "commit", "revert", commits(place)[1], "--json")
+    assert refused.exit_code == 1
+    assert [one["kind"] for one in json.loads(refused.stdout)["merge_conflicts"]] == ["divergent_update"]
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "code"),
+    [
+        (("diff", "main", "nowhere"), 1, "reference_missing"),
+        (("diff", "main", "b", "--format", "csv"), 2, "format_changes"),
+        (("changes", "poll", "--cursor", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "change_feed_gap"),
+        (("commit", "changes", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "commit_missing"),
+        (("commit", "revert", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "commit_missing"),
+        (("commit", "revert", "ROOT"), 3, "commit_is_first"),
+    ],
+)
+def test_what_is_refused(words: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
+    root = commits(place)[-1]
+    json_words = () if "--format" in words else ("--json",)
+    outcome = run(place, *(root if word == "ROOT" else word for word in words), *json_words)
+    assert outcome.exit_code == exit_code, outcome.stderr
+    if json_words:
+        assert json.loads(outcome.stdout)["error_code"] == code

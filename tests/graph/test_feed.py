@@ -1,0 +1,112 @@
+"""The change feed: whole commits, at least once, images of before and after, and a gap that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.feed import ChangeFeedGapError, commit_changes, read_feed
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.storage.location import Location
+from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_compaction, triple
+
+SCHEMA = """\
+node Thing { name: String @key  tags: [String]?  weight: F64?  at: DateTime?  data: Blob?  vector: Vector(2)? }
+"""
+
+
+def told(location: Location, cursor: str | None = None) -> list[tuple[str, list[tuple[str, str]]]]:
+    page = read_feed(location, cursor=None if cursor is None else CommitId(cursor))
+    found = []
+    for commit in page.commits:
+        changes = [
+            (kind.value, str(name))
+            for batch in commit_changes(page.newest, commit)
+            for name, kind in zip(batch.ids.to_pylist(), batch.kinds(), strict=True)
+        ]
+        found.append((commit.operation, changes))
+    return found
+
+
+def test_a_cursor_gives_what_came_after_it_again_and_again(durable_location: Location) -> None:
+    create(durable_location)
+    first = read_snapshot(durable_location).head
+    run(durable_location, [Change(PERSON, upsert=(("b", 1), ("a", 1)))])
+    cursor = read_snapshot(durable_location).head
+    run(durable_location, [Change(PERSON, upsert=(("a", 2),)), Change(KNOWS, upsert=(("a", 3),))])
+    run_compaction(durable_location, [PERSON])
+    run(durable_location, [Change(PERSON, delete=("b",))])
+    later = [
+        ("load", [("updated", "a"), ("inserted", "a")]),
+        ("optimize", []),
+        ("load", [("deleted", "b")]),
+    ]
+    for _ in range(2):
+        assert told(durable_location, cursor) == later
+    assert told(durable_location, first) == [("load", [("inserted", "a"), ("inserted", "b")]), *later]
+    assert told(durable_location)[0] == ("init", [])
+    assert told(durable_location, read_snapshot(durable_location).head) == []
+
+
+def test_pages_meet_without_a_gap_and_without_an_overlap(local_location: Location) -> None:
+    create(local_location)
+    for number in range(5):
+        run(local_location, triple([f"n{number}"]))
+    cursor, seen = None, []
+    for _ in range(9):
+        page = read_feed(local_location, cursor=cursor, limit=2)
+        seen += [commit.id for commit in page.commits]
+        cursor = page.cursor
+        if not page.has_more:
+            break
+    assert seen == [commit.id for commit in read_feed(local_location).commits]
+    assert len(seen) == 6
+
+
+def test_a_cursor_of_another_line_is_a_gap(local_location: Location) -> None:
+    create(local_location)
+    with pytest.raises(ChangeFeedGapError) as gap:
+        read_feed(local_location, cursor=CommitId("01KA1F0Z5Q8W9V3N7R2T4Y6B8D"))
+    assert gap.value.code == "change_feed_gap"
+    assert "change_feed_gap" in gap.value.facts
+
+
+@pytest.mark.parametrize("part", ["__manifest/_versions", "nodes"])
+def test_a_collected_state_is_a_gap(part: str, local_location: Location) -> None:
+    """Whether the manifest's version is gone or the table's, as after cleanup."""
+    create(local_location)
+    run(local_location, [Change(PERSON, upsert=(("a", 1),))])
+    cursor = read_snapshot(local_location).head
+    run(local_location, [Change(PERSON, upsert=(("a", 2),))])
+    for versions in Path(local_location.uri).glob(f"{part}/**/_versions" if part == "nodes" else part):
+        for old in _old_manifests(versions):
+            old.unlink()
+    with pytest.raises(ChangeFeedGapError):
+        read_feed(local_location, cursor=cursor)
+
+
+def _old_manifests(versions: Path) -> list[Path]:
+    """Every version but the newest; names count down from the largest number, so the newest is the first."""
+    return sorted(versions.glob("*.manifest"))[1:]
+
+
+def test_images_have_every_kind_of_value(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
+    given = 'tags: [] weight: 0.1 at: "2024-05-31T12:00:00Z" data: "base64:YWI=" vector: [1.5, 2.0]'
+    graph.mutate(f'query a() {{ insert Thing {{ name: "t" {given} }} }}')
+    made = graph.mutate('query b() { update Thing set { weight: 0.2, data: "base64:" } where name = "t" }')
+    assert made.commit is not None
+    (change,) = graph.commit_changes(made.commit.id)
+    same = {"id": "t", "name": "t", "tags": [], "at": "2024-05-31T12:00:00.000Z", "vector": [1.5, 2.0]}
+    assert (change.table, change.id, change.kind.value) == ("node:Thing", "t", "updated")
+    assert change.before == {"type": "Thing", "data": {**same, "weight": 0.1, "data": "base64:YWI="}}
+    assert change.after == {"type": "Thing", "data": {**same, "weight": 0.2, "data": "base64:"}}
+    gone = graph.mutate('query c() { delete Thing where name = "t" }')
+    assert gone.commit is not None
+    (change,) = graph.diff(made.commit.id, gone.commit.id)
+    assert (change.kind.value, change.after) == ("deleted", None)
+    (back,) = graph.diff(gone.commit.id, made.commit.id)
+    assert (back.kind.value, back.before, back.after) == ("inserted", None, change.before)
