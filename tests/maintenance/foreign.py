@@ -88,6 +88,11 @@ def update_config(dataset: Any) -> None:
     dataset.update_config({"lance.auto_cleanup.interval": "20", "lance.auto_cleanup.older_than": "14d"})
 
 
+def greedy_config(dataset: Any) -> None:
+    """Every commit from now on may collect whatever is old."""
+    dataset.update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
+
+
 def collected(dataset: Any) -> None:
     """Three appends, and the version in the middle is collected."""
     for number in (1, 2, 3):
@@ -142,6 +147,7 @@ ACTS: Final[dict[str, Callable[[Any], None]]] = {
         cast_column,
         nullable_key,
         update_config,
+        greedy_config,
         collected,
         collect_all,
         many_fragments,

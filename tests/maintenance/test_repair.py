@@ -25,6 +25,7 @@ from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.repair_outcome import RepairAction, TableRepairStats
 from omnigraph.storage.coverage import Indexed
+from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple
@@ -192,6 +193,26 @@ def test_maintenance_of_indexed_fragments(tool: ForeignTool, local_location: Loc
     assert {one.coverage for one in covered} == {Indexed()}
     found = Graph(local_location).query('query q() { match { $p: Person { slug: "a" } } return { $p.age } }')
     assert found.rows() == [{"p.age": 1}]
+
+
+def test_settings_that_collect_versions_are_never_published(
+    tool: ForeignTool, local_location: Location
+) -> None:
+    seed(local_location)
+    before = read_contents(local_location)
+    tool.act("append", local_location)
+    tool.act("greedy_config", local_location)
+    row = repair(local_location, "confirm", "force")[MAIN, PERSON]
+    assert (row.action, row.error) == (RepairAction.FORCED, None)
+    pin = find_table(local_location).pin
+    table = local_location.child(find_table(local_location).path)
+    assert open_dataset(table).config() == {}
+    assert open_dataset(table).version == pin.version
+    for name in ("e", "f", "g"):
+        run(local_location, triple([name]))
+    assert pin.version in open_dataset(table).versions()
+    added = {"f1": 1, "f2": 2, "e": None, "f": None, "g": None}
+    assert read_contents(local_location)[PERSON] == {**before[PERSON], **added}
 
 
 def test_one_commit_for_all_tables_of_a_branch(tool: ForeignTool, local_location: Location) -> None:

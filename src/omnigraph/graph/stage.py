@@ -21,10 +21,10 @@ from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.staged import Effect, ExactEffect, FoundHead, LooseEffect, LooseRun, Staged
-from omnigraph.storage.commit import commit_branch
+from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, commit_branch
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.deletion import delete_branch
-from omnigraph.storage.staging import StagedTransaction, stage_restore
+from omnigraph.storage.staging import StagedTransaction, stage_restore, stage_settings_removal
 
 logger = logging.getLogger("omnigraph.stage")
 
@@ -123,6 +123,18 @@ class Stage:
         target = WritableTable(table, head, None)
         effect = self.exact(target, stage_restore(head, table.pin.version), table.row_count)
         return replace(effect, preserving=True)  # what readers see stays the same
+
+    def accepted(self, table: TableRecord, head: Dataset) -> ExactEffect | TableRecord:
+        """What publishing the head of a table that this branch owns takes: mostly just its row.
+
+        Settings that let a commit collect old versions are never published: they go in a version of our own.
+        """
+        rows = head.count_rows()
+        stripped = stage_settings_removal(head, AUTO_CLEANUP_PREFIX)
+        if stripped is None:
+            return replace(table, pin=Pin(head.branch, head.version), row_count=rows)
+        # Once begun it goes forward: taking it back would be a commit under those very settings.
+        return replace(self.exact(WritableTable(table, head, None), stripped, rows), preserving=True)
 
     def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> Staged:
         """Everything staged, ready for the lease. The written tables are always part of what was read."""

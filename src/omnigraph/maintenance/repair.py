@@ -2,8 +2,9 @@
 
 In: a graph and what the caller agreed to. Out: one row per table that a branch owns. A preview only reads. Otherwise
 the tables of a branch are put right in one commit of the write path, whose Check demands that pins and heads still are
-the ones that were judged: publishing moves pointers to versions that are there already, discarding is a Restore of the
-published content. A crash leaves the drift as it was, or the commit. One table's failure is on its own row.
+the ones that were judged: publishing moves pointers to versions that are there already (settings that would let Lance
+collect old versions are removed first), discarding is a Restore of the published content. A crash leaves the drift as
+it was, or the commit. One table's failure is on its own row.
 """
 
 from __future__ import annotations
@@ -130,8 +131,12 @@ class _Repair:
             heads.append(FoundHead(look.table, pin))
             if row.action is RepairAction.DISCARDED or look.drift.ours:
                 effects.append(at.restored(look.table, look.head))
+                continue
+            accepted = at.accepted(look.table, look.head)
+            if isinstance(accepted, TableRecord):
+                moved.append(accepted)
             else:
-                moved.append(replace(look.table, pin=pin, row_count=look.head.count_rows()))
+                effects.append(accepted)
         if not heads:
             return None
         is_forced = any(row.action is RepairAction.FORCED for row in self.rows)

@@ -105,6 +105,15 @@ def stage_restore(dataset: Dataset, version: int) -> StagedTransaction:
     return _staged(dataset, lance.LanceOperation.Restore(version))
 
 
+def stage_settings_removal(dataset: Dataset, prefix: str) -> StagedTransaction | None:
+    """Remove every setting whose name begins so; None when there is none."""
+    keys = [key for key in dataset.config() if key.startswith(prefix)]
+    if not keys:
+        return None
+    removed = lance.LanceOperation.UpdateMap(updates=dict.fromkeys(keys))
+    return _staged(dataset, lance.LanceOperation.UpdateConfig(config_updates=removed))
+
+
 @dataclass(frozen=True, slots=True)
 class Deletions:
     """Fragments without some of their rows, and those that would be empty. Nothing references them yet."""

@@ -58,7 +58,7 @@ from tests.graph.writers import (
     triple,
 )
 from tests.maintenance.cleaning import Place, TomorrowClock
-from tests.maintenance.foreign import compaction, delete
+from tests.maintenance.foreign import compaction, delete, update_config
 from tests.pipeline.in_place import LargeSource, in_place
 
 DEV: Final = "dev"
@@ -330,6 +330,7 @@ _healing: Final = _repair()
 _forcing: Final = _repair(force=True)
 _discarding: Final = _repair(discard=True)
 _undone: Final = _wrote((), "repair by omnigraph:repair")
+_accepted: Final = _wrote((), "repair by omnigraph:repair:force")
 _forced: Final = _wrote((Change(PERSON, delete=("a",)),), "repair by omnigraph:repair:force")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -365,6 +366,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "repair_force": Scenario(
         _drifted(delete), _forcing, _forced, _published, heads_ahead=True, redo=Redo(_forcing, _forced)
+    ),
+    "repair_force_settings": Scenario(
+        _drifted(update_config),
+        _forcing,
+        _accepted,
+        _WRITTEN,
+        heads_ahead=True,
+        redo=Redo(_forcing, _accepted),
     ),
     "repair_discard": Scenario(
         _drifted(delete), _discarding, _undone, _WRITTEN, heads_ahead=True, redo=Redo(_discarding, _undone)

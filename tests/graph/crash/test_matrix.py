@@ -51,6 +51,7 @@ LONG = frozenset(
         "revert",
         "renew",
         "repair",
+        "repair_force_settings",
         "recover_discard",
         "recover_finished",
         "recover_half_back",
