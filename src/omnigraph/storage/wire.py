@@ -1,4 +1,4 @@
-"""Reads the top level of a protobuf message without knowing its type.
+"""Reads the top level of a protobuf message without knowing its type, and writes single fields.
 
 Lance's manifests and transactions are protobuf messages, and its Python reader cannot show all of them. Field
 numbers never change their meaning in protobuf, so the few we need are read directly. A manifest has one field
@@ -41,6 +41,26 @@ def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise WireError(f"{length} bytes expected at byte {at}, {size - at} are left")
         yield tag >> 3, message[at:end]
         at = end
+
+
+def text_field(number: int, text: str) -> bytes:
+    """A field with a text, as it stands in a message."""
+    data = text.encode()
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A field with a number, as it stands in a message; negative ones take ten bytes."""
+    return _varint(number << 3) + _varint(value & (1 << 64) - 1)
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:

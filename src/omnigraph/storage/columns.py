@@ -1,0 +1,201 @@
+"""Other columns for the same rows, as one transaction: renamed, dropped, loosened, new, in any mix. No head moves.
+
+In: a dataset and a `ColumnPlan`. Out: a `StagedTransaction`. Lance knows a column by the number of its field and not by
+its name, so a plan says which present column each wanted one is. Without values to write this is a Project, which
+changes only metadata. With them it is a Merge over fragments that got one more data file each; a Merge may not change
+whether a present column is nullable, so such a column is copied into a new field there. See decision 0015.
+A failure leaves only files that nothing references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import lance
+import pyarrow as pa
+from lance.fragment import FragmentMetadata
+from lance.schema import LanceSchema
+
+from omnigraph.base.effects import announce
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.staging import StagedTransaction
+from omnigraph.storage.wire import number_field, text_field
+
+_COPY_PREFIX: Final = "__copy_"
+_NAME: Final = 2
+_ID: Final = 3
+_PARENT: Final = 4
+_NULLABLE: Final = 6
+_NO_PARENT: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """The columns that a dataset shall have, in order.
+
+    `origins` has for a wanted column the present one that it is. The others are new: they get the value in `fills`, or
+    null. No new column has the name of a present one.
+    """
+
+    schema: pa.Schema
+    origins: Mapping[str, str]
+    fills: Mapping[str, object] = field(default_factory=dict)
+
+    def copied(self, present: pa.Schema) -> tuple[str, ...]:
+        """The columns that must be copied beside a fill: those that become nullable or stop being it."""
+        if not self.fills:
+            return ()
+        return tuple(
+            name
+            for name, origin in self.origins.items()
+            if self.schema.field(name).nullable != present.field(origin).nullable
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumns:
+    """Fragments with one more data file each, and the schema that says which fields are in it."""
+
+    fragments: tuple[FragmentMetadata, ...]
+    schema: LanceSchema
+
+
+def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
+    """Change only metadata; the plan fills nothing."""
+    assert not plan.fills, "values are written first"
+    with substrate_errors("stage other columns", dataset.uri):
+        schema = _composed(dataset, plan, None)
+    return _staged(dataset, lance.LanceOperation.Project(schema))
+
+
+def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int]) -> WrittenColumns:
+    """Write the values of new and copied columns for some fragments. Safe to repeat; runs on any machine."""
+    announce("dataset.stage", dataset.uri)
+    copied = plan.copied(dataset.schema)
+    fields = [plan.schema.field(name) for name in plan.fills]
+    fields += [plan.schema.field(name).with_name(_COPY_PREFIX + name) for name in copied]
+    written = pa.schema(fields)
+
+    def values(batch: pa.RecordBatch) -> pa.RecordBatch:
+        make: Any = pa.scalar
+        arrays = [
+            pa.repeat(make(value, plan.schema.field(name).type), batch.num_rows)
+            for name, value in plan.fills.items()
+        ]
+        arrays += [batch.column(plan.origins[name]) for name in copied]
+        return pa.RecordBatch.from_arrays(arrays, schema=written)
+
+    fragments: list[FragmentMetadata] = []
+    schema = None
+    with substrate_errors("write columns", dataset.uri):
+        for number in fragment_ids:
+            fragment = dataset.native.get_fragment(number)
+            assert fragment is not None, "the fragment is of this version"
+            columns = ["id", *(plan.origins[name] for name in copied)]
+            metadata, schema = fragment.merge_columns(values, columns=list(dict.fromkeys(columns)))
+            fragments.append(metadata)
+    assert schema is not None, "there is something to write"
+    return WrittenColumns(tuple(fragments), schema)
+
+
+def stage_written_columns(
+    dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns]
+) -> StagedTransaction:
+    """Put columns that were written for every fragment of this very version in their places."""
+    fragments = sorted((one for part in written for one in part.fragments), key=lambda one: one.id)
+    with substrate_errors("stage written columns", dataset.uri):
+        schema = _composed(dataset, plan, written[0].schema)
+    return _staged(dataset, lance.LanceOperation.Merge(fragments, schema))
+
+
+def _composed(dataset: Dataset, plan: ColumnPlan, written: LanceSchema | None) -> LanceSchema:
+    """The wanted columns, each with the numbers of the fields that hold its values."""
+    present = _Protos.of(dataset.native.lance_schema)
+    filled = None if written is None else _Protos.of(written)
+    copied = plan.copied(dataset.schema)
+    free = 1 + max([*_used_ids(dataset), *(filled or present).ids()])
+    composed: list[bytes] = []
+    for wanted in plan.schema:
+        origin = plan.origins.get(wanted.name)
+        if filled is not None and (wanted.name in plan.fills or wanted.name in copied):
+            source = wanted.name if wanted.name in plan.fills else _COPY_PREFIX + wanted.name
+            composed += filled.column(source, wanted)
+        elif origin is not None:
+            composed += present.column(origin, wanted)
+        else:
+            fresh = _Protos.of(LanceSchema.from_pyarrow(pa.schema([wanted])))
+            composed += fresh.moved(free)
+            free += len(fresh.ids())
+    return LanceSchema._from_protos(present.metadata, *composed)
+
+
+def _used_ids(dataset: Dataset) -> Iterator[int]:
+    """The numbers that data files have, also of columns that were dropped: their values are still there."""
+    for fragment in dataset.native.get_fragments():
+        for file in fragment.metadata.files:
+            yield from file.fields
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a schema, with the messages of itself and of everything in it, depth first."""
+
+    name: str
+    messages: tuple[bytes, ...]
+    ids: tuple[int, ...]
+    parents: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Protos:
+    """A schema as its protobuf messages, by top-level field."""
+
+    metadata: str
+    fields: tuple[_Field, ...]
+
+    @classmethod
+    def of(cls, schema: LanceSchema) -> _Protos:
+        _, (metadata, *messages) = schema.__reduce__()
+        at = 0
+        fields = []
+        for native in schema.fields():
+            ids, parents = zip(*_numbers(native, _NO_PARENT), strict=True)
+            fields.append(_Field(native.name(), tuple(messages[at : at + len(ids)]), ids, parents))
+            at += len(ids)
+        assert at == len(messages), "a message for each field"
+        return cls(metadata, tuple(fields))
+
+    def ids(self) -> list[int]:
+        return [number for found in self.fields for number in found.ids]
+
+    def column(self, name: str, wanted: pa.Field[Any]) -> list[bytes]:
+        """A column under its wanted name; in protobuf the last value of a member counts."""
+        found = next(one for one in self.fields if one.name == name)
+        first, *rest = found.messages
+        changed = first + text_field(_NAME, wanted.name) + number_field(_NULLABLE, int(wanted.nullable))
+        return [changed, *rest]
+
+    def moved(self, by: int) -> list[bytes]:
+        """The fields with other numbers, counted from `by` on."""
+        return [
+            message
+            + number_field(_ID, number + by)
+            + number_field(_PARENT, parent if parent == _NO_PARENT else parent + by)
+            for found in self.fields
+            for message, number, parent in zip(found.messages, found.ids, found.parents, strict=True)
+        ]
+
+
+def _numbers(native: Any, parent: int) -> Iterator[tuple[int, int]]:
+    own = int(native.id())
+    yield own, parent
+    for child in native.children():
+        yield from _numbers(child, own)
+
+
+def _staged(dataset: Dataset, operation: lance.LanceOperation.BaseOperation) -> StagedTransaction:
+    native = lance.Transaction(read_version=dataset.version, operation=operation)
+    return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)
