@@ -25,7 +25,7 @@ STORE_METHODS: Final = {"create", "delete", "delete_below"}
 
 GOLDEN: Final = """\
 init.remove.before init.mark.before init.table.before init.manifest.before init.unmark.before init.done
-fork.before fork.after fork.discard.before scratch.remove.before
+fork.before fork.after fork.discard.before schema.table.before scratch.remove.before
 lease.acquire.before lease.acquire.after lease.collect.before lease.renew.before
 check.done heal.before heal.publish.before arm.before arm.after commit.before
 table.strip.before index.drop.before rewrite.before rewrite.after index.commit.before index.commit.after commit.after

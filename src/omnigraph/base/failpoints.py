@@ -32,6 +32,7 @@ class Failpoint(StrEnum):
     FORK_BEFORE = "fork.before"
     FORK_AFTER = "fork.after"
     FORK_DISCARD_BEFORE = "fork.discard.before"
+    SCHEMA_TABLE_BEFORE = "schema.table.before"
     SCRATCH_REMOVE_BEFORE = "scratch.remove.before"
     ACQUIRE_BEFORE = "lease.acquire.before"
     ACQUIRE_AFTER = "lease.acquire.after"

@@ -49,6 +49,7 @@ def _table(effect: Effect, target: Target) -> IntentTable:
         preserving=effect.preserving,
         forked_from=None if origin is None else PinObject(origin.branch, origin.version),
         result_rows=effect.result_rows,
+        alias=effect.alias,
     )
 
 

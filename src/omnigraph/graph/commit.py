@@ -235,7 +235,7 @@ class _Session:
         return TableRecord(
             table.type_id,
             table.incarnation,
-            table.alias,
+            effect.alias or table.alias,
             table.path,
             pin,
             self.target.branch_id,

@@ -58,7 +58,10 @@ class StreamObject(msgspec.Struct, frozen=True):
 
 
 class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
-    """One table of an intent. `uuid` None: a loose effect, known by its base and the operations allowed after it."""
+    """One table of an intent. `uuid` None: a loose effect, known by its base and the operations allowed after it.
+
+    `alias` is the name that the table gets, when it gets another.
+    """
 
     id: str
     path: str
@@ -69,6 +72,7 @@ class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     preserving: bool
     forked_from: PinObject | None
     result_rows: int
+    alias: str | None = None
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):

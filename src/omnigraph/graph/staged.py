@@ -23,7 +23,7 @@ LooseRun = Callable[[Dataset, Callable[[], None]], Dataset]
 
 @dataclass(frozen=True, slots=True)
 class ExactEffect:
-    """One table whose change is one staged transaction on top of `base`."""
+    """One table whose change is one staged transaction on top of `base`. `alias`: its name from then on, if another."""
 
     table: TableRecord
     base: Pin
@@ -31,6 +31,7 @@ class ExactEffect:
     result_rows: int
     preserving: bool = False
     forked_from: Pin | None = None
+    alias: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class LooseEffect:
     @property
     def preserving(self) -> bool:
         return True
+
+    @property
+    def alias(self) -> str | None:
+        return None
 
 
 Effect = ExactEffect | LooseEffect

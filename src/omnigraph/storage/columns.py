@@ -158,7 +158,8 @@ class _Protos:
 
     @classmethod
     def of(cls, schema: LanceSchema) -> _Protos:
-        _, (metadata, *messages) = schema.__reduce__()
+        reduced: Any = schema.__reduce__()
+        metadata, *messages = reduced[1]
         at = 0
         fields = []
         for native in schema.fields():

@@ -37,6 +37,7 @@ from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.repair import repair_all_tables
 from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
@@ -74,6 +75,12 @@ DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
 DELETION: Final = 'query remove() { delete Person where slug = "a" }'
 CLEANUP: Final = CleanupPolicyOptions(keep_versions=1, confirm=True)
 COMPACTED: Final = (PERSON, COMPANY)
+EVOLVED: Final = """\
+node Person { slug: String @key  age: I64?  note: String @default("d") }
+node Company { name: String @key }
+edge Knows: Person -> Person { since: I64?  label: String? }
+node City { name: String @key }
+"""
 
 Kill = Callable[[str, Location, Failpoint, int], None]
 """Runs a scenario's `act` in another process and kills it at a hit of a failpoint."""
@@ -225,6 +232,23 @@ def _ensure_indices(location: Location) -> None:
     ensure_indices(location, MAIN, lambda function, tasks: [function(task) for task in tasks])
 
 
+def _schema_apply(location: Location) -> None:
+    apply_schema(location, MAIN, SchemaRequest(EVOLVED, "tester"), in_place)
+
+
+def _schema_apply_on_branch(location: Location) -> None:
+    apply_schema(location, DEV, SchemaRequest(EVOLVED, "tester"), in_place)
+
+
+def _evolved(branch: str) -> Callable[[GraphState], GraphState]:
+    def after(before: GraphState) -> GraphState:
+        was = before[branch]
+        now = BranchState({**was.contents, "node:City": {}}, (*was.operations, "schema_apply by tester"))
+        return {**before, branch: now}
+
+    return after
+
+
 def _fork(location: Location) -> None:
     run(location, LOADED, branch=DEV)
 
@@ -353,6 +377,13 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         loose=True,
     ),
     "ensure_indices": Scenario(_seeded, _ensure_indices, _indexed, Failpoint.INDEX_AFTER, loose=True),
+    "schema_apply": Scenario(_seeded, _schema_apply, _evolved(MAIN), _WRITTEN),
+    "schema_apply_on_branch": Scenario(
+        _with_branch, _schema_apply_on_branch, _evolved(DEV), _WRITTEN, in_place=True
+    ),
+    "recover_schema_apply": Scenario(
+        _killed("schema_apply", Failpoint.PUBLISH_BEFORE), _recover, _evolved(MAIN), None
+    ),
     "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load by tester", DEV), _WRITTEN, in_place=True),
     "load_files": Scenario(
         _with_branch, _load_files, _wrote(FROM_FILES, "load by tester", DEV), _WRITTEN, in_place=True

@@ -34,6 +34,8 @@ S3_CELLS = [
     ("optimize", "commit.after@1"),
     ("repair_force", "publish.before@1"),
     ("repair_discard", "commit.after@1"),
+    ("schema_apply", "commit.after@1"),
+    ("schema_apply", "publish.before@1"),
     ("fork", "commit.before@2"),
     ("fork", "publish.before@1"),
     ("branch_create", "branch.row.before@1"),
@@ -58,6 +60,7 @@ LONG = frozenset(
         "recover_mutate",
         "recover_optimize",
         "recover_ensure_indices",
+        "schema_apply_on_branch",
     }
 )
 """Scenarios that `make soak` runs: what they do, others do too, in another order or for another writer."""

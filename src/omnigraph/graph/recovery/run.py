@@ -200,7 +200,8 @@ def _table_after(recoverer: Recoverer, look: _Look, forward: bool) -> TableRecor
     if forward and look.ours is not None:
         version = look.ours if look.table.uuid is not None else look.history.head
         pin = Pin(look.table.lance_branch, version)
-        return _moved(look.pinned, pin, recoverer.target.branch_id, look.table.result_rows)
+        renamed = replace(look.pinned, alias=look.table.alias or look.pinned.alias)
+        return _moved(renamed, pin, recoverer.target.branch_id, look.table.result_rows)
     if not look.at_pin:
         return None
     above_pin = read_history(look.dataset, look.pinned.pin.version)

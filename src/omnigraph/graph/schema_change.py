@@ -1,0 +1,115 @@
+"""The Stage of a schema change: what a plan does to the tables of a branch, ready for the lease.
+
+In: a stage, a plan without anything unsupported whose rules the rows obey, and whoever writes the values of filled
+columns. Out: `Staged`. Each table whose columns change moves by one exact transaction; new types get tables of their
+own, which nothing names until the publish; a dropped type gets a tombstone; a renamed one another alias; the schema row
+is published beside. A failure leaves only unreferenced files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import TypeId
+from omnigraph.graph.layout import TableKind, table_path
+from omnigraph.graph.publish import Change
+from omnigraph.graph.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
+from omnigraph.graph.recovery.history import operation_properties
+from omnigraph.graph.schema_plan import SchemaPlan
+from omnigraph.graph.stage import Outcome, Stage, WritableTable, discard_fork
+from omnigraph.graph.staged import ExactEffect, Staged
+from omnigraph.schema import EdgeType, NodeType, arrow_schema, catalog_to_json, schema_hash
+from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
+from omnigraph.schema.evolution import AddType, UpdateInterfaces
+from omnigraph.storage.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
+from omnigraph.storage.dataset import Dataset, create_dataset
+
+WriteColumns = Callable[[Dataset, ColumnPlan], Sequence[WrittenColumns]]
+"""Writes the values of filled columns for every fragment of a dataset."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What has been staged so far."""
+
+    targets: list[WritableTable] = field(default_factory=list)
+    effects: list[ExactEffect] = field(default_factory=list)
+    tables: list[TableRecord] = field(default_factory=list)
+    tombstones: list[TombstoneRecord] = field(default_factory=list)
+
+
+def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
+    """Everything that the plan does, as one write."""
+    work = _Work()
+    done = False
+    try:
+        for old in at.snapshot.schema.catalog.types:
+            _stage_type(at, old, plan, write, work)
+        for planned in plan.steps:
+            if isinstance(planned.step, AddType):
+                work.tables.append(_create_table(at, planned.step.entity))
+        done = True
+    finally:
+        if not done:
+            for target in work.targets:
+                discard_fork(target)
+    schema = SchemaRecord(plan.source, catalog_to_json(plan.catalog), schema_hash(plan.catalog))
+    beside = Change(tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema)
+    concerned = _concerned(plan)
+    reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in concerned)
+    return at.finish(tuple(work.effects), reads, Outcome({"steps": len(plan.steps)}, beside))
+
+
+def column_plan(old: NodeType | EdgeType, new: NodeType | EdgeType, rows: int) -> ColumnPlan:
+    """The columns of a type after a change; a column with a default is filled where there are rows."""
+    system = EDGE_SYSTEM_COLUMNS if isinstance(old, EdgeType) else NODE_SYSTEM_COLUMNS
+    origins = {name: name for name in system}
+    fills: dict[str, object] = {}
+    for found in new.properties:
+        before = old.property_with_id(found.id)
+        if before is not None:
+            origins[found.name] = before.name
+        elif rows and found.default is not None:
+            fills[found.name] = found.default
+    return ColumnPlan(arrow_schema(new), origins, fills)
+
+
+def _stage_type(
+    at: Stage, old: NodeType | EdgeType, plan: SchemaPlan, write: WriteColumns, work: _Work
+) -> None:
+    table = at.table(old.alias)
+    new = plan.catalog.type_with_id(old.id)
+    if new is None:
+        work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
+    elif not arrow_schema(old).equals(arrow_schema(new), check_metadata=True):
+        target = at.writable(old.alias)
+        work.targets.append(target)
+        columns = column_plan(old, new, table.row_count)
+        if columns.fills:
+            written = write(target.dataset, columns)
+            transaction = stage_written_columns(target.dataset, columns, written)
+        else:
+            transaction = stage_columns(target.dataset, columns)
+        effect = at.exact(target, transaction, table.row_count)
+        work.effects.append(replace(effect, alias=new.alias if new.alias != old.alias else None))
+    elif new.alias != old.alias:
+        work.tables.append(replace(table, alias=new.alias))
+
+
+def _create_table(at: Stage, entity: NodeType | EdgeType) -> TableRecord:
+    """The empty table of a new type. Its path has never been used, so nobody else can be there."""
+    path = table_path(TableKind(entity.kind.value), entity.id, entity.incarnation)
+    properties = operation_properties(at.operation, at.commit, at.kind)
+    place = at.snapshot.root.child(path)
+    failpoint(Failpoint.SCHEMA_TABLE_BEFORE)
+    made = create_dataset(place, arrow_schema(entity).empty_table(), properties)
+    pin = Pin(None, made.version)
+    return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, at.snapshot.branch.id, 0)
+
+
+def _concerned(plan: SchemaPlan) -> frozenset[TypeId]:
+    """The types that a step names: their rows must still be those that the plan was made for."""
+    steps = (planned.step for planned in plan.steps)
+    return frozenset(step.type_id for step in steps if not isinstance(step, UpdateInterfaces))

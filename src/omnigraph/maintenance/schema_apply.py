@@ -1,0 +1,200 @@
+"""Schema apply: brings a branch to another schema as one commit, or changes nothing.
+
+In: a graph, a branch, the text of the desired schema, whoever runs tasks. Out: a `SchemaApplied`. The plan is made from
+the snapshot that everything is staged on. First every row that a new rule concerns is looked at, and all violations are
+raised together; then columns are written and staged (`graph/schema_change`). What is small is done in this process, the
+rest by tasks. A table that moved meanwhile, or another schema change, is a `read_set_conflict`. A crash leaves
+unreferenced files, or what recovery finishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.base.errors import ContentError
+from omnigraph.base.limits import SCHEMA_DRIVER_ROWS_MAX, SCHEMA_ROWS_PER_TASK
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.schema_change import column_plan, stage_schema
+from omnigraph.graph.schema_plan import SchemaPlan, plan_schema
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.integrity import ViolationReport, merge_reports
+from omnigraph.maintenance.index_tasks import TableVersion
+from omnigraph.maintenance.schema_tasks import (
+    CardTask,
+    CheckedTable,
+    FillTask,
+    RowsTask,
+    UniqueTask,
+    fill_columns,
+    run_check,
+)
+from omnigraph.pipeline.load_source import Result, RunTasks, Task
+from omnigraph.schema import CheckRule, EdgeType, NodeType, RangeRule, Rules
+from omnigraph.schema.evolution import AddConstraint, CardRule, Constraint, RequiredRule, UniqueRule
+from omnigraph.storage.columns import ColumnPlan, WrittenColumns
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.location import Location
+
+CheckTask = RowsTask | UniqueTask | CardTask
+
+
+class SchemaRejectedError(ContentError):
+    """Rows of the graph break rules of the new schema; nothing was written."""
+
+    def __init__(self, report: ViolationReport) -> None:
+        first = report.first[0]
+        more = f" (and {report.total - 1} more)" if report.total > 1 else ""
+        super().__init__(
+            f"{first.file}: {first.message}{more}",
+            code="schema_rejected",
+            hint="nothing was written; mend these rows, or leave the rule out",
+            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
+        )
+        self.report = report
+
+    def render(self) -> str:
+        """Each kept violation on a line of its own, and how many there are in all."""
+        shown, total = self.report.first, self.report.total
+        more = "" if total == len(shown) else f", of which the first {len(shown)} are shown"
+        head = f"the graph has {'a row' if total == 1 else f'{total} rows'} that the new schema does not allow{more}"
+        return "\n".join([head, *(f"  {found.describe()}" for found in shown)])
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    """Which schema, by whom. `source_name` is what errors in the text call it."""
+
+    source: str
+    actor: str
+    source_name: str = "<schema>"
+    driver_rows_max: int = SCHEMA_DRIVER_ROWS_MAX
+    rows_per_task: int = SCHEMA_ROWS_PER_TASK
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaApplied:
+    """What was done, and its commit; None when the branch had the schema already."""
+
+    plan: SchemaPlan
+    commit: CommitRecord | None
+
+
+def apply_schema(
+    root: Location, branch: str, request: SchemaRequest, run_tasks: RunTasks, world: World | None = None
+) -> SchemaApplied:
+    """Bring the branch to the schema as one commit, or raise with nothing written."""
+    applying = _Applying(request, run_tasks)
+    published = write(root, branch, Write(WriterKind.SCHEMA_APPLY, request.actor, applying.stage), world)
+    assert applying.plan is not None, "it was staged"
+    return SchemaApplied(applying.plan, None if published is None else published.publication.commit)
+
+
+class _Applying:
+    """One run."""
+
+    def __init__(self, request: SchemaRequest, run_tasks: RunTasks) -> None:
+        self._request = request
+        self._run_tasks = run_tasks
+        self.plan: SchemaPlan | None = None
+
+    def stage(self, at: Stage) -> Staged | None:
+        request = self._request
+        self.plan = plan_schema(at.snapshot, request.source, source_name=request.source_name)
+        self.plan.refuse_unsupported()
+        if not self.plan.steps:
+            return None
+        self._check(at, self.plan)
+        return stage_schema(at, self.plan, self._write_columns)
+
+    def _check(self, at: Stage, plan: SchemaPlan) -> None:
+        """Raise `SchemaRejectedError` with everything that the new rules do not allow."""
+        tasks: list[CheckTask] = []
+        rows = 0
+        for old in at.snapshot.schema.catalog.types:
+            new = plan.catalog.type_with_id(old.id)
+            rules = _unproven(plan, old)
+            size = at.table(old.alias).row_count
+            if new is not None and rules and size:
+                tasks += _check_tasks(at.read(old.alias), (old, new), rules, self._request.rows_per_task)
+                rows += size
+        report = merge_reports(self._runner(rows)(run_check, tasks)) if tasks else ViolationReport()
+        if report.total:
+            raise SchemaRejectedError(report)
+
+    def _write_columns(self, dataset: Dataset, plan: ColumnPlan) -> Sequence[WrittenColumns]:
+        rows = dataset.fragment_rows()
+        version = _version(dataset)
+        parts = _packs(rows, self._request.rows_per_task)
+        tasks = [FillTask(version, plan, part) for part in parts]
+        return self._runner(sum(rows.values()))(fill_columns, tasks)
+
+    def _runner(self, rows: int) -> RunTasks:
+        return _here if rows <= self._request.driver_rows_max else self._run_tasks
+
+
+def _here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+    return [function(task) for task in tasks]
+
+
+def _unproven(plan: SchemaPlan, entity: NodeType | EdgeType) -> list[Constraint]:
+    """The new rules of a type that its rows may break."""
+    steps = [planned.step for planned in plan.steps]
+    return [
+        step.constraint
+        for step in steps
+        if isinstance(step, AddConstraint) and step.type_id == entity.id and not step.implied
+    ]
+
+
+def _check_tasks(
+    dataset: Dataset,
+    sides: tuple[NodeType | EdgeType, NodeType | EdgeType],
+    rules: Sequence[Constraint],
+    rows_per_task: int,
+) -> Iterator[CheckTask]:
+    old, new = sides
+    rows = dataset.fragment_rows()
+    columns = column_plan(old, new, sum(rows.values()))
+    table = CheckedTable(_version(dataset), new.alias, columns)
+    everything = tuple(rows)
+    buckets = max(1, -(-sum(rows.values()) // rows_per_task))
+    required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule))
+    slim = _only(new, rules)
+    if required or slim.rules != Rules():
+        yield from (RowsTask(table, slim, required, part) for part in _packs(rows, rows_per_task))
+    for rule in rules:
+        for bucket in range(buckets):
+            if isinstance(rule, UniqueRule):
+                yield UniqueTask(table, rule.columns, everything, bucket, buckets)
+            if isinstance(rule, CardRule):
+                yield CardTask(table, rule.cardinality, everything, bucket, buckets)
+
+
+def _only(entity: NodeType | EdgeType, rules: Sequence[Constraint]) -> NodeType | EdgeType:
+    """The type with nothing but the new rules about values and the columns they name."""
+    ranges = tuple(rule for rule in rules if isinstance(rule, RangeRule))
+    checks = tuple(rule for rule in rules if isinstance(rule, CheckRule))
+    names = {rule.property for rule in ranges} | {rule.property for rule in checks}
+    kept = tuple(found for found in entity.properties if found.name in names)
+    return replace(entity, properties=kept, rules=Rules(ranges=ranges, checks=checks))
+
+
+def _packs(rows: dict[int, int], rows_per_task: int) -> list[tuple[int, ...]]:
+    """Fragments in groups of about as many rows as a task may have."""
+    packs: list[list[int]] = []
+    size = rows_per_task
+    for number, count in rows.items():
+        if size + count > rows_per_task:
+            packs.append([])
+            size = 0
+        packs[-1].append(number)
+        size += count
+    return [tuple(pack) for pack in packs]
+
+
+def _version(dataset: Dataset) -> TableVersion:
+    return TableVersion(dataset.location, dataset.branch, dataset.version)

@@ -1,0 +1,45 @@
+"""Schema changes whose workers run in this process, and graphs to try them on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.api.graph import OpenOptions, init
+from omnigraph.graph.commit import World
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.maintenance.schema_apply import SchemaApplied, SchemaRequest, apply_schema
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.location import Location
+from tests.pipeline.in_place import in_place
+
+
+def create(root: Location, schema: str) -> None:
+    init(root.uri, schema, options=OpenOptions(dict(root.options), "tester"))
+
+
+def evolve(
+    root: Location, schema: str, branch: str = MAIN, *, tasks: bool = False, world: World | None = None
+) -> SchemaApplied:
+    """Apply a schema; `tasks`: as if every table were too large for the driver, in small tasks."""
+    request = SchemaRequest(schema, "tester")
+    if tasks:
+        request = SchemaRequest(schema, "tester", driver_rows_max=0, rows_per_task=2)
+    return apply_schema(root, branch, request, in_place, world)
+
+
+def opened(snapshot: Snapshot, alias: str) -> Dataset:
+    table = snapshot.tables[alias]
+    return open_dataset(snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version)
+
+
+def contents(root: Location, branch: str = MAIN) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows of every type by their ids, as a reader of the branch sees them now."""
+    return snapshot_contents(read_snapshot(root, branch))
+
+
+def snapshot_contents(snapshot: Snapshot) -> dict[str, dict[str, dict[str, Any]]]:
+    found = {}
+    for alias in snapshot.tables:
+        rows = opened(snapshot, alias).read().to_pylist()
+        found[alias] = {row.pop("id"): row for row in rows}
+    return found
