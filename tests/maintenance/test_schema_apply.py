@@ -154,7 +154,7 @@ def graph_at(place: Path, *, populated: bool = True, indexed: bool = False, bran
     return root
 
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "main": {"branch": MAIN},
     "indexed, on a branch": {"indexed": True, "branch": "dev"},
     "empty": {"populated": False},
@@ -164,7 +164,7 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_step(case: Case, variant: str, tmp_path: Path) -> None:
-    how: dict[str, Any] = VARIANTS[variant]
+    how = VARIANTS[variant]
     branch = how.get("branch", MAIN)
     root = graph_at(tmp_path, **how)
     before, head = contents(root, branch), read_snapshot(root, branch).head

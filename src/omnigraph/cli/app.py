@@ -31,8 +31,12 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
     "explain": "omnigraph.cli.explain",
     "snapshot": "omnigraph.cli.snapshot",
     "schema": Family(
-        "Look at the accepted schema, and at the way to another one.",
-        {"show": "omnigraph.cli.schema_show", "plan": "omnigraph.cli.schema_plan"},
+        "Look at the accepted schema, and change it.",
+        {
+            "show": "omnigraph.cli.schema_show",
+            "plan": "omnigraph.cli.schema_plan",
+            "apply": "omnigraph.cli.schema_apply",
+        },
     ),
     "branch": Family(
         "Work on branches of a graph.",

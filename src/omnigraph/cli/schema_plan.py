@@ -44,12 +44,14 @@ def plan(
     if as_json:
         write_json(found.to_json())
     else:
-        show_plan(found, quiet=context.obj.quiet)
+        show_steps(found)
+        if not context.obj.quiet:
+            sys.stderr.write(f"{_sentence(found)}\n")
     if not found.can_apply:
         raise typer.Exit(_EXIT_REFUSED)
 
 
-def show_plan(found: SchemaPlan, *, quiet: bool) -> None:
+def show_steps(found: SchemaPlan) -> None:
     """Print a plan for people: a line for each step, and for each refusal a line and what to do."""
     lines = []
     for number, planned in enumerate(found.steps, start=1):
@@ -59,8 +61,6 @@ def show_plan(found: SchemaPlan, *, quiet: bool) -> None:
         lines += _refusal_lines(refused)
     if lines:
         write_text("\n".join(lines))
-    if not quiet:
-        sys.stderr.write(f"{_sentence(found)}\n")
 
 
 def _cost(planned: PlannedStep) -> str:

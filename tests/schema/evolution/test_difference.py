@@ -272,7 +272,8 @@ def test_refusal(old: str, new: str, code: EvolutionCode, detail: str) -> None:
 
 def test_every_code_is_refused_somewhere() -> None:
     tested = {code for _, _, code, _ in REFUSALS.values()}
-    assert tested | {EvolutionCode.EMBEDDING_CHANGED} == set(EvolutionCode)
+    others = {EvolutionCode.EMBEDDING_CHANGED, EvolutionCode.BLOB_BESIDE_DEFAULT}
+    assert tested | others == set(EvolutionCode)
     assert len({code.code for code in EvolutionCode}) == len(EvolutionCode)
 
 
@@ -286,6 +287,16 @@ def test_another_model_for_vectors_that_exist() -> None:
     empty = find_steps(accepted, wanted)
     assert empty.unsupported == ()
     assert without_ids(next_catalog(accepted, empty.steps)) == without_ids(wanted)
+
+
+def test_a_blob_is_not_copied() -> None:
+    accepted = catalog_of("node N { b: Blob }")
+    wanted = catalog_of("node N { b: Blob?  i: I32 @default(1) }")
+    refused = find_steps(accepted, wanted, populated(accepted)).unsupported
+    assert [found.code for found in refused] == [EvolutionCode.BLOB_BESIDE_DEFAULT]
+    assert find_steps(accepted, wanted).unsupported == ()
+    for text in ("node N { b: Blob  i: I32 @default(1) }", "node N { b: Blob?  i: I32? }"):
+        assert find_steps(accepted, catalog_of(text), populated(accepted)).unsupported == ()
 
 
 def test_a_required_property_may_come_to_an_empty_type() -> None:

@@ -64,6 +64,12 @@ class EvolutionCode(Enum):
         "add a vector property with the new `@embed`, fill it, then drop the old one",
     )
 
+    BLOB_BESIDE_DEFAULT = (
+        "OG-MF-106",
+        "a `Blob` becomes nullable or required while another property of the type is filled with a default",
+        "make the two changes one after the other",
+    )
+
     @property
     def code(self) -> str:
         return self.value[0]

@@ -54,6 +54,17 @@ class TypePair:
     rows: int
     hard: bool
 
+    def origin(self, after: Property) -> Property | None:
+        """What a property of the new form was in the old one."""
+        same = self.old.property_named(after.name)
+        return same or (after.renamed_from and self.old.property_named(after.renamed_from)) or None
+
+    @property
+    def fills(self) -> tuple[str, ...]:
+        """The new properties whose default every row gets."""
+        new = (found for found in self.new.properties if self.origin(found) is None)
+        return tuple(found.name for found in new if self.rows and found.default is not None)
+
 
 @dataclass(slots=True)
 class TypeDifference:
@@ -122,7 +133,7 @@ def _match_properties(
             found.unsupported.append(
                 Unsupported(EvolutionCode.RENAME_UNKNOWN, pair.new.alias, after.name, detail)
             )
-        before = same or source
+        before = pair.origin(after)
         if before is None:
             added.append(after)
         else:
@@ -156,6 +167,9 @@ def _compare_property(
         found.columns.append(RelaxNullability(type_id, alias, name))
     if before.nullable and not after.nullable:
         found.adding.append(AddConstraint(type_id, alias, RequiredRule(name)))
+    if before.nullable != after.nullable and pair.fills and after.type == ScalarType(Scalar.BLOB):
+        detail = f"and {pair.fills[0]} is filled with its default"
+        found.unsupported.append(Unsupported(EvolutionCode.BLOB_BESIDE_DEFAULT, alias, name, detail))
     if after.indexed > before.indexed:
         found.adding.append(AddIndex(type_id, alias, name))
     embedding = _renamed_embedding(before.embedding, names)

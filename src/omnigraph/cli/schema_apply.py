@@ -1,0 +1,82 @@
+"""`omnigraph schema apply`: brings a branch to another schema as one commit, or changes nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri
+from omnigraph.cli.output import write_json
+from omnigraph.cli.schema_file import read_schema_file
+from omnigraph.cli.schema_plan import SchemaFile, show_steps
+from omnigraph.cli.target import announce_target, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.schema_apply import SchemaApplied
+
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Change the schema of this branch.")]
+
+
+def apply(
+    context: typer.Context,
+    schema: SchemaFile,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    actor: Actor = None,
+    spark_master: SparkMaster = None,
+    as_json: Json = False,
+) -> None:
+    """Bring a branch to another schema, as one commit.
+
+    Takes the steps that `schema plan` shows. New rules are checked against the rows first, and what breaks them is
+    listed. Nothing is written when a step is not supported or a rule is broken. Large tables are worked on by Spark.
+    """
+    location = resolve_target(context, uri, store)
+    text = read_schema_file(Path(schema))
+    announce_target(context, location)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.cli.progress import show_progress
+
+    with show_progress(quiet=context.obj.quiet) as report:
+        done = Graph(location, branch).apply_schema(
+            text, actor=actor, source_name=schema, spark_master=spark_master, report=report
+        )
+    if as_json:
+        write_json(_to_json(done))
+        return
+    show_steps(done.plan)
+    if not context.obj.quiet:
+        sys.stderr.write(f"{_sentence(done)}\n")
+
+
+def _sentence(done: SchemaApplied) -> str:
+    if done.commit is None:
+        return f"branch {done.plan.branch} has this schema already; there is no commit"
+    count = len(done.plan.steps)
+    return f"took {count} step{'' if count == 1 else 's'} at commit {done.commit.id}"
+
+
+def _to_json(done: SchemaApplied) -> dict[str, Any]:
+    from omnigraph.cli.shapes import commit_to_json
+
+    return {
+        "graph_branch": done.plan.branch,
+        "steps": [step.to_json() for step in done.plan.steps],
+        "commit": None if done.commit is None else commit_to_json(done.commit, {}),
+    }
+
+
+COMMAND = CommandSource(
+    "apply",
+    apply,
+    (
+        "omnigraph schema apply --schema next.pg graph.omni",
+        "omnigraph schema apply --schema next.pg graph.omni --branch review/1 --as deploy --json",
+    ),
+)

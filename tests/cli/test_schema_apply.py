@@ -1,0 +1,46 @@
+"""`omnigraph schema apply`: what it prints, its exit codes, and that the graph has the schema afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph_here
+
+NEXT = SCHEMA.replace("age: I32?", "years: I32? @rename_from(age)") + "node City { name: String @key }\n"
+TEXTS = {
+    "same": (0, SCHEMA),
+    "next": (0, NEXT),
+    "refused": (3, SCHEMA.replace("age: I32?", "age: String?")),
+    "rejected": (1, SCHEMA.replace("age: I32?", "age: I32 @range(age, 0..9)")),
+}
+
+
+def apply(place: Path, text: str, *arguments: str) -> Outcome:
+    (place / "next.pg").write_text(text, encoding="utf-8")
+    return omnigraph_here(
+        "schema", "apply", "--schema", "next.pg", "graph.omni", "--as", "ada", *arguments, cwd=place
+    )
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("flag", ["", "--json"])
+def test_golden(name: str, flag: str, graph: Path, place: Path, update_golden: bool) -> None:
+    exit_code, text = TEXTS[name]
+    mutation = 'query m() { insert Person { slug: "a", age: 36 }  insert Person { slug: "b" } }'
+    before = omnigraph.open(str(graph)).mutate(mutation).commit
+    outcome = apply(place, text, *filter(None, [flag]))
+    suffix = "_json" if flag else ""
+    assert_golden(f"schema_apply_{name}{suffix}.txt", outcome.transcript(place), update_golden)
+    assert outcome.exit_code == exit_code
+    now = omnigraph.open(str(graph)).snapshot()
+    assert before is not None
+    assert (now.schema.source, now.head != before.id) == ((text, True) if name == "next" else (SCHEMA, False))
+
+
+def test_a_branch_that_is_not_there(graph: Path, place: Path) -> None:
+    outcome = apply(place, NEXT, "--branch", "dev")
+    assert outcome.exit_code == 1
+    assert "there is no branch 'dev'" in outcome.stderr

@@ -1,0 +1,106 @@
+"""A schema change beside other writers: who was first wins, and nobody's rows are lost or half changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.schema_change import stage_schema
+from omnigraph.graph.schema_plan import plan_schema
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.staging import stage_append
+from tests.maintenance.evolving import contents, create, evolve
+from tests.pipeline.in_place import load_here, written
+
+BASE = """\
+node Person { slug: String @key  age: I64? }
+node Company { name: String @key }
+"""
+RENAMED = BASE.replace("age: I64?", "years: I64? @rename_from(age)")
+ADD = 'query add() { insert Person { slug: "eve" } }'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Location:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location, BASE)
+    omnigraph.open(location.uri).mutate('query a() { insert Person { slug: "ada", age: 36 } }')
+    return location
+
+
+def evolve_after(root: Location, text: str, meanwhile: Callable[[], object]) -> None:
+    """Stage a schema change, let something else happen, and go on."""
+
+    def stage(at: Stage) -> Staged:
+        plan = plan_schema(at.snapshot, text)
+        staged = stage_schema(at, plan, lambda *_: ())
+        meanwhile()
+        return staged
+
+    write(root, MAIN, Write(WriterKind.SCHEMA_APPLY, "tester", stage))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RENAMED,
+        BASE.replace("node Person", "node Human @rename_from(Person)"),
+        BASE.replace("age: I64?", ""),
+        "node Company { name: String @key }",
+    ],
+    ids=["rename a property", "rename the type", "drop the property", "drop the type"],
+)
+def test_a_table_that_was_written_meanwhile(root: Location, text: str) -> None:
+    with pytest.raises(ReadSetConflictError):
+        evolve_after(root, text, lambda: omnigraph.open(root.uri).mutate(ADD))
+    assert sorted(contents(root)["node:Person"]) == ["ada", "eve"]
+    evolve(root, text)
+
+
+def test_a_table_that_the_change_does_not_concern(root: Location) -> None:
+    added = 'query add() { insert Company { name: "Acme" } }'
+    evolve_after(root, RENAMED, lambda: omnigraph.open(root.uri).mutate(added))
+    assert contents(root) == {
+        "node:Person": {"ada": {"slug": "ada", "years": 36}},
+        "node:Company": {"Acme": {"name": "Acme"}},
+    }
+
+
+@pytest.mark.parametrize("text", [RENAMED, BASE + "node City { name: String @key }\n"])
+def test_another_change_was_first(root: Location, text: str) -> None:
+    with pytest.raises(ReadSetConflictError) as conflict:
+        evolve_after(root, RENAMED, lambda: evolve(root, text))
+    assert conflict.value.facts["read_set_conflict"] is not None
+    assert "schema" in conflict.value.message
+    assert evolve(root, text).commit is None
+
+
+def test_a_writer_that_prepared_against_the_old_schema(root: Location) -> None:
+    """Without a way to stage again it is told; what Lance would have taken is never committed."""
+
+    def stage(at: Stage) -> Staged:
+        target = at.writable("node:Person")
+        rows = target.dataset.read().slice(0, 1)
+        staged = stage_append(target.dataset, rows)
+        evolve(root, RENAMED)
+        return at.finish((at.exact(target, staged, 2),), frozenset(), Outcome({}))
+
+    with pytest.raises(ReadSetConflictError, match="schema"):
+        write(root, MAIN, Write(WriterKind.LOAD, "tester", stage))
+    assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
+
+
+def test_a_load_is_read_again_under_the_new_schema(root: Location, tmp_path: Path) -> None:
+    name = written(tmp_path, "p.jsonl", '{"type":"Person","data":{"slug":"eve","years":3}}\n')
+    evolve(root, RENAMED)
+    load_here(root, name)
+    assert contents(root)["node:Person"]["eve"] == {"slug": "eve", "years": 3}
