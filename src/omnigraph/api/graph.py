@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from omnigraph.api.evolving import SchemaMethods
 from omnigraph.api.versioning import VersionedGraph
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from omnigraph.base.progress import Report
     from omnigraph.engine.embedding import EmbeddingProvider
     from omnigraph.graph.pending import PendingIntent
-    from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.cleanup_options import TableCleanupStats
 
 
 @dataclass(frozen=True, slots=True)
-class Graph(VersionedGraph):
+class Graph(VersionedGraph, SchemaMethods):
     """An open graph. `branch_name` is where reads and writes go unless a call says otherwise."""
 
     location: Location
@@ -188,15 +188,6 @@ class Graph(VersionedGraph):
 
         options = MutationOptions(actor or default_actor(), self.branch_name, if_commit)
         return run_mutation_text(self.location, QuerySource(source, name=name), params, options)
-
-    def plan_schema(self, schema: str, *, source_name: str = "<schema>") -> SchemaPlan:
-        """What it takes to bring the branch to this `.pg` schema: steps with their costs, and what is refused.
-
-        `source_name` is what errors in the text call it.
-        """
-        from omnigraph.graph.schema_plan import plan_schema
-
-        return plan_schema(self.snapshot(), schema, source_name=source_name)
 
     def cleanup(
         self,

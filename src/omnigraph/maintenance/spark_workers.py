@@ -9,6 +9,7 @@ from omnigraph.base.progress import Report, report_nothing
 from omnigraph.maintenance.cleanup_tasks import plan_dataset, read_pins
 from omnigraph.maintenance.index_tasks import BuiltSegments, build_segments, train_index
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.maintenance.schema_tasks import fill_columns, run_check
 from omnigraph.maintenance.task_failure import TaskFailure
 from omnigraph.pipeline.load_source import Result, RunTasks, Task
 from omnigraph.pipeline.session import SparkSettings, spark_session
@@ -20,6 +21,8 @@ _STEPS: Final = {
     train_index.__name__: "train indexes",
     read_pins.__name__: "read snapshots",
     plan_dataset.__name__: "find files",
+    run_check.__name__: "check rows",
+    fill_columns.__name__: "write columns",
 }
 
 

@@ -1,0 +1,65 @@
+"""`Graph.plan_schema` and `Graph.apply_schema`: the way to another schema, shown or taken.
+
+In: the text of the desired schema. Out: a plan, or what was done as one commit. Large tables are worked on by Spark,
+which starts only for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.base.process import login_name
+
+if TYPE_CHECKING:
+    from omnigraph.base.progress import Report
+    from omnigraph.graph.schema_plan import SchemaPlan
+    from omnigraph.graph.snapshot import Snapshot
+    from omnigraph.maintenance.schema_apply import SchemaApplied
+    from omnigraph.storage.location import Location
+
+
+class SchemaMethods:
+    """The methods of a graph that are about its schema."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def location(self) -> Location: ...
+
+        @property
+        def branch_name(self) -> str: ...
+
+        def snapshot(self) -> Snapshot: ...
+
+        def refuse_if_read_only(self) -> None: ...
+
+    def plan_schema(self, schema: str, *, source_name: str = "<schema>") -> SchemaPlan:
+        """What it takes to bring the branch to this `.pg` schema: steps with their costs, and what is refused.
+
+        `source_name` is what errors in the text call it.
+        """
+        from omnigraph.graph.schema_plan import plan_schema
+
+        return plan_schema(self.snapshot(), schema, source_name=source_name)
+
+    def apply_schema(
+        self,
+        schema: str,
+        *,
+        actor: str | None = None,
+        source_name: str = "<schema>",
+        spark_master: str | None = None,
+        report: Report | None = None,
+    ) -> SchemaApplied:
+        """Bring the branch to this `.pg` schema as one commit, or raise with nothing written.
+
+        New rules are checked against the rows first. Large tables are worked on by Spark.
+        """
+        self.refuse_if_read_only()
+        from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
+        from omnigraph.maintenance.spark_workers import on_master
+
+        request = SchemaRequest(schema, actor or login_name(), source_name)
+        return apply_schema(self.location, self.branch_name, request, on_master(spark_master, report))
