@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import cleanup, commit, load, memory, query, snapshot
+from bench import cleanup, commit, load, memory, optimize, query, snapshot
 
 BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "cleanup": cleanup.main,
@@ -15,6 +15,7 @@ BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "load": load.main,
     "memory": memory.main,
     "query": query.main,
+    "optimize": optimize.main,
 }
 
 

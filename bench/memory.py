@@ -66,13 +66,18 @@ def run(folder: Path, sizes: tuple[int, ...] = LINES) -> list[Ratio]:
 def load_peaks(graph: Path, file: Path) -> Peaks:
     """Load a file into a new graph; the most memory that a process of each kind has held."""
     omnigraph.init(str(graph), SCHEMA)
+    return peaks_of([sys.executable, "-c", _LOAD, str(graph), str(file)])
+
+
+def peaks_of(command: list[str]) -> Peaks:
+    """Run a command that starts Spark; the most memory that a process of each kind has held."""
     peaks = dict.fromkeys(Kind, 0)
-    with subprocess.Popen([sys.executable, "-c", _LOAD, str(graph), str(file)]) as process:
+    with subprocess.Popen(command) as process:
         while process.poll() is None:
             for kind, held in looked_at(process.pid):
                 peaks[kind] = max(peaks[kind], held)
             SYSTEM_CLOCK.sleep(_POLL_SECONDS)
-    assert process.returncode == 0, "the load succeeds"
+    assert process.returncode == 0, "it succeeds"
     assert all(peaks.values()), "each kind of process was seen"
     return peaks
 

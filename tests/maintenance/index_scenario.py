@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from omnigraph.api.graph import Graph
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.ids import new_ulid
 from omnigraph.base.progress import Progress
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
 from omnigraph.maintenance.spark_workers import on_spark
+from omnigraph.maintenance.task_failure import TaskFailure
+from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.pipeline.session import SparkSettings
+from omnigraph.storage.compaction import Rewritten
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.graphs import CITES, DOC, append, create, open_table, rows_scanned
@@ -35,17 +44,40 @@ def run_cluster() -> dict[str, Any]:
         built = _seen(root)
         append(root, "b")
         second = ensure_indices(root, MAIN, workers, IndexOptions(types=frozenset({"Doc"})))
+        extended, head = _seen(root), read_snapshot(root).head
+        for prefix in "defgh":
+            append(root, prefix)
+        optimized = optimize_all_tables(
+            Graph(root), OptimizeOptions(rows_per_task=40), _telling(root, workers)
+        )
     return {
+        "optimized": [row.to_json() for row in optimized],
+        "executors": sorted({mark.name.split("-")[0] for mark in Path(f"{root.uri}.marks").iterdir()}),
         "first": first.to_json(),
         "idle": idle.to_json(),
         "second": second.to_json(),
         "built": built,
-        "extended": _seen(root),
+        "extended": extended,
         "driver_effects": sorted(set(effects)),
-        "head": read_snapshot(root).head,
+        "head": head,
         "steps": {event.step: [event.tasks_total, event.rows] for event in events if event.is_last},
         "failure": _failure(root),
     }
+
+
+def rewrite_and_tell(task: RewriteTask) -> Rewritten | TaskFailure:
+    """Runs on an executor, and leaves a mark with the process that started this one."""
+    marks = Path(f"{task.table.place.uri.split('/nodes/')[0].split('/edges/')[0]}.marks")
+    marks.mkdir(exist_ok=True)
+    (marks / f"{os.getppid()}-{new_ulid()}").touch()
+    return rewrite_group(task)
+
+
+def _telling(root: Location, workers: RunTasks) -> RunTasks:
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Sequence[Any]:
+        return workers(rewrite_and_tell if function is rewrite_group else function, tasks)
+
+    return run
 
 
 def _seen(root: Location) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ensure indices on real Spark: two executor processes build, the driver commits."""
+"""Ensure indices and optimize on real Spark: two executor processes do the work, the driver commits."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ def test_executors_build_and_the_driver_commits(world: World) -> None:
     assert {row["status"] for row in seen["second"]["indexes"]} == {"extended"}
     assert seen["extended"]["doc"] == 2
     assert seen["extended"]["cites"] == 21, "the citations were not asked for"
-    assert set(seen["steps"]) == {"train indexes", "build indexes"}
+    assert set(seen["steps"]) == {"train indexes", "build indexes", "work"}
     assert seen["failure"] is not None
+    # Optimize, in the same session: only executors rewrite, and both of them do.
+    assert "dataset.rewrite" not in seen["driver_effects"]
+    assert len(seen["executors"]) == 2
+    assert all(row["error"] is None for row in seen["optimized"])
+    assert {row["table_key"] for row in seen["optimized"] if row["fragments_removed"]} > {
+        "node:Doc",
+        "edge:Cites",
+    }
     assert seen["failure"]["class"] != "InvariantError"

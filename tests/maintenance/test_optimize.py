@@ -289,3 +289,44 @@ def test_the_gate_for_blobs(
     names = native.to_table(columns=["name"])["name"].to_pylist()
     files = native.take_blobs("data", indices=[0, 1, 2])
     assert {name: file.readall() for name, file in zip(names, files, strict=True) if file} == bytes_of
+
+
+def test_the_adjacency_of_edges_is_persisted_and_found(graph: Location) -> None:
+    from omnigraph.engine.adjacency_file import read_adjacency
+
+    optimize(graph)
+    record = read_snapshot(graph).tables[CITES]
+    found = read_adjacency(graph, record)
+    assert found is not None
+    assert len(found.by_source.far) == record.row_count == 80
+    append(graph, "e")
+    assert read_adjacency(graph, read_snapshot(graph).tables[CITES]) is None
+    optimize(graph)
+    assert read_adjacency(graph, read_snapshot(graph).tables[CITES]) is not None
+
+
+def test_a_run_without_work_opens_few_datasets(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    import lance
+
+    optimize(graph)
+    opened: list[object] = []
+    real = lance.dataset
+
+    def counted(place: object, *arguments: Any, **options: Any) -> object:
+        opened.append(place)
+        return real(place, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lance, "dataset", counted)
+    optimize(graph)
+    assert 0 < len(opened) <= 20 * 3
+
+
+def test_on_s3(s3_location: Location) -> None:
+    create(s3_location)
+    for prefix in "ab":
+        append(s3_location, prefix)
+    delete(s3_location, "size < 2")
+    rows = optimize(s3_location)
+    assert (rows[DOC].fragments_removed, rows[DOC].fragments_added, rows[DOC].error) == (2, 1, None)
+    assert answers_are_right(s3_location)
+    assert [entry.path for entry in ObjectStore(s3_location).list("__scratch")] == []

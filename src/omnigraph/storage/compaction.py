@@ -76,7 +76,7 @@ class Rewritten:
 
 def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int) -> Rewritten:
     """Write the live rows of some neighbouring fragments anew. Moves no head, is safe to repeat, runs anywhere."""
-    announce("dataset.stage", dataset.uri)
+    announce("dataset.rewrite", dataset.uri)
     with substrate_errors("rewrite fragments", dataset.uri):
         wanted = set(fragment_ids)
         found = (part.metadata for part in dataset.native.get_fragments() if part.fragment_id in wanted)

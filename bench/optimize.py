@@ -1,0 +1,150 @@
+"""What optimize costs, counted in the raw Lance calls that do the same: compact_files and optimize_indices in a loop.
+
+Every table has many small fragments of which the first half is indexed. Both sides work on copies of the same files.
+The Spark session is started, and its workers are warm, before the clock. `BENCH_OPTIMIZE="tables fragments rows"`
+measures another size. A second run, which has nothing to do, is counted in opened datasets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import lance
+import pyarrow as pa
+from lance.fragment import write_fragments
+
+import omnigraph
+from bench.harness import Ratio, report
+from bench.memory import Kind, peaks_of
+from omnigraph.api.graph import Graph
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.maintenance import optimize_all_tables
+from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.maintenance.spark_workers import on_spark
+from omnigraph.pipeline.session import SparkSettings
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.staging import StagedTransaction, stage_fragments
+
+TABLES: Final = 10
+FRAGMENTS: Final = 1_000
+ROWS: Final = 2_000
+RAW_MAX: Final = 1.3
+OPENS_MAX: Final = 20
+BYTES_MAX: Final = 2 * 1024**3
+_RUN: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).optimize()"
+
+
+def run(folder: Path, tables: int, fragments: int, rows: int) -> list[Ratio]:
+    """The ratio to raw Lance, and the opens of a run without work."""
+    graph = make(folder / "graph.omni", tables, fragments, rows)
+    raw = [Path(shutil.copytree(path, folder / "raw" / path.name)) for path in sorted(_datasets(graph))]
+    workers = on_spark(SparkSettings())
+    warm = make(folder / "warm.omni", 2, 4, 10)
+    optimize_all_tables(warm, run_tasks=workers)
+    started = perf_counter()
+    stats = optimize_all_tables(graph, run_tasks=workers)
+    ours = perf_counter() - started
+    assert all(row.committed and row.error is None for row in stats), stats
+    started = perf_counter()
+    for path in raw:
+        lance.dataset(str(path)).optimize.compact_files()
+        lance.dataset(str(path)).optimize.optimize_indices()
+    theirs = perf_counter() - started
+    opens = count_opens(graph)
+    name = f"{tables} tables of {fragments} fragments of {rows} rows"
+    return [
+        Ratio(
+            f"optimize of {name}", ours / theirs, RAW_MAX, f"optimize {ours:.1f} s, raw Lance {theirs:.1f} s"
+        ),
+        Ratio(
+            "opens a table without work",
+            opens / tables / OPENS_MAX,
+            1.0,
+            f"{opens / tables:.1f} of {OPENS_MAX}",
+        ),
+    ]
+
+
+def make(path: Path, tables: int, fragments: int, rows: int) -> Graph:
+    """A graph with so many node types; the first half of each table's fragments is indexed."""
+    schema = "\n".join(f"node T{n} {{ slug: String @key  age: I64 @index }}" for n in range(tables))
+    graph = omnigraph.init(str(path), schema)
+    half = fragments // 2
+    _fill(graph, tables, (0, half), rows)
+    ensure_indices(graph.location, MAIN, lambda function, tasks: [function(task) for task in tasks])
+    _fill(graph, tables, (half, fragments), rows)
+    return graph
+
+
+def count_opens(graph: Graph) -> int:
+    """How many datasets a run without work opens, those of the manifest too."""
+    opened = 0
+    real = lance.dataset
+
+    def counted(*arguments: object, **options: object) -> object:
+        nonlocal opened
+        opened += 1
+        return real(*arguments, **options)  # type: ignore[arg-type]
+
+    lance.dataset = counted  # type: ignore[assignment]
+    try:
+        stats = optimize_all_tables(graph)
+    finally:
+        lance.dataset = real
+    assert not any(row.committed for row in stats)
+    return opened
+
+
+def run_memory(folder: Path, fragments: int, rows: int) -> Ratio:
+    """The most that a worker holds while one large table is compacted."""
+    graph = make(folder / "large.omni", 1, fragments, rows)
+    peak = peaks_of([sys.executable, "-c", _RUN, graph.uri])[Kind.WORKER]
+    name = f"worker at {fragments * rows:,} rows, of {BYTES_MAX / 1024**2:.0f} MB"
+    return Ratio(name, peak / BYTES_MAX, 1.0, f"{peak / 1024**2:.0f} MB")
+
+
+def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
+    def stage(at: Stage) -> Staged:
+        effects = []
+        for number in range(tables):
+            target = at.writable(f"node:T{number}")
+            staged = _staged(target.dataset, span, rows)
+            effects.append(at.exact(target, staged, target.table.row_count + (span[1] - span[0]) * rows))
+        return at.finish(tuple(effects), frozenset(), Outcome({}))
+
+    assert write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+
+
+def _staged(dataset: Dataset, span: tuple[int, int], rows: int) -> StagedTransaction:
+    numbers = range(span[0] * rows, span[1] * rows)
+    names = pa.array([f"k{number:09d}" for number in numbers])
+    ages = pa.array([number * 7919 % 1_000_003 for number in numbers], pa.int64())
+    table = pa.table({"id": names, "slug": names, "age": ages}, schema=dataset.schema)
+    found = write_fragments(table, dataset.native, max_rows_per_file=rows)
+    return stage_fragments(dataset, found)
+
+
+def _datasets(graph: Graph) -> list[Path]:
+    snapshot = read_snapshot(graph.location)
+    return [Path(graph.uri) / table.path for table in snapshot.tables.values()]
+
+
+def main() -> bool:
+    """Measure, and tell."""
+    sizes = [int(text) for text in os.environ.get("BENCH_OPTIMIZE", "").split()]
+    tables, fragments, rows = sizes or (TABLES, FRAGMENTS, ROWS)
+    with tempfile.TemporaryDirectory() as folder:
+        ratios = run(Path(folder), tables, fragments, rows)
+        if not sizes:
+            ratios.append(run_memory(Path(folder), 2_000, 10_000))
+    return report("optimize", ratios)
