@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,37 @@ def rows(outcome: Outcome) -> object:
 
 def _moment(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
+
+
+def test_a_graph_where_a_name_belongs(place: Path) -> None:
+    for command in ("query", "mutate", "explain"):
+        mistaken = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
+        assert (mistaken.exit_code, "pass --store graph.omni" in mistaken.stderr) == (2, True)
+        nowhere = omnigraph_here(command, "people", "--query", "people.gq", cwd=place)
+        assert (nowhere.exit_code, "pass the graph as --store URI" in nowhere.stderr) == (2, True)
+        both = omnigraph_here(command, "graph.omni", "people", "--query", "people.gq", cwd=place)
+        assert (both.exit_code, "takes one word, the name of a query" in both.stderr) == (2, True)
+
+
+def test_a_text_and_parameters_from_stdin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def given(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text.encode())))
+
+    given(QUERIES)
+    assert query(place, "nobody", "--query", "-", "--format", "csv").stdout == "p.slug\n"
+    given('{"from": 3}')
+    found = query(place, "people", "--query", "people.gq", "--params-file", "-", "--format", "jsonl")
+    assert (found.exit_code, len(found.stdout.splitlines())) == (0, 2)
+
+
+def test_wide_letters_are_aligned(place: Path) -> None:
+    add = 'query a() { insert Person { slug: "日本" } insert Person { slug: "e\u0301" } }'
+    assert omnigraph_here("mutate", "-e", add, "--store", "graph.omni", cwd=place).exit_code == 0
+    text = "query q() { match { $p: Person } return { $p.slug as s, 1 as one } order { $p.slug } }"
+    lines = query(place, "-e", text).stdout.splitlines()
+    assert lines == ["s     one", "ada     1", "e\u0301       1", "ü\"'     1", "日本    1"]
+
+
+def test_a_body_without_its_query(place: Path) -> None:
+    outcome = query(place, "-e", "match { $p: Person } return { $p }")
+    assert "write `query name() { … }` around it" in outcome.stderr

@@ -191,7 +191,7 @@ def test_generated_queries(pool: Pool, text: str, numbers: dict[str, int]) -> No
 
 @pytest.mark.soak
 @given(text=queries(), numbers=choices)
-@settings(max_examples=600, phases=[Phase.generate], suppress_health_check=loosely)
+@settings(max_examples=150, phases=[Phase.generate], suppress_health_check=loosely)
 def test_many_generated_queries(pool: Pool, text: str, numbers: dict[str, int]) -> None:
     check_generated(pool, text, numbers)
 

@@ -91,7 +91,7 @@ def _run(snapshot: Snapshot, plan: QueryPlan) -> Mapping[int, StepFigures]:
         raise UsageError(
             f"query {plan.name} changes the graph, and only a read can be analyzed",
             code="query_is_mutation",
-            hint="leave out --analyze to see its plan",
+            hint="explain it without analyzing to see its plan",
         )
     trace = Trace()
     for _ in run_query(snapshot, plan, RunOptions(trace=trace)).batches:

@@ -96,7 +96,7 @@ class Graph(VersionedGraph, SchemaMethods):
                 if commit is not None
                 else f"the graph did not exist at {at.isoformat()}",
                 code="moment_unknown",
-                hint="`omnigraph commit list` shows the commits of a branch",
+                hint="`omnigraph commit list` or `graph.commits()` shows the commits of a branch",
             )
         return self.snapshot(commit=record.id)
 

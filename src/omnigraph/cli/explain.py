@@ -18,7 +18,7 @@ from omnigraph.cli.query_text import (
     read_params,
     read_query,
 )
-from omnigraph.cli.target import resolve_target
+from omnigraph.cli.target import named_target
 
 if TYPE_CHECKING:
     from omnigraph.api.checking import Explained
@@ -50,7 +50,7 @@ def explain(
     """
     source, found = read_query(context.command_path, query, text)
     values = read_params(params, params_file)
-    location = resolve_target(context, None, store)
+    location = named_target(context, name, store)
 
     from omnigraph.api.checking import QuerySource, explain_query
     from omnigraph.api.graph import Graph

@@ -19,7 +19,7 @@ from omnigraph.cli.query_text import (
     read_params,
     read_query,
 )
-from omnigraph.cli.target import announce_target, resolve_target
+from omnigraph.cli.target import announce_target, named_target
 
 if TYPE_CHECKING:
     from omnigraph.api.mutating import MutationResult
@@ -53,7 +53,7 @@ def mutate(
     """
     source, found = read_query(context.command_path, query, text)
     values = read_params(params, params_file)
-    location = resolve_target(context, None, store)
+    location = named_target(context, name, store)
 
     from omnigraph.api.checking import QuerySource
     from omnigraph.api.graph import default_actor

@@ -95,16 +95,25 @@ def _write_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 
 def _write_plain_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     lines = [list(titles.values()), *([_text(row[key]) for key in titles] for row in rows)]
-    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    widths = [max(_width(cell) for cell in column) for column in zip(*lines, strict=True)]
     numeric = [bool(rows) and all(isinstance(row[key], int) for row in rows) for key in titles]
     text = []
     for line in lines:
         cells = [
-            f"{cell:>{width}}" if right else f"{cell:<{width}}"
+            " " * (width - _width(cell)) + cell if right else cell + " " * (width - _width(cell))
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
         text.append("  ".join(cells).rstrip())
     write_text("\n".join(text))
+
+
+def _width(text: str) -> int:
+    """The columns that a text takes: letters of East Asia and pictures take two, marks above a letter none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(ch) else 2 if east_asian_width(ch) in "WF" else 1 for ch in text)
 
 
 def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:

@@ -21,7 +21,7 @@ from omnigraph.cli.query_text import (
     read_params,
     read_query,
 )
-from omnigraph.cli.target import resolve_target
+from omnigraph.cli.target import named_target
 from omnigraph.engine.options import QueryEngine
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def query(
         raise UsageError(
             "--spark-master is only for queries on Spark", code="usage", hint="pass --engine spark as well"
         )
-    location = resolve_target(context, None, store)
+    location = named_target(context, name, store)
 
     from omnigraph.api.graph import Graph
     from omnigraph.api.querying import PreparedQuery

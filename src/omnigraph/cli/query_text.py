@@ -6,6 +6,7 @@ Reads files and JSON, with one clear error for each way that can fail. What the 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,13 +20,16 @@ QueryFiles = Annotated[
     list[Path] | None,
     typer.Option("--query", metavar="FILE", help="A .gq file with queries; repeat it for more."),
 ]
-QueryFile = Annotated[Path | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries.")]
+QueryFile = Annotated[
+    Path | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries; - is stdin.")
+]
 QueryText = Annotated[str | None, typer.Option("-e", metavar="TEXT", help="The text of a query.")]
 Params = Annotated[
     str | None, typer.Option("--params", metavar="JSON", help="The parameters, as one JSON object.")
 ]
 ParamsFile = Annotated[
-    Path | None, typer.Option("--params-file", metavar="FILE", help="A file with the parameters as JSON.")
+    Path | None,
+    typer.Option("--params-file", metavar="FILE", help="A file with the parameters as JSON; - is stdin."),
 ]
 QueryName = Annotated[
     str | None,
@@ -34,6 +38,7 @@ QueryName = Annotated[
     ),
 ]
 
+STDIN = "-"
 GIVEN_TEXT = "-e"
 """What messages call a text that was given on the command line."""
 
@@ -122,6 +127,8 @@ def _missing(command: str) -> UsageError:
 
 
 def _read(path: Path, bytes_max: int, what: str, flag: str) -> bytes:
+    if str(path) == STDIN:
+        return sys.stdin.buffer.read(bytes_max + 1)
     try:
         with path.open("rb") as file:
             return file.read(bytes_max + 1)

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from omnigraph.base.errors import UsageError
-from omnigraph.cli.usage import PASS_A_URI
+from omnigraph.cli.usage import PASS_A_STORE, PASS_A_URI
 from omnigraph.storage.location import Location, Scheme, parse_location
 
 
@@ -37,6 +37,20 @@ def resolve_target(context: typer.Context, uri: str | None, store: str | None) -
             hint=PASS_A_URI,
         )
     return location
+
+
+def named_target(context: typer.Context, name: str | None, store: str | None) -> Location:
+    """The same for commands whose word is the name of a query, where a graph is easily put by mistake."""
+    if store is None:
+        looks_like_graph = name is not None and ("/" in name or name.endswith(".omni"))
+        raise UsageError(
+            f"`{context.command_path}` takes '{name}' for the name of a query"
+            if looks_like_graph
+            else f"`{context.command_path}` needs a graph",
+            code="target_missing",
+            hint=f"pass --store {name}" if looks_like_graph else PASS_A_STORE,
+        )
+    return resolve_target(context, None, store)
 
 
 def direct_target(context: typer.Context, uri: str | None, store: str | None) -> Location:

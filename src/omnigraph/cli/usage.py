@@ -8,6 +8,7 @@ import typer
 
 from omnigraph.base.errors import UsageError
 
+PASS_A_STORE: Final = "pass the graph as --store URI: a local path, file:///path or s3://bucket/prefix"
 PASS_A_URI: Final = "pass the graph as URI or --store URI: a local path, file:///path or s3://bucket/prefix"
 
 _ELSEWHERE: Final = {
@@ -55,6 +56,7 @@ _SYSTEM_ACTOR: Final = (
     "usage",
 )
 
+_OF_NAMES: Final = frozenset({"omnigraph query", "omnigraph mutate", "omnigraph explain"})
 _OTHER_NAMES: Final = {
     "create": "init",
     "new": "init",
@@ -99,6 +101,8 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
         names = ", ".join(context.command.commands)
         return _usage(f"{command} needs a command: {names}", f"`{command} --help` says what they do")
     sentence = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
+    if command in _OF_NAMES and "extra argument" in sentence:
+        return _usage(f"`{command}` takes one word, the name of a query", PASS_A_STORE)
     return _usage(sentence[:1].lower() + sentence[1:], f"`{command} --help` shows the flags and examples")
 
 

@@ -91,9 +91,8 @@ class LoadRejectedError(ContentError):
     def __init__(self, report: ViolationReport) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1} more)" if report.total > 1 else ""
-        where = first.file if first.line is None else f"{first.file}:{first.line}"
         super().__init__(
-            f"{where}: {first.message}{more}",
+            f"{first.describe()}{more}",
             code="load_rejected",
             hint=_hint(report),
             facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},

@@ -63,7 +63,7 @@ def _refuse_search(plan: ReadPlan) -> None:
             raise UsageError(
                 f"query {plan.name} searches, which Spark does not do",
                 code="spark_search",
-                hint="run it with `--engine process`, or without search, match_text, fuzzy, bm25, nearest and rrf",
+                hint="run it with the engine process, or without search, match_text, fuzzy, bm25, nearest and rrf",
             )
 
 

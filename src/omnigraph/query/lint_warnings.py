@@ -99,14 +99,18 @@ def _warn_about_literals(query: Query, problems: QueryProblems) -> None:
         if isinstance(body, ReadBody)
         else [found for statement in body.statements for found in statement_expressions(statement)]
     )
+    written: list[StringLiteral | NumberLiteral] = []
     for expression in expressions:
         for found in expressions_of(expression):
             if isinstance(found, Comparison) and isinstance(found.right, NullLiteral):
                 _warn_about_null(found.right, label, problems)
             if not isinstance(body, ReadBody) and isinstance(found, StringLiteral | NumberLiteral):
-                message = f"{label}: a mutation has a hard-coded value"
-                hint = "make it a parameter, so that the query can be used again"
-                problems.report(LintCode.HARD_CODED, found.span, message, hint)
+                written.append(found)
+    if written:
+        # One warning for all of them: a query that fills a graph has hundreds.
+        count = "a hard-coded value" if len(written) == 1 else f"{len(written)} hard-coded values"
+        hint = "make it a parameter, so that the query can be used again"
+        problems.report(LintCode.HARD_CODED, written[0].span, f"{label}: a mutation has {count}", hint)
 
 
 def _clause_expressions(clauses: tuple[Clause, ...]) -> Iterator[Expression]:

@@ -68,6 +68,7 @@ _WORD_HINTS: Final = {
     "select": "write `return { … }`",
     "not": "write `not ($x.p in [ … ])`",
 }
+_BODY_WORDS: Final = frozenset({"match", "return", "insert", "update", "delete"})
 
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: QueryProblems) -> int:
@@ -123,6 +124,8 @@ def _hint(error: UnexpectedInput, position: int, text: str) -> str:
     if rest[:1].isalpha() and not rest[:1].isascii():
         return "names have the letters A to Z and a to z, digits and `_`"
     word = _TOKEN.match(text, position)
+    if word and word.group().lower() in _BODY_WORDS and "`query`" in expected:
+        return "a query has a name: write `query name() { … }` around it"
     if word and word.group().lower() in _WORD_HINTS:
         return _WORD_HINTS[word.group().lower()]
     if "a variable" in expected and _follows_bare_variable(position, text):
