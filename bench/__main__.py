@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import cleanup, commit, load, memory, optimize, query, snapshot
+from bench import cleanup, commit, load, memory, merge, optimize, query, snapshot
 
 BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "cleanup": cleanup.main,
@@ -14,6 +14,7 @@ BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "snapshot": snapshot.main,
     "load": load.main,
     "memory": memory.main,
+    "merge": merge.main,
     "query": query.main,
     "optimize": optimize.main,
 }

@@ -92,7 +92,7 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[Cha
         ids = every_id(only)
     ordered: Any = pc.sort_indices(ids)
     ids = ids.take(ordered)
-    places = locate(left, ids), locate(right, ids)
+    places = locate(left, entity, ids), locate(right, entity, ids)
     for start, rows in pieces(entity, len(ids)):
         images = [
             read_image(side, entity, where.slice(start, rows))

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS
+from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS, LOOKUP_FILTER_VALUES_MAX
 from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, arrow_schema
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
-from omnigraph.storage.row_changes import Texts, locate_rows, take_rows
+from omnigraph.storage.row_changes import Texts, find_rows, locate_rows, take_rows
 from omnigraph.storage.row_slices import read_blobs
 
 Entity = NodeType | EdgeType
@@ -27,21 +27,27 @@ Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Located:
-    """Where the rows of some ids lie; what is not there has neither identity nor address."""
+    """Where the rows of some ids lie; what is not there has neither identity nor address.
+
+    `rows` are the rows as the table has them, if they are few: they were found and read at once.
+    """
 
     ids: Texts
     present: Mask
     identities: Numbers
     addresses: Numbers
+    rows: pa.Table | None = None
 
     def only(self, which: Mask) -> Located:
         ids: Any = self.ids.filter(pa.array(which))
-        return Located(ids, self.present[which], self.identities[which], self.addresses[which])
+        rows = None if self.rows is None else self.rows.filter(pa.array(which))
+        return Located(ids, self.present[which], self.identities[which], self.addresses[which], rows)
 
     def slice(self, start: int, rows: int) -> Located:
-        end = start + rows
+        which = slice(start, start + rows)
         ids = self.ids.slice(start, rows)
-        return Located(ids, self.present[start:end], self.identities[start:end], self.addresses[start:end])
+        some = None if self.rows is None else self.rows.slice(start, rows)
+        return Located(ids, self.present[which], self.identities[which], self.addresses[which], some)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,19 +63,22 @@ class Image:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
 
-def locate(dataset: Dataset | None, ids: Texts) -> Located:
+def locate(dataset: Dataset | None, entity: Entity, ids: Texts) -> Located:
     """Where each of the ids is, in their order; without a dataset none of them is anywhere."""
     size = len(ids)
     identities, addresses = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
     present = np.zeros(size, np.bool_)
+    rows = None
     if dataset is not None and size:
-        found = locate_rows(dataset, ids)
+        is_few = size <= LOOKUP_FILTER_VALUES_MAX
+        found = find_rows(dataset, ids, _columns(dataset, entity)) if is_few else locate_rows(dataset, ids)
         at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
         present = at.is_valid().to_numpy(zero_copy_only=False)
         places = at.drop_null().to_numpy(zero_copy_only=False)
         identities[present] = found.column(IDENTITY).to_numpy()[places]
         addresses[present] = found.column(ADDRESS).to_numpy()[places]
-    return Located(ids, present, identities, addresses)
+        rows = found.take(at) if is_few else None
+    return Located(ids, present, identities, addresses, rows)
 
 
 def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Image:
@@ -89,8 +98,8 @@ def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Ima
 def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
     """The rows of ids that are all there, in their order. A column that the table lacks is null."""
     schema = arrow_schema(entity)
-    names = set(dataset.schema.names)
-    found = take_rows(dataset, located.identities, [name for name in schema.names if name in names])
+    names = _columns(dataset, entity)
+    found = take_rows(dataset, located.identities, names) if located.rows is None else located.rows
     columns: list[Any] = []
     for field in schema:
         if field.name not in names:
@@ -111,6 +120,11 @@ def pieces(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
 def blob_names(entity: Entity) -> list[str]:
     """The properties that are blobs."""
     return [found.name for found in entity.properties if found.type == ScalarType(Scalar.BLOB)]
+
+
+def _columns(dataset: Dataset, entity: Entity) -> list[str]:
+    there = set(dataset.schema.names)
+    return [name for name in arrow_schema(entity).names if name in there]
 
 
 def _contents(dataset: Dataset, field: Any, described: Any, addresses: Numbers) -> Any:

@@ -91,21 +91,29 @@ def every_id(dataset: Dataset) -> Texts:
     return _joined([batch.column("id") for batch in dataset.read_batches(["id"])])
 
 
+def find_rows(dataset: Dataset, ids: Texts, columns: list[str]) -> pa.Table:
+    """The columns, `IDENTITY` and `ADDRESS` of those of a few rows that there are, in no order, in one scan.
+
+    Taking rows by their identities would first read those of the whole table.
+    """
+    texts = ", ".join("'" + str(value).replace("'", "''") + "'" for value in ids.to_pylist())
+    with substrate_errors("look for rows", dataset.uri):
+        return dataset.native.scanner(
+            columns=columns,
+            filter=f"id IN ({texts})" if texts else "false",
+            with_row_id=True,
+            with_row_address=True,
+            late_materialization=True,
+        ).to_table()
+
+
 def locate_rows(dataset: Dataset, ids: Texts) -> pa.Table:
     """The `id`, `IDENTITY` and `ADDRESS` of those of the rows that there are, in no order."""
-    if not len(ids):
-        return _located([])
-    where = None
     if len(ids) <= LOOKUP_FILTER_VALUES_MAX:
-        texts = ", ".join("'" + str(value).replace("'", "''") + "'" for value in ids.to_pylist())
-        where = f"id IN ({texts})"
+        return _located(find_rows(dataset, ids, ["id"]).to_batches())
     with substrate_errors("look for rows", dataset.uri):
-        scanner = dataset.native.scanner(
-            columns=["id"], filter=where, with_row_id=True, with_row_address=True
-        )
+        scanner = dataset.native.scanner(columns=["id"], with_row_id=True, with_row_address=True)
         batches = scanner.to_batches()
-        if where is not None:
-            return _located(list(batches))
         large = _large(batches, len(ids))
         return _located([batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in large])
 

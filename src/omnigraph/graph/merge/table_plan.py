@@ -174,7 +174,7 @@ class _Running:
 
     def _image(self, pin: Pin | None, start: int, rows: int) -> Image:
         if pin is None:
-            nowhere = locate(None, self.ids.slice(start, rows))
+            nowhere = locate(None, self.sides.entity, self.ids.slice(start, rows))
             return read_image(None, self.sides.entity, nowhere)
         dataset, located = self._located(pin)
         return read_image(dataset, self.sides.entity, located.slice(start, rows))
@@ -182,7 +182,7 @@ class _Running:
     def _located(self, pin: Pin) -> tuple[Dataset, Located]:
         if pin not in self.opened:
             dataset = _open(self.sides, pin)
-            self.opened[pin] = dataset, locate(dataset, self.ids)
+            self.opened[pin] = dataset, locate(dataset, self.sides.entity, self.ids)
         return self.opened[pin]
 
 

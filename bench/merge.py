@@ -1,0 +1,145 @@
+"""Branches and merges: that they cost by what changed, not by how much there is.
+
+What is measured is prepared anew, untimed, before each round: a branch, and on it the rows that will be merged.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Final
+
+import pyarrow as pa
+
+import omnigraph
+from bench.harness import Ratio, compare, report
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.feed import commit_changes
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.merge.run import MergeRequest, merge_branch
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import stage_append, stage_upsert
+
+ROUNDS: Final = 9
+FEW: Final = 100
+MANY: Final = 100_000
+SMALL: Final = 10_000
+LARGE: Final = 1_000_000
+BRANCHES: Final = 1_000
+ALIAS: Final = "node:Person"
+SCHEMA: Final = "node Person { slug: String @key  age: I64?  name: String? }\n"
+NUMBERS: Final = count(1)
+
+Prepared = Callable[[], object]
+"""What is timed, ready to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """A graph with one table of so many rows."""
+
+    root: Location
+    rows: int
+
+    @classmethod
+    def make(cls, place: Path, rows: int) -> People:
+        made = cls(omnigraph.init(str(place), SCHEMA).location, rows)
+        made.write(range(rows), MAIN, new=True)
+        return made
+
+    def write(self, numbers: range, branch: str, *, new: bool = False) -> None:
+        """Insert or change the people of these numbers."""
+        names = [f"person {number}" for number in numbers]
+        age = next(NUMBERS)
+
+        def stage(at: Stage) -> Staged:
+            target = at.writable(ALIAS)
+            columns = {"id": names, "slug": names, "age": [age] * len(names), "name": names}
+            rows = pa.table(columns, schema=target.dataset.schema)
+            staged = stage_append(target.dataset, rows) if new else stage_upsert(target.dataset, rows)
+            size = target.table.row_count + (len(names) if new else 0)
+            return at.finish((at.exact(target, staged, size),), frozenset(), Outcome({}))
+
+        assert write(self.root, branch, Write(WriterKind.LOAD, "bench", stage)) is not None
+
+    def merge(self, size: int) -> Prepared:
+        """A branch with so many changed rows, to be merged into main."""
+        name = f"b{next(NUMBERS)}"
+        create_branch(self.root, name, "bench", source_snapshot(self.root))
+        self.write(range(size), name)
+        return lambda: merge_branch(self.root, MergeRequest(name, "bench"))
+
+    def load(self, size: int) -> Prepared:
+        """The same rows, written to main by Lance's own upsert."""
+        return lambda: self.write(range(size), MAIN)
+
+    def changes(self, size: int) -> Prepared:
+        """A commit of so many changed rows, to be shown."""
+        self.write(range(size), MAIN)
+        newest = read_snapshot(self.root)
+        commit = newest.manifest.find_commit(newest.head)
+        assert commit is not None
+        return lambda: list(commit_changes(newest, commit))
+
+    def branch(self) -> Prepared:
+        name = f"b{next(NUMBERS)}"
+        return lambda: create_branch(self.root, name, "bench", source_snapshot(self.root))
+
+
+def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRANCHES) -> list[Ratio]:
+    """The ratios of branches and merges."""
+    small, big = People.make(folder / "small.omni", SMALL), People.make(folder / "big.omni", large)
+    wide = omnigraph.init(
+        str(folder / "wide.omni"), "".join(f"node T{n} {{ x: I64? }}\n" for n in range(200))
+    )
+    lonely = People.make(folder / "lonely.omni", SMALL)
+    crowded = People.make(folder / "crowded.omni", SMALL)
+    for _ in range(branches):
+        crowded.branch()()
+    few = _medians({"large": lambda: big.merge(FEW), "small": lambda: small.merge(FEW)})
+    shown = _medians({"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)})
+    created = _medians({"200 tables": People(wide.location, 0).branch, "1 table": lonely.branch})
+    beside = _medians({"crowded": lambda: crowded.load(FEW), "lonely": lambda: lonely.load(FEW)})
+    bulk = _medians({"merge": lambda: big.merge(many), "upsert": lambda: big.load(many)}, rounds=3)
+    return [
+        compare(f"merge {FEW} rows: {large:,} over {SMALL:,}", few, ("large", "small"), 2.0),
+        compare(f"changes of {FEW} rows: {large:,} over {SMALL:,}", shown, ("large", "small"), 2.0),
+        compare("create a branch: 200 tables over 1", created, ("200 tables", "1 table"), 1.5),
+        compare(f"commit beside {branches:,} branches", beside, ("crowded", "lonely"), 1.2),
+        compare(f"merge {many:,} rows over an upsert", bulk, ("merge", "upsert"), 3.0),
+    ]
+
+
+def _medians(actions: Mapping[str, Callable[[], Prepared]], rounds: int = ROUNDS) -> dict[str, float]:
+    times: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds + 1):
+        for name, prepare in actions.items():
+            action = prepare()
+            started = perf_counter()
+            action()
+            times[name].append(perf_counter() - started)
+    return {name: median(found[1:]) for name, found in times.items()}
+
+
+def main() -> bool:
+    """Run and report."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-merge-"))
+    try:
+        return report("merge", run(folder))
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else 1)

@@ -1,0 +1,94 @@
+"""Branches written by processes at once, and merged one after another while main is written: nothing is lost.
+
+Each process changes entities of its own, one that every branch changes alike, and one that it shares with its
+neighbour, so that the model knows exactly where the conflicts are.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.merge.conflicts import MergeConflictError
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch
+from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.storage.location import Location
+from tests.graph.merge.model import found_conflicts, merge_states
+from tests.graph.writers import KNOWS, PERSON, Change, Contents, apply, create, read_contents, run
+
+ATTEMPTS_MAX = 60
+
+
+def changes_of(number: int) -> list[tuple[Change, ...]]:
+    """What the process of a branch commits, one after the other."""
+    own, shared = f"own{number}", f"shared{number // 2}"
+    return [
+        (Change(PERSON, upsert=((own, number), ("alike", 7))), Change(KNOWS, upsert=((own, number),))),
+        (Change(PERSON, upsert=((shared, number),)),),
+        (Change(PERSON, delete=(f"old{number}",)), Change(KNOWS, delete=(f"old{number}",))),
+    ]
+
+
+def write_branch(location: Location, number: int) -> None:
+    create_branch(location, f"b{number}", "tester", source_snapshot(location))
+    for changes in changes_of(number):
+        run(location, changes, branch=f"b{number}")
+
+
+def write_main(location: Location, commits: int) -> None:
+    for number in range(commits):
+        run(location, [Change(PERSON, upsert=((f"main{number}", number),))])
+
+
+def merge_patiently(location: Location, request: MergeRequest) -> MergeOutcome:
+    """Main is written all the while, so a merge may have to be planned again."""
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            return merge_branch(location, request)
+        except ReadSetConflictError:
+            continue
+    raise AssertionError("a merge never got its turn")
+
+
+def check(location: Location, branches: int, commits: int) -> None:
+    create(location)
+    names = [f"old{number}" for number in range(branches)]
+    run(location, [Change(table, upsert=tuple((name, 0) for name in names)) for table in (PERSON, KNOWS)])
+    start = read_contents(location)
+    expected: Contents = apply(start, [])
+    conflicts = 0
+    with ProcessPoolExecutor(branches + 1, mp_context=get_context("spawn")) as pool:
+        written = [pool.submit(write_branch, location, number) for number in range(branches)]
+        for future in written:
+            future.result()
+        busy = pool.submit(write_main, location, commits)
+        for number in range(branches):
+            branch = apply(start, [change for some in changes_of(number) for change in some])
+            wanted, clashes = merge_states(start, expected, branch)
+            request = MergeRequest(f"b{number}", "tester")
+            if clashes:
+                conflicts += 1
+                with pytest.raises(MergeConflictError) as refused:
+                    merge_patiently(location, request)
+                assert found_conflicts(refused.value.conflicts) == clashes
+            else:
+                assert merge_patiently(location, request).commit is not None
+                expected = wanted
+        busy.result()
+    expected = apply(expected, [Change(PERSON, upsert=tuple((f"main{n}", n) for n in range(commits)))])
+    assert read_contents(location) == expected
+    assert conflicts == branches // 2
+    assert {table.pin.branch for table in read_snapshot(location).tables.values()} == {None}
+
+
+def test_a_few_branches_at_once(local_location: Location) -> None:
+    check(local_location, 4, 6)
+
+
+@pytest.mark.soak
+def test_sixteen_branches_at_once(durable_location: Location) -> None:
+    check(durable_location, 16, 60)
