@@ -24,7 +24,7 @@ from tests.cli.process import assert_golden, omnigraph_here
 WORDS = {
     "misspelled command": "snapshto g.omni",
     "misspelled below": "commit lst g.omni",
-    "old name": "log g.omni",
+    "old name": "history g.omni",
     "planned": "load --data x.jsonl g.omni",
     "no command below": "commit",
     "misspelled flag": "snapshot g.omni --brnch main",

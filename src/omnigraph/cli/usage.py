@@ -60,7 +60,6 @@ _OF_NAMES: Final = frozenset({"omnigraph query", "omnigraph mutate", "omnigraph 
 _OTHER_NAMES: Final = {
     "create": "init",
     "new": "init",
-    "log": "commit list",
     "history": "commit list",
     "commits": "commit list",
     "status": "snapshot",
