@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.requirements import ReadSetConflictError
@@ -97,6 +98,23 @@ def test_a_writer_that_prepared_against_the_old_schema(root: Location) -> None:
     with pytest.raises(ReadSetConflictError, match="schema"):
         write(root, MAIN, Write(WriterKind.LOAD, "tester", stage))
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
+
+
+def test_a_difference_follows_a_rename_and_never_guesses(root: Location) -> None:
+    graph = omnigraph.open(root.uri)
+    start = graph.snapshot().head
+    evolve(root, RENAMED)
+    renamed = graph.snapshot().head
+    assert list(graph.diff(start, renamed)) == []
+    graph.mutate('query m() { update Person set { years: 37 } where slug = "ada" }')
+    (change,) = graph.diff(start, graph.snapshot().head)
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before["data"]["years"], change.after["data"]["years"]) == (36, 37)
+    evolve(root, RENAMED.replace("(age)", "(age)  note: String?"))
+    with pytest.raises(OmnigraphError, match="other properties") as refused:
+        list(graph.diff(start, graph.snapshot().head))
+    assert refused.value.code == "diff_schema_changed"
 
 
 def test_a_load_is_read_again_under_the_new_schema(root: Location, tmp_path: Path) -> None:

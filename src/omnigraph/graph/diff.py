@@ -8,7 +8,7 @@ Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,13 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base.errors import RefusedError
 from omnigraph.graph.changes import changed_between
 from omnigraph.graph.equality import same_states
 from omnigraph.graph.images import Entity, Image, Mask, locate, pieces, read_image
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.schema import EnumType, PropertyType, arrow_schema
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.row_changes import Texts, every_id
+
+
+class SchemaDiffError(RefusedError):
+    """Two states whose schemas differ in a way that cannot be told as changes of entities."""
 
 
 class ChangeKind(StrEnum):
@@ -85,6 +91,7 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[Cha
         return
     left, right = at(old), at(new)
     if old is not None and new is not None:
+        _refuse_other_columns(old[0], new[0])
         ids = changed_between(place, old[1].pin, new[1].pin)
     else:
         only = left or right
@@ -94,15 +101,38 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[Cha
     ids = ids.take(ordered)
     places = locate(left, entity, ids), locate(right, entity, ids)
     for start, rows in pieces(entity, len(ids)):
-        images = [
-            read_image(side, entity, where.slice(start, rows))
-            for side, where in zip((left, right), places, strict=True)
-        ]
+        before = _renamed(read_image(left, (old or known)[0], places[0].slice(start, rows)), entity)
+        images = [before, read_image(right, entity, places[1].slice(start, rows))]
         differs: Mask = ~same_states(images[0], images[1])
         if differs.any():
             mask: Any = pa.array(differs)
             some: Texts = ids.slice(start, rows).filter(mask)
             yield ChangeBatch(entity, some, _only(images[0], differs), _only(images[1], differs))
+
+
+def _refuse_other_columns(old: Entity, new: Entity) -> None:
+    """A rename is followed; rows whose columns came or went differ in a way that no change of an entity says."""
+    if _columns(old) == _columns(new):
+        return
+    raise SchemaDiffError(
+        f"{new.alias} has other properties than before, so its rows cannot be compared",
+        code="diff_schema_changed",
+        hint="compare commits on one side of the schema change, or export both; `schema show --commit` shows each",
+        facts={"table": new.alias},
+    )
+
+
+def _columns(entity: Entity) -> dict[int, PropertyType | None]:
+    """The properties by identity. An enum is text whatever its values, so it counts as one type."""
+    return {found.id: None if isinstance(found.type, EnumType) else found.type for found in entity.properties}
+
+
+def _renamed(image: Image, entity: Entity) -> Image:
+    """The image under the names of the entity; both have the same properties in the same order."""
+    schema = arrow_schema(entity)
+    if image.rows.schema.names == schema.names:
+        return image
+    return replace(image, rows=image.rows.rename_columns(schema.names))
 
 
 def _only(image: Image, which: Mask) -> Image:
