@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import cleanup, commit, load, memory, merge, optimize, query, snapshot
+from bench import cleanup, commit, load, memory, merge, optimize, query, schema, snapshot
 
 BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "cleanup": cleanup.main,
@@ -17,6 +17,7 @@ BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "merge": merge.main,
     "query": query.main,
     "optimize": optimize.main,
+    "schema": schema.main,
 }
 
 

@@ -1,0 +1,89 @@
+"""What a schema change costs on a large table beside a small one: adding, renaming and dropping change only metadata.
+
+Both tables have the same columns and indexes of their ids; each round adds a nullable property, renames it and drops it
+again, each as a commit of its own through the whole write path.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+import omnigraph
+from bench.harness import Ratio, compare, median_seconds, report
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
+from omnigraph.pipeline.load_source import Result, Task
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.staging import stage_append
+
+LARGE: Final = 5_000_000
+SMALL: Final = 5_000
+APPENDS: Final = 5
+ROUNDS: Final = 10
+BAR: Final = 2.0
+BASE: Final = "node Thing { size: I64?  name: String }\n"
+ADDED: Final = BASE.replace("size: I64?", "size: I64?  note: String?")
+RENAMED: Final = BASE.replace("size: I64?", "size: I64?  remark: String? @rename_from(note)")
+
+
+def run(folder: Path, large: int = LARGE) -> list[Ratio]:
+    """Every ratio of this benchmark."""
+    big, little = _graph(folder / "large.omni", large), _graph(folder / "small.omni", SMALL)
+    actions = {
+        f"{step} {size}": _apply(root, text)
+        for step, text in (("add", ADDED), ("rename", RENAMED), ("drop", BASE))
+        for size, root in (("large", big), ("small", little))
+    }
+    times = median_seconds(actions, ROUNDS)
+    return [
+        compare(
+            f"{step} a property, {large} rows over {SMALL}", times, (f"{step} large", f"{step} small"), BAR
+        )
+        for step in ("add", "rename", "drop")
+    ]
+
+
+def _graph(place: Path, rows: int) -> Location:
+    root = parse_location(str(place))
+    omnigraph.init(root.uri, BASE)
+    for part in range(APPENDS):
+        write(root, MAIN, Write(WriterKind.LOAD, "bench", _append(part, rows // APPENDS)))
+    return root
+
+
+def _append(part: int, rows: int) -> Callable[[Stage], Staged]:
+    def stage(at: Stage) -> Staged:
+        target = at.writable("node:Thing")
+        numbers = np.arange(part * rows, (part + 1) * rows)
+        ids = pa.array(numbers).cast(pa.utf8())
+        table = pa.Table.from_arrays([ids, pa.array(numbers), ids], schema=target.dataset.schema)
+        count = target.table.row_count + rows
+        return at.finish(
+            (at.exact(target, stage_append(target.dataset, table), count),), frozenset(), Outcome({})
+        )
+
+    return stage
+
+
+def _apply(root: Location, text: str) -> Callable[[], object]:
+    return lambda: apply_schema(root, MAIN, SchemaRequest(text, "bench"), _no_tasks)
+
+
+def _no_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+    raise AssertionError(f"{function} was to be run over {len(tasks)} tasks; only metadata changes")
+
+
+def main() -> bool:
+    """Run it in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        return report("schema", run(Path(folder)))

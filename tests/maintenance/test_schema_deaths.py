@@ -1,0 +1,68 @@
+"""Dying at every durable call of a schema change that does everything: it is as before or as after, names included."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+import omnigraph
+from omnigraph.api.checking import QuerySource
+from omnigraph.api.mutating import MutationOptions, run_mutation_text
+from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.snapshot import read_commit_snapshot, read_snapshot
+from omnigraph.storage.location import Location
+from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.crash.observe import unsteady
+from tests.maintenance.evolving import contents, create, evolve, snapshot_contents
+
+BEFORE = """\
+node Person { slug: String @key  age: I64? }
+node Company { name: String @key }
+node Old { name: String @key }
+edge Knows: Person -> Person { since: Date? }
+"""
+AFTER = """\
+node Human @rename_from(Person) { slug: String @key  years: I64? @rename_from(age)  note: String @default("n") }
+node Firm @rename_from(Company) { name: String @key }
+node City { name: String @key }
+edge Knows: Human -> Human
+"""
+# The new column is written, the table of a new type made, the lease taken, the intent written, two tables are
+# committed, the manifest is staged and published, the intent goes, and the lease is released.
+CALLS = 12
+SHORT = frozenset({6, 7, 8, 9, 10, 11, CALLS + 1})
+
+
+@pytest.mark.parametrize(
+    "k", [pytest.param(k, marks=() if k in SHORT else (pytest.mark.soak,)) for k in range(1, CALLS + 2)]
+)
+def test_whenever_it_dies_it_is_before_or_after(local_location: Location, k: int) -> None:
+    root = local_location
+    create(root, BEFORE)
+    omnigraph.open(root.uri).mutate("""query m() {
+      insert Person { slug: "a", age: 1 }  insert Company { name: "c" }  insert Old { name: "o" }
+      insert Knows { from: "a", to: "a" }
+    }""")
+    before, head = contents(root), read_snapshot(root).head
+    victim = Victim(k)
+    lived = victim.run(lambda: evolve(root, AFTER, world=impatient_world(PatientClock())))
+    assert (lived, len(victim.done)) == (k > CALLS, min(k - 1, CALLS))
+    # The next writer recovers. Whether that finishes the change or undoes it, what this one had read has moved.
+    for _ in range(2):
+        with suppress(ReadSetConflictError):
+            evolve(root, AFTER, world=impatient_world(PatientClock()))
+    insert = QuerySource('query m() { insert City { name: "x" } }')
+    run_mutation_text(root, insert, None, MutationOptions("tester", world=impatient_world(PatientClock())))
+    now = contents(root)
+    assert {alias: rows for alias, rows in now.items() if alias != "edge:Knows"} == {
+        "node:Human": {"a": {"slug": "a", "years": 1, "note": "n"}},
+        "node:Firm": {"c": {"name": "c"}},
+        "node:City": {"x": {"name": "x"}},
+    }
+    assert [list(row) for row in now["edge:Knows"].values()] == [["src", "dst"]]
+    operations = [commit.operation for commit in omnigraph.open(root.uri, read_only=True).commits()]
+    assert operations.count("schema_apply") == 1
+    assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
+    left = unsteady(root, impatient_world(PatientClock()))
+    assert [text for text in left if "locked" not in text] == []
