@@ -82,6 +82,6 @@ def test_a_rename_is_not_a_move(snapshot: Snapshot) -> None:
 def test_staging_that_is_too_old_is_refused(snapshot: Snapshot) -> None:
     staged = staged_on(snapshot)
     refuse_old_staging(staged, SYSTEM_CLOCK)
-    old = replace(staged, staged_at=staged.staged_at - STAGING_AGE_SECONDS_MAX - 1)
+    old = replace(staged, began=staged.began - STAGING_AGE_SECONDS_MAX - 1)
     with pytest.raises(StagingTooOldError):
         refuse_old_staging(old, SYSTEM_CLOCK)

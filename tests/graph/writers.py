@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import lance
 import pyarrow as pa
 
 from omnigraph.api.graph import OpenOptions, init
@@ -115,15 +116,17 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
     Lance collects when a version is a multiple of the interval; with a large one it never does.
     """
 
-    def plant(handle: Dataset, hold: Callable[[], None]) -> Dataset:
-        hold()
-        native = handle.movable()
-        every = str(interval or handle.version + 2)
-        native.update_config({**AUTO_CLEANUP, "lance.auto_cleanup.interval": every})
-        return Dataset(handle.location, handle.branch, native)
-
     def stage(at: Stage) -> Staged:
-        return at.finish((at.loose(at.writable(alias), plant),), frozenset(), Outcome({}))
+        target = at.writable(alias)
+        every = str(interval or target.dataset.version + 2)
+        settings = lance.LanceOperation.UpdateMap(
+            updates={**AUTO_CLEANUP, "lance.auto_cleanup.interval": every}
+        )
+        native = lance.Transaction(
+            target.dataset.version, lance.LanceOperation.UpdateConfig(config_updates=settings)
+        )
+        planted = StagedTransaction(native.uuid, target.dataset.version, "UpdateConfig", native)
+        return at.finish((at.exact(target, planted, target.table.row_count),), frozenset(), Outcome({}))
 
     assert write(location, MAIN, Write(WriterKind.OPTIMIZE, "tester", stage)) is not None
 

@@ -69,10 +69,10 @@ def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
 
 def refuse_old_staging(staged: Staged, clock: Clock) -> None:
     """Cleanup collects unreferenced files after a grace; staged ones must be committed well before it."""
-    age = clock.monotonic() - staged.staged_at
+    age = clock.monotonic() - staged.began
     if age > STAGING_AGE_SECONDS_MAX:
         raise StagingTooOldError(
-            f"this write was staged {age / 3600:.0f} hours ago, and its files may have been collected since",
+            f"this write began {age / 3600:.0f} hours ago, and its staged files may have been collected since",
             code="staging_too_old",
             hint="run it again; nothing was written",
         )

@@ -96,7 +96,9 @@ def _write(root: Location, branch: str, request: Write, how: World) -> Published
     if _is_repeated(request.stream, snapshot):
         return None
     operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
-    stage = Stage(snapshot, request.kind, request.actor, operation, commit, how.clock, request.stream)
+    began = how.clock.monotonic()
+    kind, actor = request.kind, request.actor
+    stage = Stage(snapshot, kind, actor, operation, commit, how.clock, request.stream, began)
     staged = request.stage(stage)
     if staged is None:
         return None
@@ -159,7 +161,7 @@ class _Session:
                 # A new operation id, because a fork is named after it and no name is used twice.
                 operation = OperationId(new_ulid())
                 kind, actor, clock = staged.kind, staged.actor, self.world.clock
-                again = Stage(now, kind, actor, operation, staged.commit, clock, staged.stream)
+                again = Stage(now, kind, actor, operation, staged.commit, clock, staged.stream, staged.began)
                 with self.lease.kept():  # a large load is checked again for longer than a lease lasts
                     restaged = request.restage(again, staged)
                 if restaged is None:

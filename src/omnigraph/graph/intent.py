@@ -35,9 +35,7 @@ class WriterKind(StrEnum):
 
 
 LOOSE_OPERATIONS: Final[dict[WriterKind, frozenset[Operation]]] = {
-    WriterKind.OPTIMIZE: frozenset(
-        {Operation.RESERVE_FRAGMENTS, Operation.REWRITE, Operation.CREATE_INDEX, Operation.UPDATE_CONFIG}
-    ),
+    WriterKind.OPTIMIZE: frozenset({Operation.RESERVE_FRAGMENTS, Operation.REWRITE, Operation.CREATE_INDEX}),
     WriterKind.ENSURE_INDICES: frozenset({Operation.CREATE_INDEX}),
 }
 """What Lance may commit by itself, without our properties, for the kinds of writers that cannot stage exactly."""

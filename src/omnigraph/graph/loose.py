@@ -15,10 +15,11 @@ from omnigraph.base.ids import OperationId
 from omnigraph.graph.intent import LOOSE_OPERATIONS, WriterKind
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.staged import LooseEffect, LooseRun
-from omnigraph.storage.commit import DisplacedCommitError, commit_staged, commit_strip_auto_cleanup
+from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, DisplacedCommitError, commit_staged
 from omnigraph.storage.compaction import Rewritten, stage_rewrite
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.indexes import IndexSegment, IndexSpec, commit_index_segments, stage_segment_drop
+from omnigraph.storage.staging import stage_settings_removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,11 @@ def upkeep_run(upkeep: TableUpkeep, properties: Mapping[str, str]) -> LooseRun:
     """Commits it: a version for the strip, the drop, the rewrite and each index. Between them answers stay right."""
 
     def run(handle: Dataset, hold: Callable[[], None]) -> Dataset:
-        if upkeep.strip:
+        stripped = stage_settings_removal(handle, AUTO_CLEANUP_PREFIX) if upkeep.strip else None
+        if stripped is not None:
             hold()
             failpoint(Failpoint.TABLE_STRIP_BEFORE)
-            handle = commit_strip_auto_cleanup(handle) or handle
+            handle = commit_staged(handle, stripped.with_properties(properties))
         if upkeep.dropped:
             hold()
             staged = stage_segment_drop(handle, upkeep.dropped).with_properties(properties)

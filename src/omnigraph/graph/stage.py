@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.clock import Clock
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId
@@ -62,7 +62,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One attempt at staging: a snapshot, and the ids that everything staged will carry."""
+    """One attempt at staging: a snapshot, and the ids that everything staged will carry.
+
+    `began` is the time, on the monotonic clock, from which on its files were written, also in an attempt before it.
+    """
 
     snapshot: Snapshot
     kind: WriterKind
@@ -71,6 +74,7 @@ class Stage:
     commit: CommitId
     clock: Clock
     stream: StreamBatch | None = None
+    began: float = field(default_factory=SYSTEM_CLOCK.monotonic)
 
     def table(self, alias: str) -> TableRecord:
         """The pinned table of a type, `node:T` or `edge:E`."""
@@ -147,7 +151,7 @@ class Stage:
             snapshot=self.snapshot,
             effects=effects,
             reads=reads | written,
-            staged_at=self.clock.monotonic(),
+            began=self.began,
             counts=outcome.counts,
             beside=outcome.beside,
             if_commit=outcome.if_commit,

@@ -81,7 +81,7 @@ class Staged:
     snapshot: Snapshot
     effects: tuple[Effect, ...]
     reads: frozenset[TableId]
-    staged_at: float
+    began: float
     counts: Mapping[str, int] = field(default_factory=dict)
     beside: Change = field(default_factory=Change)
     if_commit: CommitId | None = None

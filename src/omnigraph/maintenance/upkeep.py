@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
@@ -128,6 +128,7 @@ class _Run:
         self._rows: dict[tuple[str, IndexSpec], IndexRow] = {}
         self._drifted: dict[str, DriftError] = {}
         self._schema_hash = ""
+        self._began: float | None = None
 
     def outcome(self, commit: CommitRecord | None) -> Upkept:
         aliases = dict.fromkeys((*self._views, *self._errors))
@@ -153,6 +154,8 @@ class _Run:
         return True
 
     def stage(self, at: Stage) -> Staged | None:
+        self._began = at.began if self._began is None else self._began
+        at = replace(at, began=self._began)  # of what was kept from an earlier attempt
         self._attempts_left -= 1
         self._conflicts.clear()
         self._drop_unfit(at)

@@ -1,0 +1,43 @@
+"""A staging is as old as its first file: a write that stages for days is refused, and so is one staged again."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.clock import SystemClock
+from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
+from omnigraph.graph.check import StagingTooOldError
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.location import Location
+from tests.graph.writers import PERSON, Change, create, read_contents, run, stage_changes
+
+
+class _Ahead(SystemClock):
+    """The machine's time and what the test lets pass."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["alone", "staged again"])
+def test_a_write_that_stages_for_too_long_is_refused(local_location: Location, moved: bool) -> None:
+    create(local_location)
+    clock = _Ahead()
+    changes = stage_changes([Change(PERSON, insert=("late",))])
+
+    def stage(at: Stage) -> Staged:
+        staged = changes(at)
+        clock.passed = STAGING_AGE_SECONDS_MAX + 1
+        if moved:
+            run(local_location, [Change(PERSON, insert=("other",))])
+        return staged
+
+    request = Write(WriterKind.LOAD, "tester", stage, lambda at, _: changes(at))
+    with pytest.raises(StagingTooOldError):
+        write(local_location, "main", request, World(clock=clock))
+    assert "late" not in read_contents(local_location)[PERSON]
