@@ -22,6 +22,7 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRejectedError
 from omnigraph.schema import arrow_schema
 from omnigraph.storage.location import Location, parse_location
@@ -295,6 +296,22 @@ def test_writing_and_querying_go_on(tmp_path: Path) -> None:
     assert graph.query(then, commit=head).arrow().to_pylist() == [{"q.age": 7}]
     with pytest.raises(OmnigraphError):
         graph.query(then)
+
+
+def test_compaction_keeps_what_a_change_made(tmp_path: Path) -> None:
+    root = graph_at(tmp_path, indexed=True)
+    graph = omnigraph.open(root.uri)
+    evolve(
+        root,
+        BASE.replace("age: I32? @index", 'years: I32? @index @rename_from(age)  n: String @default("n")'),
+    )
+    graph.mutate('query m() { insert Person { slug: "eve", years: 3, mood: "sad", name: "Eve" } }')
+    before = contents(root)
+    optimize_all_tables(graph, OptimizeOptions(), in_place)
+    assert len(opened(graph.snapshot(), PERSON).fragment_rows()) == 1
+    assert contents(root) == before
+    asked = "query q() { match { $p: Person { years: 36 } } return { $p.n } }"
+    assert graph.query(asked).arrow().to_pylist() == [{"p.n": "n"}]
 
 
 def test_branches_of_an_older_schema_keep_theirs(tmp_path: Path) -> None:
