@@ -14,7 +14,6 @@ from lance.fragment import DataFile
 from omnigraph.base.errors import FormatError
 from omnigraph.storage.commit import commit_branch, commit_compaction, commit_restore, commit_staged
 from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.deletion import delete_versions
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.operations import (
     GapReason,
@@ -159,7 +158,7 @@ def test_the_transaction_file_is_not_needed(local_location: Location) -> None:
 
 def test_a_collected_version_is_missing(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"], ["b"], ["c"])
-    delete_versions(dataset, [2])
+    dataset.native.cleanup_old_versions(versions=[2], error_if_tagged_old_versions=False)
     assert _names(dataset, 0) == ["Overwrite", "missing", "Append"]
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import CommitId
-from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK
+from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK, MAINTENANCE_CONCURRENCY
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import EDGES, GRAPH_INDEX, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.merge_bases import all_merge_bases
@@ -119,7 +119,7 @@ class _Planning:
         tasks = [
             SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules)
             for branch, versions in decision.retained.items()
-            for chunk in _chunks(sorted(versions), CLEANUP_SNAPSHOTS_PER_TASK)
+            for chunk in _chunks(sorted(versions))
         ]
         return frozenset(pin for pins in self.run_tasks(read_pins, tasks) for pin in pins)
 
@@ -195,7 +195,9 @@ def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:
     return {key: table for head in heads.values() for key, table in head.state.tables.items()}
 
 
-def _chunks(versions: Sequence[int], size: int) -> list[Sequence[int]]:
+def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:
+    """Enough for all workers, and none that is long."""
+    size = min(CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // MAINTENANCE_CONCURRENCY)) or 1
     return [versions[start : start + size] for start in range(0, len(versions), size)]
 
 
