@@ -1,0 +1,66 @@
+"""`omnigraph cleanup`: shows first, deletes when told to, and says what failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import omnigraph as og
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.storage.files import list_files
+from omnigraph.storage.location import parse_location
+from tests.cli.process import omnigraph_here
+from tests.graph.writers import create, run, triple
+
+
+def _old_graph(place: Path) -> Path:
+    graph = place / "graph.omni"
+    location = parse_location(str(graph))
+    create(location)
+    for name in "abcd":
+        run(location, triple([name]))
+    long_ago = time.time() - 30 * 24 * 3600
+    for file in list_files(location):
+        os.utime(graph / file.path, (long_ago, long_ago))
+    return graph
+
+
+def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
+    graph = _old_graph(tmp_path)
+    arguments = ("cleanup", "--keep", "2", "graph.omni", "--list-files", "--json")
+    before = {file.path for file in list_files(parse_location(str(graph)))}
+    shown = json.loads(omnigraph_here(*arguments, cwd=tmp_path).stdout)
+    done = omnigraph_here(*arguments, "--confirm", cwd=tmp_path)
+    assert done.exit_code == 0
+    assert "→" in done.stderr
+    assert "warning: --keep 2" in done.stderr
+    document = json.loads(done.stdout)
+    assert (shown["confirmed"], document["confirmed"]) == (False, True)
+    assert document["tables"] == shown["tables"]
+    after = {file.path for file in list_files(parse_location(str(graph)))}
+    gone = {path for path in before - after if not path.startswith("__locks/")}
+    assert {file for row in document["tables"] for file in row["files"]} == gone
+    assert {row["old_versions_removed"] for row in document["tables"]} == {3}
+    assert len(list(og.open(str(graph)).commits())) == 5
+
+
+def test_a_table_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    graph = _old_graph(tmp_path)
+    table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
+    broken = graph / table.path / f"_versions/{2**64 - 1 - 2:020d}.manifest"
+    broken.write_bytes(b"")
+    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--confirm", cwd=tmp_path)
+    assert outcome.exit_code == 1
+    (line,) = [line for line in outcome.stdout.splitlines() if line.startswith("node:Person")]
+    assert "could not" in line
+    assert "1 failed; run it again" in outcome.stderr
+
+
+def test_elsewhere_somebody_must_agree(tmp_path: Path) -> None:
+    """It is refused before anything is opened."""
+    uri = "s3://bucket/graph.omni"
+    outcome = omnigraph_here("cleanup", "--keep", "10", uri, "--confirm", "--json", cwd=tmp_path)
+    assert outcome.exit_code == 3
+    assert "confirmation_missing" in outcome.stdout + outcome.stderr
