@@ -99,9 +99,10 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[Cha
         ids = every_id(only)
     ordered: Any = pc.sort_indices(ids)
     ids = ids.take(ordered)
-    places = locate(left, entity, ids), locate(right, entity, ids)
+    was = (old or known)[0]
+    places = locate(left, was, ids), locate(right, entity, ids)
     for start, rows in pieces(entity, len(ids)):
-        before = _renamed(read_image(left, (old or known)[0], places[0].slice(start, rows)), entity)
+        before = _renamed(read_image(left, was, places[0].slice(start, rows)), entity)
         images = [before, read_image(right, entity, places[1].slice(start, rows))]
         differs: Mask = ~same_states(images[0], images[1])
         if differs.any():
