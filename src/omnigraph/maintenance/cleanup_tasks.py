@@ -135,8 +135,11 @@ def doomed_of(
         )
     retained: set[str] = set()
     known: set[str] = set()
+    lines = read_lines(files)
     for branch, versions in decision.retained.items():
-        reached = read_reached(open_dataset(location, branch=branch), versions)
-        retained |= reached.by_chosen
+        # Only what was listed can leave: a writer may have committed since, files that were in the listing.
+        leaving = lines.get(branch, {}).keys() - versions
+        reached = read_reached(open_dataset(location, branch=branch), leaving)
+        retained |= reached.by_staying
         known |= reached.by_any
     return find_doomed(files, decision, Reach(frozenset(retained), frozenset(known)), needs, policy)

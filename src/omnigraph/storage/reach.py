@@ -1,8 +1,8 @@
 """What the versions of a dataset reach: the refs that name versions, and the files that versions name.
 
-In: a dataset. Out: its Lance branches and tags, and for one Lance branch the files that a chosen set of versions needs
-beside those that any version does. Paths are below the dataset's root, so those of a branch start with `tree/`. A
-branch also reads files of the branch it was made from; Lance lists those of them that are data, but not indexes, so
+In: a dataset. Out: its Lance branches and tags, and for one Lance branch the files that its versions need, but for some
+that leave, beside those that any version does. Paths are below the dataset's root, so those of a branch start with
+`tree/`. A branch also reads files of the branch it was made from; Lance lists those of them that are data, but not indexes, so
 whoever decides keeps the version that the branch was made from. Nothing here writes.
 """
 
@@ -41,9 +41,9 @@ class Refs:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The files of a Lance branch's versions, manifests included: of the chosen versions, and of all of them."""
+    """The files of a Lance branch's versions, manifests included: of those that stay, and of all of them."""
 
-    by_chosen: frozenset[str]
+    by_staying: frozenset[str]
     by_any: frozenset[str]
 
 
@@ -60,17 +60,20 @@ def read_refs(location: Location) -> Refs:
     return Refs(tuple(found), frozenset((tag["branch"], int(tag["version"])) for tag in tags.values()))
 
 
-def read_reached(dataset: Dataset, chosen: Iterable[int]) -> Reached:
-    """Which files the chosen versions of the handle's branch need, and which any version does."""
-    wanted = pa.array(sorted(chosen), pa.int64())
-    by_chosen: set[str] = set()
+def read_reached(dataset: Dataset, leaving: Iterable[int]) -> Reached:
+    """Which files the versions of the handle's branch need, but for those that leave, and which any version does.
+
+    A version that the caller has not heard of yet stays.
+    """
+    gone = pa.array(sorted(leaving), pa.int64())
+    by_staying: set[str] = set()
     by_any: set[str] = set()
     with substrate_errors("read what versions need", dataset.uri):
         for table in _tables(dataset):
             by_any |= _paths(table, dataset.location)
-            is_chosen = pc.is_in(table.column("version"), value_set=wanted)
-            by_chosen |= _paths(table.filter(is_chosen), dataset.location)
-    return Reached(frozenset(by_chosen), frozenset(by_any))
+            leaves = pc.is_in(table.column("version"), value_set=gone)
+            by_staying |= _paths(table.filter(pc.invert(leaves)), dataset.location)
+    return Reached(frozenset(by_staying), frozenset(by_any))
 
 
 def _tables(dataset: Dataset) -> Iterator[pa.Table]:

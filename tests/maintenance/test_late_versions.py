@@ -1,0 +1,49 @@
+"""A writer that commits between cleanup's listing and its look at the versions keeps its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.records import Pin
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.maintenance.cleanup_tasks import doomed_of, read_facts
+from omnigraph.maintenance.retention import Needs, Policy, decide
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.files import StoredFile, list_files
+from omnigraph.storage.location import Location
+from tests.graph.writers import PERSON, Change, create, run, stage_changes
+
+DAY_US = 24 * 3600 * 1_000_000
+
+
+def test_a_version_that_the_listing_does_not_have_keeps_its_files(local_location: Location) -> None:
+    create(local_location)
+    for name in "abc":
+        run(local_location, [Change(PERSON, insert=(name,))])
+    snapshot = read_snapshot(local_location)
+    place = local_location.child(snapshot.tables[PERSON].path)
+    pin = snapshot.tables[PERSON].pin
+    listing: list[StoredFile] = []
+
+    def stage(at: Stage) -> Staged:
+        staged = stage_changes([Change(PERSON, insert=("late",))])(at)
+        listing.extend(list_files(place))
+        return staged
+
+    assert write(local_location, "main", Write(WriterKind.LOAD, "tester", stage)) is not None
+    late = {f"data/{name}" for name in open_dataset(place).data_files()}
+    assert late & {file.path for file in listing}, "the rows were staged before the listing"
+    doomed = _doomed(place, listing, pin)
+    assert doomed, "old versions go"
+    assert late.isdisjoint(doomed)
+
+
+def _doomed(place: Location, listing: Sequence[StoredFile], pin: Pin) -> set[str]:
+    policy = Policy(max(file.modified_us for file in listing) + 10 * DAY_US, 1, None, DAY_US, 0)
+    needs = Needs(frozenset({pin}), frozenset({pin}), frozenset())
+    decision = decide(read_facts(place, listing), needs, policy)
+    return {file.path for file in doomed_of(place, listing, decision, needs, policy)}
