@@ -2,8 +2,8 @@
 
 In: a dataset. Out: its Lance branches and tags, and for one Lance branch the files that its versions need, but for some
 that leave, beside those that any version does. Paths are below the dataset's root, so those of a branch start with
-`tree/`. A branch also reads files of the branch it was made from; Lance lists those of them that are data, but not indexes, so
-whoever decides keeps the version that the branch was made from. Nothing here writes.
+`tree/`. A branch also reads files of the branch it was made from; Lance lists those of them that are data, but not
+indexes, so whoever decides keeps the version that the branch was made from. Nothing here writes.
 """
 
 from __future__ import annotations
