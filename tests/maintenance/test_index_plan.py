@@ -91,6 +91,24 @@ def test_a_large_table_is_not_rebuilt_for_having_the_segments_it_needs() -> None
     assert plan_indexes(table, 10) == (_more(IndexStatus.EXTENDED, INDEX_SEGMENTS_MAX + 4),)
 
 
+@pytest.mark.parametrize(
+    ("kind", "updated", "status"),
+    [
+        (IndexKind.INVERTED, {4}, IndexStatus.REBUILT),
+        (IndexKind.VECTOR, {4}, IndexStatus.REBUILT),
+        (IndexKind.INVERTED, {1}, IndexStatus.EXTENDED),
+        (IndexKind.BTREE, {4}, IndexStatus.EXTENDED),
+    ],
+)
+def test_what_knows_rows_by_identity_is_built_anew_over_updated_ones(
+    kind: IndexKind, updated: set[int], status: IndexStatus
+) -> None:
+    spec = IndexSpec("name", kind)
+    covered = _present(0, 1, name=spec.name, column="name", kind=kind)
+    table = TableIndexes(ALIAS, ROWS, (DeclaredIndex(spec),), (covered,), frozenset(updated))
+    assert [entry.status for entry in plan_indexes(table, 1_000)] == [status]
+
+
 def test_there_is_an_entry_for_every_declared_index_in_their_order() -> None:
     specs = [SPEC, IndexSpec("name", IndexKind.INVERTED), IndexSpec("name", IndexKind.BTREE)]
     table = TableIndexes(ALIAS, ROWS, tuple(map(DeclaredIndex, specs)), (_present(0, 1, 4),))

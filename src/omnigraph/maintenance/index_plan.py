@@ -40,12 +40,15 @@ class DeclaredIndex:
 
 @dataclass(frozen=True, slots=True)
 class TableIndexes:
-    """A table as the planner sees it. `rows` are the live rows of each fragment by its number."""
+    """A table as the planner sees it. `rows` are the live rows of each fragment by its number; `updated` are the
+    fragments with rows that were written before, elsewhere.
+    """
 
     alias: str
     rows: Mapping[int, int]
     declared: tuple[DeclaredIndex, ...]
     present: tuple[IndexDescription, ...]
+    updated: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,15 @@ def _plan_one(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) 
         return NoWork(table.alias, spec, IndexStatus.SKIPPED, reason)
     uncovered = tuple(sorted(table.rows.keys() - named.fragment_ids))
     work = IndexWork(table.alias, declared, IndexStatus.EXTENDED, uncovered, named.lance_type)
-    return rebuild(work, table.rows) if _is_scattered(work, named, table, rows_per_task) else work
+    is_anew = _has_old_values(work, table) or _is_scattered(work, named, table, rows_per_task)
+    return rebuild(work, table.rows) if is_anew else work
+
+
+def _has_old_values(work: IndexWork, table: TableIndexes) -> bool:
+    """Whether extending would bring back what updated rows were. Indexes of text and vectors know rows by identity,
+    which an updated row keeps, and not by their place: what is there still has its old value.
+    """
+    return work.spec.kind is not IndexKind.BTREE and not table.updated.isdisjoint(work.fragment_ids)
 
 
 def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:

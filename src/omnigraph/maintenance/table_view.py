@@ -49,7 +49,8 @@ class TableView:
 
     @property
     def indexes(self) -> TableIndexes:
-        return TableIndexes(self.alias, self.rows, self.declared, self.present)
+        updated = frozenset(number for number, fragment in self.fragments.items() if fragment.has_updates)
+        return TableIndexes(self.alias, self.rows, self.declared, self.present, updated)
 
 
 def read_views(

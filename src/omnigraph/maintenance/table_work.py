@@ -86,5 +86,5 @@ def fragments_after(now: Mapping[int, Fragment], groups: Sequence[Rewritten]) ->
         for new in group.new:
             files = tuple((file.path, tuple(file.fields)) for file in new.files)
             size = sum(file.file_size_bytes or 0 for file in new.files)
-            after[new.id] = Fragment(new.num_rows, files, 0, size, new)
+            after[new.id] = Fragment(new.num_rows, files, 0, size, native=new)
     return after

@@ -19,13 +19,15 @@ from omnigraph.storage.failures import substrate_errors
 class Fragment:
     """Live rows, per data file its path and the numbers of the fields that are read from it, deleted rows and bytes.
 
-    `native` is what Lance says of it, with its deletions and the identities of its rows.
+    `has_updates`: some rows were somewhere else before, under the identity that they have here. `native` is what Lance
+    says of it, with its deletions and the identities of its rows.
     """
 
     rows: int
     files: tuple[tuple[str, tuple[int, ...]], ...]
     deleted_rows: int = 0
     size_bytes: int = 0
+    has_updates: bool = False
     native: Any = None
 
 
@@ -38,7 +40,10 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
             rows = fragment.count_rows() if metadata.num_rows is None else metadata.num_rows
             files = tuple((file.path, tuple(file.fields)) for file in metadata.files)
             size = sum(file.file_size_bytes or 0 for file in metadata.files)
-            found[fragment.fragment_id] = Fragment(rows, files, metadata.num_deletions, size, metadata)
+            updated = metadata.created_at_version_meta != metadata.last_updated_at_version_meta
+            found[fragment.fragment_id] = Fragment(
+                rows, files, metadata.num_deletions, size, updated, metadata
+            )
         return found
 
 

@@ -1,0 +1,68 @@
+"""What an updated row was is found by no index any more, whichever step of maintenance came in between."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.api.graph import Graph
+from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.location import Location
+from omnigraph.storage.staging import StagedTransaction, stage_upsert
+from tests.maintenance.graphs import DIMENSIONS, DOC, append, change, create, docs, in_place, open_table
+
+COUNT = 40
+
+
+@pytest.mark.parametrize("rows_per_task", [1, 1_000_000], ids=["fold alone", "with compaction"])
+def test_indexed_and_scanned_answers_are_equal(local_location: Location, rows_per_task: int) -> None:
+    create(local_location)
+    append(local_location, "a", COUNT)
+    append(local_location, "b", COUNT + 1)
+    _optimize(local_location, rows_per_task)
+    old = open_table(local_location, DOC).read(["face"], "id = 'a0'").column("face").to_pylist()[0]
+    for seed in (1, 2):
+        _update(local_location, 3, seed)
+        _optimize(local_location, rows_per_task)
+        dataset = open_table(local_location, DOC)
+        for word in ("fox", "cat"):
+            assert _found(dataset, word) == dataset.count_rows(f"contains(title, '{word}')")
+        assert _nearest(dataset, old, use_index=True) == _nearest(dataset, old, use_index=False)
+
+
+def _optimize(location: Location, rows_per_task: int) -> None:
+    optimize_all_tables(Graph(location), OptimizeOptions(rows_per_task=rows_per_task), in_place)
+
+
+def _update(location: Location, count: int, seed: int) -> None:
+    """Other words and another face for the first documents."""
+
+    def stage(at: Dataset) -> StagedTransaction:
+        rows = docs(at.schema, "a", COUNT).slice(0, count)
+        faces = np.random.default_rng(seed).normal(size=(count, DIMENSIONS)).astype("float32")
+        values = {"title": [f"cat {seed} {number}" for number in range(count)], "face": list(faces)}
+        for name, column in values.items():
+            place = rows.schema.get_field_index(name)
+            field = rows.schema.field(place)
+            rows = rows.set_column(place, field, pa.array(column, field.type))
+        return stage_upsert(at, rows)
+
+    change(location, {DOC: stage}, rows=0)
+
+
+def _found(dataset: Dataset, word: str) -> int:
+    return dataset.native.to_table(full_text_query=word, columns=["id"]).num_rows
+
+
+def _nearest(dataset: Dataset, vector: list[float], *, use_index: bool) -> list[str]:
+    query = {
+        "column": "face",
+        "q": np.array(vector, "float32"),
+        "k": 5,
+        "metric": "cosine",
+        "use_index": use_index,
+    }
+    found = dataset.native.to_table(nearest=query, columns=["id", "_distance"])
+    return [str(one) for one in found.column("id").to_pylist()]
