@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,7 +24,8 @@ def test_indexed_and_scanned_answers_are_equal(local_location: Location, rows_pe
     append(local_location, "a", COUNT)
     append(local_location, "b", COUNT + 1)
     _optimize(local_location, rows_per_task)
-    old = open_table(local_location, DOC).read(["face"], "id = 'a0'").column("face").to_pylist()[0]
+    first = open_table(local_location, DOC).read(["face"], "id = 'a0'")
+    old = np.array(first.column("face").to_pylist()[0], "float32")
     for seed in (1, 2):
         _update(local_location, 3, seed)
         _optimize(local_location, rows_per_task)
@@ -56,10 +59,10 @@ def _found(dataset: Dataset, word: str) -> int:
     return dataset.native.to_table(full_text_query=word, columns=["id"]).num_rows
 
 
-def _nearest(dataset: Dataset, vector: list[float], *, use_index: bool) -> list[str]:
+def _nearest(dataset: Dataset, vector: Any, *, use_index: bool) -> list[str]:
     query = {
         "column": "face",
-        "q": np.array(vector, "float32"),
+        "q": vector,
         "k": 5,
         "metric": "cosine",
         "use_index": use_index,

@@ -14,6 +14,7 @@ from omnigraph.graph.branch_names import check_branch_name
 from omnigraph.graph.commit import World
 from omnigraph.graph.encoding import branch_object_id
 from omnigraph.graph.lease import Lease, acquire_lease
+from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import Change, Target, publish
 from omnigraph.graph.records import BranchParent, BranchRecord
 from omnigraph.graph.requirements import BranchIs, HeadIs, Requirement
@@ -35,9 +36,12 @@ def create_branch(
         branch_id = BranchId(new_ulid())
         parent = BranchParent(source.branch.name, source.branch.id, source.head)
         record = BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, how.clock.now_us())
+        # Again, under the lease that cleanup holds as well: it may be gone since it was read.
+        lance_branch = source.manifest.dataset.branch
+        manifest = open_manifest(root, lance_branch=lance_branch, version=source.version, rules=how.rules)
         lease.hold()
         failpoint(Failpoint.BRANCH_FORK_BEFORE)
-        commit_branch(source.manifest.dataset, f"b-{branch_id}")
+        commit_branch(manifest.dataset, f"b-{branch_id}")
         failpoint(Failpoint.BRANCH_ROW_BEFORE)
         requirements = (BranchIs(name, None), BranchIs(source.branch.name, source.branch.id))
         publish(_main(main), Change(branches=(record,)), requirements, how.publisher(lease))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from omnigraph.base.clock import Clock
-from omnigraph.base.errors import Applied, ConflictError, RefusedError
+from omnigraph.base.errors import Applied, ConflictError, NotFoundError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
@@ -86,6 +86,16 @@ def refuse_moved_heads(staged: Staged) -> None:
         if now.version != found.head.version:
             actual = _text(Pin(now.branch, now.version))
             raise read_set_conflict(f"the head of {found.table.alias}", _text(found.head), actual)
+
+
+def refuse_collected(staged: Staged) -> None:
+    """Raise when a version that is to be adopted was collected since. Nobody collects under the graph's lease."""
+    for table in staged.adopted():
+        location = staged.snapshot.root.child(table.path)
+        try:
+            open_dataset(location, branch=table.pin.branch, version=table.pin.version)
+        except NotFoundError:
+            raise read_set_conflict(table.alias, _text(table.pin), None) from None
 
 
 def open_base(staged: Staged, effect: Effect) -> Dataset:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
@@ -18,7 +19,14 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
 from omnigraph.graph.arm import make_intent
-from omnigraph.graph.check import Healer, find_stale, open_base, refuse_moved_heads, refuse_old_staging
+from omnigraph.graph.check import (
+    Healer,
+    find_stale,
+    open_base,
+    refuse_collected,
+    refuse_moved_heads,
+    refuse_old_staging,
+)
 from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_intents, write_intent
 from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
 from omnigraph.graph.loose import refuse_displaced
@@ -103,9 +111,22 @@ def _write(root: Location, branch: str, request: Write, how: World) -> Published
     if staged is None:
         return None
     store = ObjectStore(root)
-    lease = acquire_lease(store, snapshot.branch.id, f"{request.kind} {operation}", how.terms)
+    purpose = f"{request.kind} {operation}"
+    # Cleanup holds the graph's lease: so no version that is adopted goes between the look at it and the publish.
+    with _graph_lease(store, purpose, how) if staged.adopted() else nullcontext():
+        lease = acquire_lease(store, snapshot.branch.id, purpose, how.terms)
+        try:
+            return _Session(store, _target(snapshot), lease, how).run(request, staged)
+        finally:
+            lease.release()
+
+
+@contextmanager
+def _graph_lease(store: ObjectStore, purpose: str, how: World) -> Iterator[None]:
+    lease = acquire_lease(store, None, purpose, how.terms)
     try:
-        return _Session(store, _target(snapshot), lease, how).run(request, staged)
+        with lease.kept():
+            yield
     finally:
         lease.release()
 
@@ -172,6 +193,7 @@ class _Session:
                     raise still.conflict()
             refuse_old_staging(staged, self.world.clock)
             refuse_moved_heads(staged)
+            refuse_collected(staged)
             handles = tuple(open_base(staged, effect) for effect in staged.effects)
             if not self._heal(staged, handles):
                 return staged, handles, Seen(now.manifest, now.state)

@@ -88,6 +88,13 @@ class Staged:
     stream: StreamBatch | None = None
     heads: tuple[FoundHead, ...] = ()
 
+    def adopted(self) -> tuple[TableRecord, ...]:
+        """Tables that are to point at another version, which is there already and which this branch does not own."""
+        pins = {table.id: table.pin for table in self.snapshot.tables.values()}
+        own = {found.table.id for found in self.heads}
+        moved = (table for table in self.beside.tables if pins.get(table.id, table.pin) != table.pin)
+        return tuple(table for table in moved if table.id not in own)
+
 
 @dataclass(frozen=True, slots=True)
 class Armed:

@@ -14,6 +14,7 @@ from omnigraph.graph.commit import World, Write, recover_on_open, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Published, Staged
@@ -42,6 +43,11 @@ def write_with_lease(location: Location, changes: Sequence[Change], lease_second
     """One write whose lease is short, so that it has to renew it."""
     world = World(terms=LeaseTerms(lease_seconds=lease_seconds))
     return _commit_id(run(location, changes, world=world))
+
+
+def merge(location: Location, source: str, target: str) -> str | None:
+    commit = merge_branch(location, MergeRequest(source, "tester", target)).commit
+    return None if commit is None else commit.id
 
 
 def compact(location: Location, aliases: Sequence[str]) -> str | None:

@@ -1,0 +1,66 @@
+"""A merge lets its branch point at a version of main's. Cleanup collects it before that, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.errors import NotFoundError
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.commit import World
+from omnigraph.graph.lease import LeaseBusyError, LeaseTerms
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.storage.location import Location
+from tests.graph.concurrency import jobs
+from tests.graph.concurrency.actors import Actor
+from tests.graph.writers import PERSON, Change, create, read_contents, run
+from tests.maintenance.cleaning import Place, TomorrowClock
+
+KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
+
+
+def tomorrow(wait_seconds: float = 20.0) -> World:
+    return World(clock=TomorrowClock(), terms=LeaseTerms(wait_seconds=wait_seconds))
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    """A branch, and a commit of main that it does not have."""
+    create(local_location)
+    run(local_location, [Change(PERSON, insert=("a",))])
+    create_branch(local_location, "review", "tester", source_snapshot(local_location))
+    run(local_location, [Change(PERSON, insert=("b",))])
+    return local_location
+
+
+def test_a_version_that_was_collected_meanwhile_is_a_conflict(graph: Location) -> None:
+    with Actor(jobs.merge, graph, "main", "review", points="lease.acquire.before=stop") as merge:
+        merge.until_stopped()
+        for name in ("c", "d"):
+            run(graph, [Change(PERSON, insert=(name,))])
+        rows = cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())
+        assert any(row.old_versions_removed for row in rows if row.table_key == PERSON)
+        assert merge.resume().answer().error == "read_set_conflict"
+    assert set(read_contents(graph, "review")[PERSON]) == {"a"}
+    assert jobs.merge(graph, "main", "review") is not None
+    assert set(read_contents(graph, "review")[PERSON]) == {"a", "b", "c", "d"}
+
+
+def test_cleanup_waits_for_a_merge_that_has_looked(graph: Location) -> None:
+    with Actor(jobs.merge, graph, "main", "review", points="publish.before=stop") as merge:
+        merge.until_stopped()
+        run(graph, [Change(PERSON, insert=("c",))])
+        with pytest.raises(LeaseBusyError):
+            cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow(wait_seconds=0.5))
+        assert merge.resume().answer().error is None
+    cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())
+    assert set(read_contents(graph, "review")[PERSON]) == {"a", "b"}
+
+
+def test_a_branch_is_not_made_from_what_was_collected(graph: Location) -> None:
+    source = source_snapshot(graph)
+    for name in ("c", "d"):
+        run(graph, [Change(PERSON, insert=(name,))])
+    cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())
+    with pytest.raises(NotFoundError):
+        create_branch(graph, "late", "tester", source)
