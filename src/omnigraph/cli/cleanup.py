@@ -127,6 +127,7 @@ def _to_json(
         "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
         "warnings": list(options.warnings()),
         "tables": tables,
+        "commit": None,  # what is deleted was part of no published state
     }
 
 

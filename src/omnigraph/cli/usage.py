@@ -69,16 +69,11 @@ _OTHER_NAMES: Final = {
 }
 _PLANNED: Final = frozenset(
     {
-        "query",
-        "branch",
-        "changes",
         "blob",
-        "cleanup",
         "cluster",
         "policy",
         "queries",
         "graphs",
-        "spark",
         "embed",
         "alias",
         "profile",

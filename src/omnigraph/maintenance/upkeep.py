@@ -131,6 +131,7 @@ class _Run:
         self._began: float | None = None
 
     def outcome(self, commit: CommitRecord | None) -> Upkept:
+        self._leave_out_unmoved(commit)
         aliases = dict.fromkeys((*self._views, *self._errors))
         tables = {
             alias: UpkeptTable(
@@ -143,6 +144,18 @@ class _Run:
             for alias in aliases
         }
         return Upkept(tables, tuple(self._rows.values()), commit, self._drifted)
+
+    def _leave_out_unmoved(self, commit: CommitRecord | None) -> None:
+        """A foreign change in between leaves its table out: what the others did was published without it."""
+        if commit is None:
+            return
+        moved = {move.table for move in commit.tables}
+        for alias, work in tuple(self._works.items()):
+            if work.target.table.id not in moved:
+                self._conflicts.add(alias)
+                for spec in work.built:
+                    self._skip(alias, spec)
+                del self._works[alias]
 
     def leave_alone(self, drift: DriftError) -> bool:
         """Go on without a table that a foreign tool changed meanwhile; False when that cannot be."""
@@ -183,10 +196,13 @@ class _Run:
         for alias, spec in lost:
             self._conflicts.add(alias)
             if spec is not None:
-                self._rows[alias, spec] = IndexRow(
-                    alias, spec.column, spec.kind, IndexStatus.SKIPPED, f"ConflictingWrites: {CONFLICT}"
-                )
+                self._skip(alias, spec)
         return self._finish(at)
+
+    def _skip(self, alias: str, spec: IndexSpec) -> None:
+        self._rows[alias, spec] = IndexRow(
+            alias, spec.column, spec.kind, IndexStatus.SKIPPED, f"ConflictingWrites: {CONFLICT}"
+        )
 
     def _work(self, at: Stage, views: Sequence[TableView]) -> None:
         upkeep = self._upkeep

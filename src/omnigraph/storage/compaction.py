@@ -1,9 +1,10 @@
 """Compaction by hand: workers rewrite groups of fragments, and one exact transaction puts them in place of the old.
 
 In: a dataset and the numbers of some fragments. Out: `Rewritten` groups that pickle, and the transaction that commits
-several of them. Rows, row ids and their order stay the same. Lance's own commit of a compaction would rewrite every
-index within it; here the new fragments get numbers of their own beforehand, so that their index segments can be built
-in a *rewritten clone* before anything is committed (decision 0011). A crash leaves only files that nothing references.
+several of them. Rows and row ids stay the same, and so does the order of rows within a group. Lance's own commit of a
+compaction would rewrite every index within it; here the new fragments get numbers of their own beforehand, so that
+their index segments can be built in a *rewritten clone* before anything is committed (decision 0011). A crash leaves
+only files that nothing references.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Rewritten:
 
 
 def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int) -> Rewritten:
-    """Write the live rows of some neighbouring fragments anew. Moves no head, is safe to repeat, runs anywhere."""
+    """Write the live rows of some fragments anew. Moves no head, is safe to repeat, runs anywhere."""
     announce("dataset.rewrite", dataset.uri)
     with substrate_errors("rewrite fragments", dataset.uri):
         wanted = set(fragment_ids)
