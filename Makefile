@@ -18,7 +18,7 @@ demo: $(READY)  ## the main job end to end, with readable output
 	@$(BIN)/omnigraph demo
 
 test: $(READY)  ## all tests but the soak tests
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 check: $(READY)  ## lint, format, types, the import rule, style and documentation
 	$(BIN)/ruff check

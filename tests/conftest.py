@@ -17,11 +17,13 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from omnigraph.storage.location import Location, parse_location
+from tests.together import GroupScheduling
 
 # A busy machine is no reason to fail; the tests that are about speed measure it themselves.
 settings.register_profile("omnigraph", deadline=None)
@@ -56,6 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files instead of comparing"
     )
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Tests that share something stay together."""
+    return GroupScheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

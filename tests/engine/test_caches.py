@@ -67,7 +67,7 @@ def test_each_hop_chooses_from_its_frontier(graph: Snapshot) -> None:
     def modes(body: str, kept: Cache) -> set[str]:
         trace = Trace()
         ask(graph, body, cache=kept, trace=trace)
-        return {mode for mode, _ in trace.modes.values()}
+        return {mode for mode, _ in trace.modes.values()} - {"from memory", "from storage"}  # those are scans
 
     assert modes(few, cache) == {"indexed"}
     assert modes(many, cache) == {"adjacency"}

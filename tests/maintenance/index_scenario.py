@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.progress import Progress
+from omnigraph.graph.commit import World
 from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
@@ -25,6 +29,7 @@ from omnigraph.pipeline.session import SparkSettings
 from omnigraph.storage.compaction import Rewritten
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.location import Location, parse_location
+from tests.maintenance.cleaning import TomorrowClock
 from tests.maintenance.graphs import CITES, DOC, append, create, open_table, rows_scanned
 
 ROWS = 120_000  # more than small segments share a task for
@@ -50,7 +55,12 @@ def run_cluster() -> dict[str, Any]:
         optimized = optimize_all_tables(
             Graph(root), OptimizeOptions(rows_per_task=40), _telling(root, workers)
         )
+    here, there = _clean_up(root, workers)
     return {
+        "previewed": [row.to_json() for row in here],
+        "cleaned": [row.to_json() for row in there],
+        "same_files": [row.files for row in here] == [row.files for row in there],
+        "rows_after": open_table(root, DOC).count_rows(),
         "optimized": [row.to_json() for row in optimized],
         "executors": sorted({mark.name.split("-")[0] for mark in Path(f"{root.uri}.marks").iterdir()}),
         "first": first.to_json(),
@@ -63,6 +73,14 @@ def run_cluster() -> dict[str, Any]:
         "steps": {event.step: [event.tasks_total, event.rows] for event in events if event.is_last},
         "failure": _failure(root),
     }
+
+
+def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats], list[TableCleanupStats]]:
+    """A preview in this process and a cleanup on the executors, as if everything were a day old."""
+    world, policy = World(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
+    preview = cleanup_all_tables(Graph(root), policy, world=world)
+    done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, world=world)
+    return preview, done
 
 
 def rewrite_and_tell(task: RewriteTask) -> Rewritten | TaskFailure:

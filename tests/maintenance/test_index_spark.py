@@ -1,4 +1,4 @@
-"""Ensure indices and optimize on real Spark: two executor processes do the work, the driver commits."""
+"""Ensure indices, optimize and cleanup on real Spark: two executor processes do the work, the driver commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_executors_build_and_the_driver_commits(world: World) -> None:
     assert {row["status"] for row in seen["second"]["indexes"]} == {"extended"}
     assert seen["extended"]["doc"] == 2
     assert seen["extended"]["cites"] == 21, "the citations were not asked for"
-    assert set(seen["steps"]) == {"train indexes", "build indexes", "work"}
+    steps = {"train indexes", "build indexes", "work", "read snapshots", "find files"}
+    assert set(seen["steps"]) == steps
     assert seen["failure"] is not None
     # Optimize, in the same session: only executors rewrite, and both of them do.
     assert "dataset.rewrite" not in seen["driver_effects"]
@@ -35,3 +36,11 @@ def test_executors_build_and_the_driver_commits(world: World) -> None:
         "edge:Cites",
     }
     assert seen["failure"]["class"] != "InvariantError"
+    # Cleanup, too: what executors find is what a preview in one process found, and it goes.
+    assert seen["cleaned"] == seen["previewed"]
+    assert seen["same_files"]
+    assert {row["table_key"] for row in seen["cleaned"] if row["old_versions_removed"]} > {
+        "node:Doc",
+        "edge:Cites",
+    }
+    assert seen["rows_after"] == 120_000 + 6 * 20

@@ -37,6 +37,7 @@ def archive(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={world.folder}\0") == [])
 
 
+@pytest.mark.soak
 def test_it_is_built_once(archive: Path, world: World) -> None:
     before = archive.stat()
     build = world.start(*BUILD)
@@ -44,6 +45,7 @@ def test_it_is_built_once(archive: Path, world: World) -> None:
     assert (archive.stat().st_ino, archive.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+@pytest.mark.soak
 def test_a_session_uses_it(archive: Path, world: World) -> None:
     assert f"-XX:SharedArchiveFile={archive}" in world.run("flags")["flags"]
 

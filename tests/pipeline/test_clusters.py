@@ -93,6 +93,7 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
+@pytest.mark.soak
 def test_two_workers_of_a_standalone_master_get_the_package(
     world: World, standalone: str, other_python: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_two_workers_of_a_standalone_master_get_the_package(
     assert outcome["error"]["class"] == "WriteConflictError"
 
 
+@pytest.mark.soak
 def test_executors_without_lance_are_said_so(
     world: World, standalone: str, tmp_path: Path, other_python: Path
 ) -> None:

@@ -86,7 +86,7 @@ BASE: tuple[Record, ...] = (
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
 @given(inputs=_inputs, mode=st.sampled_from(LoadMode))
 def test_buckets_say_what_the_driver_says(inputs: Sequence[Sequence[Record]], mode: LoadMode) -> None:
     with tempfile.TemporaryDirectory() as folder:

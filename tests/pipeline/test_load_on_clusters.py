@@ -18,8 +18,8 @@ from tests.pipeline.test_clusters import small_executors, standalone  # noqa: F4
 pytestmark = pytest.mark.xdist_group("spark")
 
 MODULE = "tests.pipeline.load_scenario"
-EXPORTS: dict[str, str] = {}
-"""What each kind of session exported, by its name."""
+EXPORTS: dict[str, str] = {"known": "1f44999eba8f23a62ad5872e8361c131423f7d28057b686506449cab967ed9fa"}
+"""What each kind of session exported, by its name, beside what it has to be."""
 
 
 def run_all(world: World, master: str) -> dict[str, Any]:
@@ -51,6 +51,7 @@ def test_two_executors_give_the_same_bytes(world: World) -> None:
     assert len(set(EXPORTS.values())) == 1, EXPORTS
 
 
+@pytest.mark.soak
 def test_a_standalone_master_gives_the_same_bytes(world: World, standalone: str) -> None:  # noqa: F811
     EXPORTS["standalone"] = run_all(world, standalone)["export"]
     assert len(set(EXPORTS.values())) == 1, EXPORTS
@@ -66,6 +67,7 @@ def test_a_killed_executor_loses_nothing_and_doubles_nothing(world: World) -> No
     assert {alias: table.row_count for alias, table in tables.items()} == outcome["counts"]
 
 
+@pytest.mark.soak
 def test_a_killed_driver_leaves_the_graph_as_it_was(world: World) -> None:
     write_inputs(world.folder)
     environ = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}

@@ -73,7 +73,11 @@ COLLECTED: Final = pytest.mark.parametrize(
 
 @pytest.mark.parametrize(
     "mode",
-    [pytest.param(Mode.FAIL, marks=pytest.mark.soak), Mode.FAIL_APPLIED, Mode.DROP_RESPONSE],
+    [
+        pytest.param(Mode.FAIL, marks=pytest.mark.soak),
+        Mode.FAIL_APPLIED,
+        pytest.param(Mode.DROP_RESPONSE, marks=pytest.mark.soak),
+    ],
     ids=lambda mode: mode.name,
 )
 @pytest.mark.parametrize("what", FAULTS)

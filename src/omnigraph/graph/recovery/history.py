@@ -49,15 +49,8 @@ class TableHistory:
         )
 
     def last_of(self, allowed: frozenset[Operation], operation: OperationId) -> int | None:
-        """The highest version made by one of these operations, with the mark of this very write or without ours."""
-        return max(
-            (
-                r.version
-                for r in self._readable()
-                if r.operation in allowed and _operation_of(r) in (None, operation)
-            ),
-            default=None,
-        )
+        """The highest version that this very write marked, Restores aside, or that one of these made without a mark."""
+        return max((r.version for r in self._readable() if _is_of(r, allowed, operation)), default=None)
 
     def content_of(self, version: int) -> int:
         """The version whose content `version` has, following Restores down; `base` and below are themselves."""
@@ -79,6 +72,13 @@ class TableHistory:
 def operation_properties(operation: str, commit: str, kind: str) -> Mapping[str, str]:
     """The properties that every Lance transaction of ours carries."""
     return {OPERATION_PROPERTY: operation, COMMIT_PROPERTY: commit, KIND_PROPERTY: kind}
+
+
+def _is_of(record: TransactionRecord, allowed: frozenset[Operation], operation: OperationId) -> bool:
+    by = _operation_of(record)
+    if by is None:
+        return record.operation in allowed
+    return by == operation and record.operation is not Operation.RESTORE
 
 
 def _operation_of(record: TransactionRecord) -> str | None:

@@ -1,0 +1,37 @@
+"""Which tests run in one process when several run at once: those that share something that is dear to make.
+
+All tests of Spark share servers and sessions, and the cases of one file of conformance cases share their graphs. A file
+says so by a mark `xdist_group`; the marks themselves are not seen where work is given out, so this reads the files.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from xdist.scheduler import LoadScopeScheduling
+
+_ROOT: Final = Path(__file__).parents[1]
+_SPARK: Final = 'xdist_group("spark")'
+_CASES: Final = "tests/conformance/test_conformance.py"
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Gives out groups, the largest first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def group_of(nodeid: str) -> str:
+    """The name of a test's group; most tests are a group of their own."""
+    path, _, name = nodeid.partition("::")
+    if path == _CASES and "[" in name:
+        return f"{path} {name.partition('[')[2].partition(':')[0]}"
+    return "spark" if _needs_spark(path) else nodeid
+
+
+@cache
+def _needs_spark(path: str) -> bool:
+    return _SPARK in (_ROOT / path).read_text(encoding="utf-8")
