@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from bench import cleanup, commit, load, memory, merge, optimize, query, schema, snapshot
+from bench import cleanup, commit, delta, load, memory, merge, optimize, query, schema, snapshot
 
 BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
     "cleanup": cleanup.main,
     "commit": commit.main,
+    "delta": delta.main,
     "snapshot": snapshot.main,
     "load": load.main,
     "memory": memory.main,

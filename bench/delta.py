@@ -1,0 +1,107 @@
+"""What delta-rs needs to maintain the same rows: its compaction beside optimize, its vacuum beside cleanup.
+
+A table of many small fragments on each side, without indexes, since Delta has none. Only told, without a bar: the two
+promise different things. Needs `pip install deltalake`, which the project itself does not use.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import pyarrow as pa
+
+import omnigraph
+from bench.cleanup import LaterClock
+from bench.harness import Ratio, report
+from omnigraph.api.graph import Graph
+from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.maintenance import optimize_all_tables
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.maintenance.spark_workers import on_spark
+from omnigraph.pipeline.session import SparkSettings
+from omnigraph.storage.staging import stage_append
+
+COMMITS: Final = 1_000
+ROWS: Final = 2_000
+SCHEMA: Final = "node T { slug: String  age: I64 }"
+
+
+def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
+    """Two ratios, ours over theirs."""
+    from deltalake import DeltaTable, write_deltalake
+
+    graph = omnigraph.init(str(folder / "graph.omni"), SCHEMA)
+    place = str(folder / "delta")
+    for number in range(commits):
+        table = _rows(number * rows, rows)
+        _commit(graph, table)
+        write_deltalake(place, table, mode="append")
+    workers = on_spark(SparkSettings())
+    _warm(folder / "warm.omni", workers)
+    started = perf_counter()
+    optimize_all_tables(graph, run_tasks=workers)
+    optimized = perf_counter() - started
+    started = perf_counter()
+    delta = DeltaTable(place)
+    delta.optimize.compact()
+    compacted = perf_counter() - started
+    started = perf_counter()
+    policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
+    cleanup_all_tables(graph, policy, world=World(clock=LaterClock()))
+    cleaned = perf_counter() - started
+    started = perf_counter()
+    DeltaTable(place).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    vacuumed = perf_counter() - started
+    name = f"{commits} commits of {rows} rows"
+    return [
+        Ratio(f"optimize / compact, {name}", optimized / compacted, None, _detail(optimized, compacted)),
+        Ratio(f"cleanup / vacuum, {name}", cleaned / vacuumed, None, _detail(cleaned, vacuumed)),
+    ]
+
+
+def _detail(ours: float, theirs: float) -> str:
+    return f"ours {ours:.2f} s, delta-rs {theirs:.2f} s"
+
+
+def _rows(first: int, count: int) -> pa.Table:
+    names = [f"k{number:09d}" for number in range(first, first + count)]
+    return pa.table({"id": names, "slug": names, "age": list(range(count))})
+
+
+def _commit(graph: Graph, rows: pa.Table) -> None:
+    def stage(at: Stage) -> Staged:
+        target = at.writable("node:T")
+        staged = stage_append(target.dataset, rows.cast(target.dataset.schema))
+        effect = at.exact(target, staged, target.table.row_count + rows.num_rows)
+        return at.finish((effect,), frozenset(), Outcome({}))
+
+    assert write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+
+
+def _warm(place: Path, workers: Any) -> None:
+    """The session is started, and its workers are warm, before the clock."""
+    graph = omnigraph.init(str(place), SCHEMA)
+    for number in range(4):
+        _commit(graph, _rows(number * 10, 10))
+    optimize_all_tables(graph, run_tasks=workers)
+    shutil.rmtree(place)
+
+
+def main() -> bool:
+    """Measure, and tell; without delta-rs only say what is missing."""
+    try:
+        import deltalake  # noqa: F401
+    except ImportError:
+        print("delta: not measured, `pip install deltalake` first")
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        return report("delta", run(Path(folder)))
