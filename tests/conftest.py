@@ -23,6 +23,7 @@ import pytest
 from hypothesis import settings
 
 from omnigraph.storage.location import Location, parse_location
+from tests.shares import leave_to_soak
 from tests.together import GroupScheduling
 
 # A busy machine is no reason to fail; the tests that are about speed measure it themselves.
@@ -58,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files instead of comparing"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before the marks are looked at."""
+    leave_to_soak(items)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
