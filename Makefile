@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PINS := requirements.lock
+PEERS := .venv/.peers
+PEER_PINS := requirements-bench.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench soak lock clean
@@ -31,7 +33,7 @@ format: $(READY)  ## let ruff fix and format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## the measurements, as ratios
+bench: $(PEERS)  ## measure beside other engines, for hours; for minutes with BENCH=quick
 	$(BIN)/python -m bench
 
 soak: $(READY)  ## the long tests that `make test` leaves out
@@ -40,6 +42,8 @@ soak: $(READY)  ## the long tests that `make test` leaves out
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile -q --system-certs --upgrade --universal --python-version 3.11 --no-header --no-annotate \
 	  --group dev pyproject.toml -o $(PINS)
+	$(BIN)/uv pip compile -q --system-certs --upgrade --universal --python-version 3.11 --no-header --no-annotate \
+	  --group bench --constraints $(PINS) -o $(PEER_PINS)
 	@$(MAKE) --no-print-directory setup
 
 clean:  ## remove .venv and every cache
@@ -57,4 +61,9 @@ $(READY): $(PINS) pyproject.toml
 	  && $(BIN)/uv pip sync -q --system-certs --python $(BIN)/python $(PINS); \
 	then :; else $(BIN)/pip install -q --no-deps --use-pep517 -r $(PINS); fi
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The engines that only measurements need, and what draws them.
+$(PEERS): $(PEER_PINS) $(READY)
+	@$(BIN)/pip install -q --no-deps -r $(PEER_PINS)
 	@touch $@

@@ -1,37 +1,82 @@
-"""`python -m bench [name …]`: run the benchmarks, print their ratios, and fail if one is beyond its bar."""
+"""`python -m bench [--quick] [name …]`: run the benchmarks, print their ratios, and write the page when all have run.
+
+Each runs in a process of its own, with a folder of its own for what it makes, within a time limit: one that fails or
+hangs does not stop the others, and leaves nothing behind. The exit code says whether all came to a result; what is
+beyond its bar is told at the end and on the page.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from typing import Final
 
-from bench import cleanup, commit, delta, load, memory, merge, optimize, query, schema, snapshot
+from bench.harness import Result, kept
+from bench.page import write_page
+from bench.run import run_apart
 
-BENCHMARKS: Final[dict[str, Callable[[], bool]]] = {
-    "cleanup": cleanup.main,
-    "commit": commit.main,
-    "delta": delta.main,
-    "snapshot": snapshot.main,
-    "load": load.main,
-    "memory": memory.main,
-    "merge": merge.main,
-    "query": query.main,
-    "optimize": optimize.main,
-    "schema": schema.main,
-}
+BENCHMARKS: Final = (
+    "load",
+    "memory",
+    "executors",
+    "query",
+    "optimize",
+    "cleanup",
+    "delta",
+    "commit",
+    "snapshot",
+    "merge",
+    "branch",
+    "schema",
+)
 
 
-def main(names: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Run the named benchmarks, or all."""
-    unknown = [name for name in names if name not in BENCHMARKS]
+    parser = _parser()
+    asked = parser.parse_args(words)
+    unknown = [name for name in asked.names if name not in BENCHMARKS]
     if unknown:
-        print(
-            f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr
-        )
-        return 2
-    outcomes = [BENCHMARKS[name]() for name in names or BENCHMARKS]
-    return 0 if all(outcomes) else 1
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    if asked.quick:
+        # The processes that measure find their sizes by it.
+        os.environ["BENCH"] = "quick"
+    names = asked.names or list(BENCHMARKS)
+    if asked.here:
+        for name in names:
+            import_module(f"bench.{name}").main()
+        return 0
+    results = _kept() if asked.page else [run_apart(name) for name in names]
+    _tell(results)
+    if asked.page or not asked.names:
+        print(write_page(results))
+    return 1 if any(result.failure for result in results) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("bench", description="Measure, beside other engines, as ratios.")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(BENCHMARKS)}; or all")
+    parser.add_argument(
+        "--quick", action="store_true", help="at small sizes, in some minutes; as BENCH=quick"
+    )
+    parser.add_argument("--page", action="store_true", help="measure nothing, write the page of what is kept")
+    parser.add_argument("--here", action="store_true", help="in this process, without a time limit")
+    return parser
+
+
+def _kept() -> list[Result]:
+    return [found for name in BENCHMARKS if (found := kept(name)) is not None]
+
+
+def _tell(results: list[Result]) -> None:
+    for result in results:
+        if result.failure:
+            print(f"{result.name}: {result.failure}", file=sys.stderr)
+        for ratio in result.ratios:
+            if not ratio.ok:
+                print(f"{result.name}: {ratio.name}: {ratio.ratio:.2f}, beyond its bar {ratio.bar}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import lance
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, report
+from bench.harness import Ratio, compare, report, sized
 from omnigraph.base.clock import SystemClock
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -33,11 +33,11 @@ from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import stage_append, stage_overwrite
 
-VERSIONS: Final = 1_000
+VERSIONS: Final = sized(1_000, 60)
 KEEP: Final = 10
 ROWS: Final = 100
 OVERWRITE_EVERY: Final = 20
-ROUNDS: Final = 5
+ROUNDS: Final = sized(5, 2)
 RATIO_MAX: Final = 1.5
 ALIAS: Final = "node:Person"
 SCHEMA: Final = "node Person { slug: String @key  age: I64? }"

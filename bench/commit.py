@@ -17,7 +17,7 @@ import lance
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report
+from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
@@ -29,8 +29,8 @@ from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.staging import stage_append
 
-HISTORIES: Final = (10, 500, 5_000)
-ROUNDS: Final = 48
+HISTORIES: Final = sized((10, 100, 500, 2_000, 5_000), (10, 50, 250))
+ROUNDS: Final = sized(48, 8)
 ROWS: Final = 100
 APPENDS_MAX: Final = 7.0
 ALIAS: Final = "node:Person"
@@ -78,7 +78,7 @@ def run(folder: Path, histories: tuple[int, ...] = HISTORIES) -> list[Ratio]:
         made = _make(folder / str(versions), versions)
         times = median_seconds({"commit": made.commit, "append": made.append}, ROUNDS)
         name = f"commit of {ROWS} rows after {versions} commits"
-        ratios.append(compare(name, times, ("commit", "append"), APPENDS_MAX))
+        ratios.append(compare(name, times, ("commit", "append"), APPENDS_MAX, versions))
         shutil.rmtree(folder / str(versions))
     return ratios
 

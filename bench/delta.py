@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import omnigraph
 from bench.cleanup import LaterClock
-from bench.harness import Ratio, report
+from bench.harness import Ratio, report, sized
 from omnigraph.api.graph import Graph
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -30,8 +30,8 @@ from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.pipeline.session import SparkSettings
 from omnigraph.storage.staging import stage_append
 
-COMMITS: Final = 1_000
-ROWS: Final = 2_000
+COMMITS: Final = sized(1_000, 40)
+ROWS: Final = sized(2_000, 500)
 SCHEMA: Final = "node T { slug: String  age: I64 }"
 
 
@@ -63,13 +63,14 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
     vacuumed = perf_counter() - started
     name = f"{commits} commits of {rows} rows"
     return [
-        Ratio(f"optimize / compact, {name}", optimized / compacted, None, _detail(optimized, compacted)),
-        Ratio(f"cleanup / vacuum, {name}", cleaned / vacuumed, None, _detail(cleaned, vacuumed)),
+        _ratio(f"optimize / compact, {name}", optimized, compacted),
+        _ratio(f"cleanup / vacuum, {name}", cleaned, vacuumed),
     ]
 
 
-def _detail(ours: float, theirs: float) -> str:
-    return f"ours {ours:.2f} s, delta-rs {theirs:.2f} s"
+def _ratio(name: str, ours: float, theirs: float) -> Ratio:
+    detail = f"ours {ours:.2f} s, delta-rs {theirs:.2f} s"
+    return Ratio(name, ours / theirs, None, detail, {"ours": ours, "delta-rs": theirs})
 
 
 def _rows(first: int, count: int) -> pa.Table:

@@ -1,35 +1,83 @@
 """Measures things as ratios: the median of one over the median of another, in interleaved rounds of one run.
 
-In: pairs of functions and the bar of their ratio. Out: a table on stdout and `bench/results/<name>.json`. A busy
-machine slows both sides of a round, so a ratio holds where a time does not.
+In: pairs of functions and the bar of their ratio. Out: a table on stdout and `bench/results/<name>.json`, from which
+`bench.page` is made. A busy machine slows both sides of a round, so a ratio holds where a time does not. With
+`BENCH=quick` in the environment every benchmark takes the smaller of its sizes.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 RESULTS: Final = Path(__file__).parent / "results"
+PACKAGES: Final = ("pylance", "pyspark", "duckdb", "ladybug", "deltalake")
+
+Size = TypeVar("Size")
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One measured ratio. Without a bar it is only told."""
+    """One measured ratio. Without a bar it is only told.
+
+    `sides` has what was measured of each side, that of ours first: seconds, unless `unit` says otherwise. `size` is how
+    much there was, where several ratios differ in just that.
+    """
 
     name: str
     ratio: float
     bar: float | None
     detail: str
+    sides: dict[str, float] = field(default_factory=dict)
+    size: float | None = None
+    unit: str = "s"
 
     @property
     def ok(self) -> bool:
         return self.bar is None or self.ratio <= self.bar
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where and with what it was measured."""
+
+    kind: str
+    cores: int
+    memory_gb: int
+    python: str
+    packages: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one benchmark has found, or in a few words why it has not."""
+
+    name: str
+    day: str
+    quick: bool
+    machine: Machine
+    ratios: tuple[Ratio, ...] = ()
+    failure: str | None = None
+
+
+def is_quick() -> bool:
+    """Whether everything is measured at its small size."""
+    return os.environ.get("BENCH") == "quick"
+
+
+def sized(full: Size, quick: Size) -> Size:
+    """A size of a benchmark: how much there is of something, and how much in a quick run."""
+    return quick if is_quick() else full
 
 
 def median_seconds(actions: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -43,11 +91,14 @@ def median_seconds(actions: Mapping[str, Callable[[], object]], rounds: int) -> 
     return {name: median(found[1:]) for name, found in times.items()}
 
 
-def compare(name: str, times: Mapping[str, float], pair: tuple[str, str], bar: float | None) -> Ratio:
+def compare(
+    name: str, times: Mapping[str, float], pair: tuple[str, str], bar: float | None, size: float | None = None
+) -> Ratio:
     """The ratio of two measured actions."""
     ours, theirs = pair
     detail = f"{ours} {times[ours] * 1e3:.1f} ms, {theirs} {times[theirs] * 1e3:.1f} ms"
-    return Ratio(name, times[ours] / times[theirs], bar, detail)
+    sides = {side: times[side] for side in pair}
+    return Ratio(name, times[ours] / times[theirs], bar, detail, sides, size)
 
 
 def report(name: str, ratios: list[Ratio]) -> bool:
@@ -59,7 +110,47 @@ def report(name: str, ratios: list[Ratio]) -> bool:
         print(
             f"{ratio.name:<{width}}  {ratio.ratio:5.2f} {bar}  {'yes' if ratio.ok else 'NO '}  {ratio.detail}"
         )
-    RESULTS.mkdir(exist_ok=True)
-    document = {"machine": platform.machine(), "ratios": [asdict(ratio) for ratio in ratios]}
-    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+    keep(Result(name, _today(), is_quick(), this_machine(), tuple(ratios)))
     return all(ratio.ok for ratio in ratios)
+
+
+def failed(name: str, why: str) -> Result:
+    """A benchmark that came to no result."""
+    return Result(name, _today(), is_quick(), this_machine(), failure=why)
+
+
+def keep(result: Result) -> None:
+    """Write a result where `kept` finds it."""
+    RESULTS.mkdir(exist_ok=True)
+    kept_at(result.name).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+
+
+def kept(name: str) -> Result | None:
+    """The result of the last run of a benchmark."""
+    path = kept_at(name)
+    return msgspec.json.decode(path.read_bytes(), type=Result) if path.exists() else None
+
+
+def kept_at(name: str) -> Path:
+    """Where the result of a benchmark is."""
+    return RESULTS / f"{name}.json"
+
+
+def this_machine() -> Machine:
+    """What a reader has to know to judge the seconds."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    packages = {name: found for name in PACKAGES if (found := _version(name)) is not None}
+    return Machine(
+        platform.machine(), os.cpu_count() or 1, round(memory / 1024**3), platform.python_version(), packages
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()

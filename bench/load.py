@@ -18,7 +18,7 @@ import lance
 
 import omnigraph
 from bench.generate import SCHEMA, graph_file, people_file
-from bench.harness import Ratio, compare, median_seconds, report
+from bench.harness import Ratio, compare, median_seconds, report, sized
 from bench.load_floors import (
     assert_same,
     assert_same_rows,
@@ -35,8 +35,8 @@ from bench.load_shell import shell_ratios
 from omnigraph.api.exporting import ExportOptions, export_graph
 from omnigraph.pipeline.session import spark_session
 
-LINES: Final = 2_000_000
-ROUNDS: Final = 3
+LINES: Final = sized(2_000_000, 50_000)
+ROUNDS: Final = sized(3, 1)
 OVERLAP_PART: Final = 10
 
 
@@ -92,8 +92,8 @@ def load_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[
     assert_same(ours, parse(places.last("export.ndjson")))
     name = f"load of {lines:,} lines"
     return [
-        compare(f"{name} over pyarrow and Lance", times, ("load", "pyarrow and Lance"), 2.0),
-        compare(f"{name} over DuckDB", times, ("load", "DuckDB"), 1.3),
+        compare(f"{name} over pyarrow and Lance", times, ("load", "pyarrow and Lance"), 2.0, lines),
+        compare(f"{name} over DuckDB", times, ("load", "DuckDB"), 1.3, lines),
         compare("export over load", times, ("export", "load"), 1.0),
     ]
 

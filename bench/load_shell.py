@@ -16,10 +16,10 @@ from typing import Final
 
 import omnigraph
 from bench.generate import SCHEMA, people_file
-from bench.harness import RESULTS, Ratio, compare, median_seconds
+from bench.harness import RESULTS, Ratio, compare, median_seconds, sized
 from omnigraph.base.java import find_java
 
-ROUNDS: Final = 5
+ROUNDS: Final = sized(5, 1)
 _BARE_SESSION: Final = """
 from pyspark.sql import SparkSession
 session = SparkSession.builder.master("local[*]").getOrCreate()

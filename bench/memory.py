@@ -16,10 +16,10 @@ from typing import Final
 
 import omnigraph
 from bench.generate import SCHEMA, graph_file
-from bench.harness import Ratio, report
+from bench.harness import Ratio, report, sized
 from omnigraph.base.clock import SYSTEM_CLOCK
 
-LINES: Final = (2_000_000, 20_000_000)
+LINES: Final = sized((2_000_000, 20_000_000), (20_000, 200_000))
 BYTES_MAX: Final = 2 * 1024**3
 GROWTH_MAX: Final = 1.3
 _POLL_SECONDS: Final = 0.1
@@ -47,6 +47,9 @@ def run(folder: Path, sizes: tuple[int, ...] = LINES) -> list[Ratio]:
             found[kind] / BYTES_MAX,
             1.0,
             f"{found[kind] / 1024**2:.0f} MB",
+            {kind.value: found[kind] / 1024**2},
+            lines,
+            "MB",
         )
         for lines, found in peaks.items()
         for kind in Kind

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, report
+from bench.harness import Ratio, compare, report, sized
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.feed import commit_changes
@@ -31,12 +31,12 @@ from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location
 from omnigraph.storage.staging import stage_append, stage_upsert
 
-ROUNDS: Final = 9
+ROUNDS: Final = sized(9, 3)
 FEW: Final = 100
-MANY: Final = 100_000
-SMALL: Final = 10_000
-LARGE: Final = 1_000_000
-BRANCHES: Final = 1_000
+MANY: Final = sized(100_000, 2_000)
+SMALL: Final = sized(10_000, 1_000)
+LARGE: Final = sized(1_000_000, 20_000)
+BRANCHES: Final = sized(1_000, 20)
 ALIAS: Final = "node:Person"
 SCHEMA: Final = "node Person { slug: String @key  age: I64?  name: String? }\n"
 NUMBERS: Final = count(1)
@@ -107,11 +107,11 @@ def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRAN
     crowded = People.make(folder / "crowded.omni", SMALL)
     for _ in range(branches):
         crowded.branch()()
-    few = _medians({"large": lambda: big.merge(FEW), "small": lambda: small.merge(FEW)})
-    shown = _medians({"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)})
-    created = _medians({"200 tables": People(wide.location, 0).branch, "1 table": lonely.branch})
-    beside = _medians({"crowded": lambda: crowded.load(FEW), "lonely": lambda: lonely.load(FEW)})
-    bulk = _medians({"merge": lambda: big.merge(many), "upsert": lambda: big.load(many)}, rounds=3)
+    few = prepared_medians({"large": lambda: big.merge(FEW), "small": lambda: small.merge(FEW)})
+    shown = prepared_medians({"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)})
+    created = prepared_medians({"200 tables": People(wide.location, 0).branch, "1 table": lonely.branch})
+    beside = prepared_medians({"crowded": lambda: crowded.load(FEW), "lonely": lambda: lonely.load(FEW)})
+    bulk = prepared_medians({"merge": lambda: big.merge(many), "upsert": lambda: big.load(many)}, rounds=3)
     return [
         compare(f"merge {FEW} rows: {large:,} over {SMALL:,}", few, ("large", "small"), 2.0),
         compare(f"changes of {FEW} rows: {large:,} over {SMALL:,}", shown, ("large", "small"), 2.0),
@@ -121,7 +121,8 @@ def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRAN
     ]
 
 
-def _medians(actions: Mapping[str, Callable[[], Prepared]], rounds: int = ROUNDS) -> dict[str, float]:
+def prepared_medians(actions: Mapping[str, Callable[[], Prepared]], rounds: int = ROUNDS) -> dict[str, float]:
+    """The median time of each action, prepared anew for every round; the first round is to warm up."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(rounds + 1):
         for name, prepare in actions.items():

@@ -19,12 +19,12 @@ import lance
 import pyarrow.parquet as pq
 from lance.query import MatchQuery
 
-from bench.harness import Ratio, compare, median_seconds, report
+from bench.harness import Ratio, compare, median_seconds, report, sized
 from bench.query_first import first_queries
 from bench.social import VECTOR, Social, make_social, write_social
 from omnigraph.api.graph import Graph
 
-ROUNDS: Final = 20
+ROUNDS: Final = sized(20, 5)
 PERSON: Final = "p777"
 TEXT: Final = "word17 word2500 word42"
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
-from bench.harness import Ratio, compare, median_seconds
+from bench.harness import Ratio, compare, median_seconds, sized
 from bench.social import Social
 from omnigraph.api.graph import Graph
 from omnigraph.engine.adjacency import build_adjacency
@@ -22,8 +23,8 @@ from omnigraph.engine.adjacency_file import write_adjacency
 from omnigraph.engine.tables import one_array
 from omnigraph.storage.dataset import open_dataset
 
-ROUNDS: Final = 7
-START_ROUNDS: Final = 9
+ROUNDS: Final = sized(7, 2)
+START_ROUNDS: Final = sized(9, 2)
 PERSON: Final = "p777"
 TWO_HOPS: Final = (
     "query q($s: String) { match { $p: Person { slug: $s } $p knows{1,2} $f } return { $f.name } }"
@@ -133,7 +134,7 @@ def _first(name: str, folder: Path, graph: Graph) -> Ratio:
     best = min((side for side in medians if side != "omnigraph"), key=medians.__getitem__)
     found = compare(f"first query, {name}", medians, ("omnigraph", best), 2.0)
     processes = ", ".join(f"{side} {median(found) * 1e3:.0f}" for side, found in whole.items())
-    return Ratio(found.name, found.ratio, found.bar, f"{found.detail}; whole processes, ms: {processes}")
+    return replace(found, detail=f"{found.detail}; whole processes, ms: {processes}", sides=medians)
 
 
 def _shell(graph: Graph) -> Ratio:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report
+from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.snapshot import MAIN
@@ -26,10 +26,10 @@ from omnigraph.pipeline.load_source import Result, Task
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.staging import stage_append
 
-LARGE: Final = 5_000_000
-SMALL: Final = 5_000
+LARGE: Final = sized(5_000_000, 50_000)
+SMALL: Final = sized(5_000, 1_000)
 APPENDS: Final = 5
-ROUNDS: Final = 10
+ROUNDS: Final = sized(10, 3)
 BAR: Final = 2.0
 BASE: Final = "node Thing { size: I64?  name: String }\n"
 ADDED: Final = BASE.replace("size: I64?", "size: I64?  note: String?")

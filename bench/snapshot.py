@@ -16,16 +16,16 @@ from typing import Final
 import lance
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report
+from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
 from omnigraph.graph.publish import Change, CommitDraft, Target, publish
 from omnigraph.graph.records import Pin
 from omnigraph.storage.location import parse_location
 
-COMMITS: Final = 5_000
-ROUNDS: Final = 60
-START_ROUNDS: Final = 10
+COMMITS: Final = sized(5_000, 200)
+ROUNDS: Final = sized(60, 10)
+START_ROUNDS: Final = sized(10, 2)
 TABLES: Final = 20
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph
+from bench.harness import sized
 from omnigraph.api.graph import Graph
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
@@ -45,8 +46,8 @@ node Person {
 }
 edge Knows: Person -> Person { since: Date }
 """
-PERSONS: Final = 100_000
-EDGES: Final = 2_400_000
+PERSONS: Final = sized(100_000, 5_000)
+EDGES: Final = sized(2_400_000, 60_000)
 CITIES: Final = 200
 VECTOR: Final = 128
 WORDS: Final = 5_000

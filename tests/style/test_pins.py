@@ -1,27 +1,50 @@
-"""`requirements.lock` pins what pyproject.toml asks for, by version and nothing else."""
+"""The lock files pin what pyproject.toml asks for, by version and nothing else, and agree with each other."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from typing import Final
 
+import pytest
 from packaging.requirements import Requirement
 
 from tests.style.source import ROOT
 
-LINES = (ROOT / "requirements.lock").read_text().splitlines()
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())
+GROUPS: Final = PROJECT["dependency-groups"]
+LOCKS: Final = {
+    "requirements.lock": [*PROJECT["project"]["dependencies"], *GROUPS["dev"]],
+    "requirements-bench.lock": GROUPS["bench"],
+}
 
 
-def test_every_line_is_a_name_and_a_version() -> None:
-    assert [line for line in LINES if not re.fullmatch(r"[\w.-]+==[\w.]+( ; [^:/@]+)?", line)] == []
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_line_is_a_name_and_a_version(lock: str) -> None:
+    assert [line for line in _lines(lock) if not re.fullmatch(r"[\w.-]+==[\w.]+( ; [^:/@]+)?", line)] == []
 
 
-def test_every_requirement_is_pinned_within_its_range() -> None:
+@pytest.mark.parametrize(("lock", "asked"), LOCKS.items())
+def test_every_requirement_is_pinned_within_its_range(lock: str, asked: list[str]) -> None:
     """`make lock` puts it right."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    asked = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
-    pins = [Requirement(line) for line in LINES]
-    here = {pin.name: str(pin.specifier)[2:] for pin in pins if pin.marker is None or pin.marker.evaluate()}
+    here = _pinned_here(lock)
     wanted = [Requirement(text) for text in asked]
     assert [str(one) for one in wanted if not one.specifier.contains(here.get(one.name, "0"))] == []
     assert {one.name for one in wanted} <= here.keys()
+
+
+def test_a_package_has_the_same_version_in_both() -> None:
+    ours, peers = (_pinned_here(lock) for lock in LOCKS)
+    shared = ours.keys() & peers.keys()
+    assert "duckdb" in shared
+    assert [name for name in shared if ours[name] != peers[name]] == []
+
+
+def _lines(lock: str) -> list[str]:
+    return (ROOT / lock).read_text().splitlines()
+
+
+def _pinned_here(lock: str) -> dict[str, str]:
+    """The versions that this Python gets."""
+    pins = [Requirement(line) for line in _lines(lock)]
+    return {pin.name: str(pin.specifier)[2:] for pin in pins if pin.marker is None or pin.marker.evaluate()}
