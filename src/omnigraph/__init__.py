@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph import spark
     from omnigraph.api.graph import Graph, OpenOptions, init, open
+    from omnigraph.base.errors import OmnigraphError
     from omnigraph.engine.embedding import EmbeddingProvider
 
-__all__ = ["EmbeddingProvider", "Graph", "OpenOptions", "__version__", "init", "open", "spark"]
+__all__ = [
+    "EmbeddingProvider",
+    "Graph",
+    "OmnigraphError",
+    "OpenOptions",
+    "__version__",
+    "init",
+    "open",
+    "spark",
+]
 
 __version__ = "0.1.0"
 
@@ -20,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from omnigraph.engine import embedding
 
         return embedding.EmbeddingProvider
+    if name == "OmnigraphError":
+        from omnigraph.base import errors
+
+        return errors.OmnigraphError
     if name in __all__ and name != "spark":
         from omnigraph.api import graph
 

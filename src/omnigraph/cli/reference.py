@@ -12,6 +12,7 @@ from typing import Any, Final
 from typer.core import TyperGroup
 
 from omnigraph.cli.app import make_command
+from omnigraph.cli.capabilities import describe_capabilities
 
 _HEAD: Final = """\
 # Command line
@@ -31,7 +32,8 @@ Generated from the code: change a command's docstring or flags, then run
 
 def print_reference() -> None:
     """Write the whole reference to stdout."""
-    sys.stdout.write(_HEAD + "".join(_describe("omnigraph", make_command())))
+    root = make_command()
+    sys.stdout.write(_HEAD + "".join((*describe_capabilities(root), *_describe("omnigraph", root))))
 
 
 def _describe(name: str, command: Any) -> Iterator[str]:

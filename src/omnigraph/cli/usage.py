@@ -11,7 +11,7 @@ from omnigraph.base.errors import UsageError
 PASS_A_STORE: Final = "pass the graph as --store URI: a local path, file:///path or s3://bucket/prefix"
 PASS_A_URI: Final = "pass the graph as URI or --store URI: a local path, file:///path or s3://bucket/prefix"
 
-_ELSEWHERE: Final = {
+FOREIGN_FLAGS: Final = {
     "--server": (
         "{command} cannot use --server: it works on storage directly, not through a server",
         PASS_A_URI,
@@ -36,7 +36,7 @@ _ELSEWHERE: Final = {
     "--target": ("--target is an old name of --store", PASS_A_URI, "flag_renamed"),
     "--uri": ("{command} has no --uri", PASS_A_URI, "usage"),
     "--as": (
-        "{command} cannot use --as: it writes nothing, so there is no actor",
+        "{command} cannot use --as: it makes no commit, so there is no actor",
         "leave it out",
         "usage",
     ),
@@ -121,9 +121,9 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
             return _usage("--version is a command here", "run `omnigraph version`")
         return _usage(f"there is no flag {flag} before a command", "put flags after the command")
     known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
-    if flag in _ELSEWHERE and "--store" in known:
+    if flag in FOREIGN_FLAGS and "--store" in known:
         by_system = flag == "--as" and command in _OF_THE_SYSTEM
-        sentence, hint, code = _SYSTEM_ACTOR if by_system else _ELSEWHERE[flag]
+        sentence, hint, code = _SYSTEM_ACTOR if by_system else FOREIGN_FLAGS[flag]
         return UsageError(sentence.format(command=f"`{command}`"), code=code, hint=hint)
     near = _nearest(flag, tuple(name for name in known if name.startswith("--")))
     hint = f"did you mean {near}?" if near else f"`{command} --help` lists the flags"
