@@ -35,7 +35,7 @@ class SparkSettings:
 
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A ready session: the active one, the one that `master` or Spark's settings name, the warm one, or a new local one."""
+    """A ready session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
     return spark_session(SparkSettings(master, conf or {}))
 
 

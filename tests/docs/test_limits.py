@@ -1,0 +1,87 @@
+"""The page of limits has every bound with its value, and every variable of the environment that the code reads."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from omnigraph.base import limits
+from tests.docs.markdown import ROOT
+from tests.style.source import Source, python_sources
+
+PAGE: Final = (ROOT / "docs" / "user" / "limits.md").read_text(encoding="utf-8")
+ROWS: Final = dict(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE))
+VALUES: Final = {name: value for name, value in vars(limits).items() if name.isupper()}
+UNITS: Final = {
+    "": 1, "ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 24 * 3600,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
+}  # fmt: skip
+
+
+def test_every_bound_is_there_with_its_value() -> None:
+    assert {name: read_value(text) for name, text in ROWS.items()} == pytest.approx(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1,000", 1000), ("2^31 - 1", 2**31 - 1), ("5 ms", 0.005), ("1 GiB", 2**30), ("3 d", 259200)],
+)
+def test_how_values_are_written(text: str, value: float) -> None:
+    assert read_value(text) == value
+
+
+def read_value(text: str) -> float:
+    power = re.fullmatch(r"2\^(\d+) - 1", text)
+    if power:
+        return 2 ** int(power[1]) - 1
+    found = re.fullmatch(r"([\d,.]+) ?(\w*)", text)
+    assert found, text
+    return float(found[1].replace(",", "")) * UNITS[found[2]]
+
+
+def test_every_variable_is_there() -> None:
+    sources = (source for source in python_sources() if source.in_package)
+    read = {name for source in sources for name in _variables(source) if name.isupper()}
+    assert {"OMNIGRAPH_HOME", "OMNIGRAPH_MAINTENANCE_CONCURRENCY", "JAVA_HOME", "AWS_ENDPOINT"} < read
+    theirs = {
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN",
+        "SPARK_LOCAL_REMOTE",
+    }  # set, not read
+    assert sorted(name for name in read - theirs if f"`{name}`" not in PAGE) == []
+
+
+def test_every_way_to_read_a_variable_is_seen() -> None:
+    text = """
+A = "OMNIGRAPH_A"
+b = environ.get("B_B") or os.environ["C_C"] or os.getenv("D_D") or "E_E" in os.environ
+F_VARIABLES = ("F_F", "G_G")
+"""
+    found = set(_variables(Source(ROOT, text)))
+    assert found == {"OMNIGRAPH_A", "B_B", "C_C", "D_D", "E_E", "F_F", "G_G"}
+
+
+def _variables(source: Source) -> Iterator[str]:
+    """Names of ours wherever they stand, and others where the environment is asked for them."""
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Constant(str() as text) if re.fullmatch(r"OMNIGRAPH_[A-Z_]+", text):
+                yield text
+            case ast.Call(
+                ast.Attribute(attr="get" | "pop" | "getenv") as asked, [ast.Constant(str() as text), *_]
+            ):
+                if "env" in ast.unparse(asked):
+                    yield text
+            case ast.Subscript(value, ast.Constant(str() as text)) if "environ" in ast.unparse(value):
+                yield text
+            case ast.Compare(ast.Constant(str() as text), [ast.In()], [asked]) if "environ" in ast.unparse(
+                asked
+            ):
+                yield text
+            case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, value) if value:
+                if name.endswith("_VARIABLES"):
+                    yield from (one.value for one in ast.walk(value) if isinstance(one, ast.Constant))
