@@ -6,9 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from omnigraph import __version__
 from tests.cli.process import environment
-from tests.style.source import ROOT
 
 HEAVY = {
     "duckdb",
@@ -42,10 +40,6 @@ def test_query_loads_lance_lark_and_what_they_load(graph: Path) -> None:
     text = "query q() { match { $p: Person } return { $p.slug } }"
     loaded = _loaded("query", "--store", str(graph), "-e", text)
     assert loaded <= {"lance", "lark", "numpy", "obstore", "pandas", "pyarrow"}
-
-
-def test_the_version_is_the_one_of_the_package() -> None:
-    assert f'\nversion = "{__version__}"\n' in (ROOT / "pyproject.toml").read_text()
 
 
 def _loaded(*arguments: str) -> set[str]:

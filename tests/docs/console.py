@@ -2,7 +2,8 @@
 
 A line that starts with `$ ` is a command, and lines with `> ` right below it continue it. Other lines are what the
 command prints; where none are shown, none are compared, and a line `...` stands for any number of lines. A block
-such as ```pg file=schema.pg is first written to that file. All commands of a document run in one shell in one empty
+such as ```pg file=schema.pg is first written to that file. A ```python block is run where it stands, by a Python that has
+`omnigraph`, `og` and, if there is a graph.omni, `graph`. All commands of a document run in one shell in one empty
 directory; a command that fails is a mistake in the document unless `$ echo $?` comes next.
 """
 
@@ -21,6 +22,15 @@ from tests.docs.markdown import blocks
 
 _END: Final = "<<end of command>>"
 _SECONDS_MAX: Final = 600
+_BEFORE_PYTHON: Final = """\
+import pathlib
+import omnigraph
+import omnigraph as og
+if pathlib.Path("graph.omni").is_dir():
+    graph = og.open("graph.omni")
+"""
+_OF_THE_READER: Final = ("my_model",)
+"""A block with one of these names needs something that only its reader has."""
 _VARYING: Final = (
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<ulid>"),
     (re.compile(r"\b[0-9a-f]{16,64}\b"), "<hex>"),
@@ -54,6 +64,10 @@ def read_commands(text: str) -> list[Command]:
     for block in blocks(text):
         if block.info.startswith("file="):
             found.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
+        elif block.language == "python" and not any(name in block.text for name in _OF_THE_READER):
+            found.append(
+                Command(f"python - <<'END OF PYTHON'\n{_BEFORE_PYTHON}{block.text}END OF PYTHON", "")
+            )
         elif block.language == "console":
             for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
                 typed, *printed = part.splitlines()

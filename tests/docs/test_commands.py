@@ -10,13 +10,17 @@ import pytest
 from tests.docs.console import Command, is_as_documented, normalise, read_commands, run_commands
 from tests.docs.markdown import DOCUMENTS, ROOT
 
+_CELLS = Path("docs/user/spark.md")
+"""Its Python is one notebook, which tests/pipeline/source_scenario.py runs."""
+
 FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.parts[:2] == ("docs", "user")]
 
 
 @pytest.mark.parametrize("document", FOR_USERS, ids=str)
 @pytest.mark.xdist_group("spark")
 def test_the_document_tells_the_truth(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    commands = read_commands((ROOT / document).read_text())
+    text = (ROOT / document).read_text()
+    commands = read_commands(text.replace("```python", "```py") if document == _CELLS else text)
     starts_its_own = any("spark start" in command.typed for command in commands)
     environ = {} if starts_its_own or not commands else request.getfixturevalue("warm_spark")
     assert_true(commands, tmp_path, environ)
@@ -57,6 +61,9 @@ $ echo $?
 $ echo 01JAX9Z7ZZZZZZZZZZZZZZZZZZ in 3.2 s
 01BX5ZZKBKACTAV9WEVGEMMVRZ in 15 ms
 ```
+```python
+assert og.__version__ == omnigraph.__version__
+```
 """
 
 
@@ -68,3 +75,8 @@ def test_what_is_true_passes(tmp_path: Path) -> None:
 def test_what_is_false_fails(lie: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         assert_true(read_commands(f"```console\n{lie}\n```\n"), tmp_path)
+
+
+def test_python_that_raises_fails(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="nonsense"):
+        assert_true(read_commands("```python\nog.nonsense\n```\n"), tmp_path)
