@@ -2,8 +2,8 @@
 
 A line that starts with `$ ` is a command, and lines with `> ` right below it continue it. Other lines are what the
 command prints; where none are shown, none are compared, and a line `...` stands for any number of lines. A block
-such as ```pg file=schema.pg is first written to that file. A ```python block is run where it stands, by a Python that has
-`omnigraph`, `og` and, if there is a graph.omni, `graph`. All commands of a document run in one shell in one empty
+such as ```pg file=schema.pg is first written to that file. A ```python block is run where it stands, by a Python that
+has `omnigraph`, `og` and, if there is a graph.omni, `graph`. All commands of a document run in one shell in one empty
 directory; a command that fails is a mistake in the document unless `$ echo $?` comes next.
 """
 

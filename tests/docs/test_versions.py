@@ -16,7 +16,8 @@ def test_package_command_and_changelog_agree(tmp_path: Path) -> None:
     told = json.loads(omnigraph_here("version", "--json", cwd=tmp_path).stdout)
     changelog = re.search(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     project = re.search(r'^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert changelog and project
+    assert changelog is not None
+    assert project is not None
     assert [told["version"], changelog[1], project[1]] == [__version__] * 3
 
 

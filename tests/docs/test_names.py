@@ -1,0 +1,68 @@
+"""The files, tests and failpoints that the developers' documents name are there, and every decision is listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from omnigraph.base.failpoints import Failpoint
+from tests.docs.markdown import DOCUMENTS, ROOT
+
+DEV: Final = [path for path in DOCUMENTS if path.parts[:2] == ("docs", "dev")]
+_QUOTED: Final = re.compile(r"`([^`\n]+)`")
+_DECISIONS: Final = ROOT / "docs" / "dev" / "decisions"
+
+
+@pytest.mark.parametrize("document", DEV, ids=str)
+def test_what_is_named_is_there(document: Path) -> None:
+    assert list(_missing((ROOT / document).read_text())) == []
+
+
+def test_a_name_that_is_not_there_is_found() -> None:
+    there = "`graph/commit.py` `test_matrix.py` `tests/graph/`"
+    not_there = "`test_nothing.py` `graph/nothing.py` `tests/no/` `test_no_such`"
+    assert list(_missing(f"{there} {not_there}")) == re.findall(r"[^` ]+", not_there)
+
+
+def test_every_failpoint_is_explained() -> None:
+    text = (ROOT / "docs" / "dev" / "write-path.md").read_text()
+    assert [point.value for point in Failpoint if f"`{point.value}`" not in text] == []
+
+
+def test_every_decision_is_listed() -> None:
+    listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (_DECISIONS / "README.md").read_text())
+    assert listed == sorted(path.name for path in _DECISIONS.glob("0*.md"))
+
+
+def _missing(text: str) -> Iterator[str]:
+    for name in _QUOTED.findall(text):
+        path, _, test = name.partition("::")
+        if re.fullmatch(r"[\w/]+\.py", path):
+            if not any(known.endswith(f"/{path}") for known in _files()):
+                yield name
+        elif re.fullmatch(r"tests/[\w/]+/", path) and not (ROOT / path).is_dir():
+            yield name
+        test = test or (path if re.fullmatch(r"test_\w+", path) else "")
+        if test and test not in _definitions():
+            yield name
+
+
+@cache
+def _files() -> frozenset[str]:
+    folders = ("src", "tests", "bench")
+    return frozenset(
+        f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")
+    )
+
+
+@cache
+def _definitions() -> frozenset[str]:
+    """Functions and classes of the tests, and their files without the ending."""
+    tests = [ROOT / name[1:] for name in _files() if name.startswith("/tests/")]
+    named = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
+    return frozenset(name for path in tests for name in (path.stem, *named.findall(path.read_text())))
