@@ -97,8 +97,8 @@ def _refused_flags(root: TyperGroup, commands: Sequence[_Named]) -> Iterator[tup
                 sentence = error.message.replace(f"`{found.name}`", "`COMMAND`")
                 row = (f"`{flag}`", f"`{error.code}`", str(exit_code(error)), sentence)
                 refusing.setdefault(row, []).append(found.name.removeprefix("omnigraph "))
-        for row, names in refusing.items():
-            yield (*row, _listed(names, [found.name.removeprefix("omnigraph ") for found in on_graphs]))
+        for cells, names in refusing.items():
+            yield (*cells, _listed(names, [found.name.removeprefix("omnigraph ") for found in on_graphs]))
 
 
 def _listed(names: Sequence[str], everyone: Sequence[str]) -> str:
