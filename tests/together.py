@@ -1,7 +1,8 @@
 """Which tests run in one process when several run at once: those that share something that is dear to make.
 
-All tests of Spark share servers and sessions, and the cases of one file of conformance cases share their graphs. A file
-says so by a mark `xdist_group`; the marks themselves are not seen where work is given out, so this reads the files.
+Tests of Spark share sessions, tests of commands a warm Spark server, and the cases of one file of conformance cases
+their graphs. A file says so by a mark `xdist_group`; the marks themselves are not seen where work is given out, so this
+reads the files.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 _ROOT: Final = Path(__file__).parents[1]
 _SPARK: Final = 'xdist_group("spark")'
+_COMMANDS: Final = ("tests/cli/", "tests/docs/")
 _CASES: Final = "tests/conformance/test_conformance.py"
 
 
@@ -29,7 +31,9 @@ def group_of(nodeid: str) -> str:
     path, _, name = nodeid.partition("::")
     if path == _CASES and "[" in name:
         return f"{path} {name.partition('[')[2].partition(':')[0]}"
-    return "spark" if _needs_spark(path) else nodeid
+    if not _needs_spark(path):
+        return nodeid
+    return "commands" if path.startswith(_COMMANDS) else "spark"
 
 
 @cache

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.cli.main import run
+from tests.forked import forked_omnigraph
 
 OMNIGRAPH: Final = str(Path(sys.executable).parent / "omnigraph")
 GOLDEN: Final = Path(__file__).parent / "golden"
@@ -71,9 +72,10 @@ class Outcome:
 def omnigraph(
     *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, weak: bool = False
 ) -> Outcome:
-    """Run a command to its end. `weak`: also for root, permissions count."""
+    """Run a command to its end in a process of its own. `weak`: also for root, permissions count."""
+    program = (*(WEAKEN if os.geteuid() == 0 else ()), OMNIGRAPH) if weak else (forked_omnigraph(),)
     done = subprocess.run(
-        [*(WEAKEN if weak and os.geteuid() == 0 else ()), OMNIGRAPH, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         cwd=cwd,
         env=environment(env),
         stdin=subprocess.DEVNULL,

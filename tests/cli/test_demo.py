@@ -34,7 +34,7 @@ def test_the_story(tmp_path: Path, warm_spark: dict[str, str]) -> None:
     night = 'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug } }'
     assert graph.query(night).rows() == [{"p.slug": "p1"}]
     assert len(graph.recoveries()) == 1
-    assert [branch.name for branch in graph.branches()] == ["main"]
+    assert [branch.record.name for branch in graph.branches()] == ["main"]
     assert not graph.pending_intents()
     # Cleanup took the versions of the small commits.
     versions = next((tmp_path / "demo" / "graph.omni" / "nodes").glob("*/_versions"))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.docs.markdown import blocks
+from tests.forked import forked_omnigraph
 
 _END: Final = "<<end of command>>"
 _SECONDS_MAX: Final = 600
@@ -84,7 +85,9 @@ def run_commands(
         f"{command.typed}\nlast=$?; printf '\\n%s%s\\n' '{_END}' $last; (exit $last)\n"
         for command in commands
     )
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join(
+        [str(Path(forked_omnigraph()).parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
     plain = {"PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "120", "HOME": str(directory)}
     output = subprocess.run(
         ["bash", "-c", script],

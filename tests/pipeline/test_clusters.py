@@ -30,6 +30,7 @@ SMALL = {
 }
 
 
+@pytest.mark.soak  # loads and maintenance run on such a cluster too
 def test_two_executors_of_a_local_cluster(world: World) -> None:
     outcome = world.run("pair", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)})
     assert sorted(result["number"] for result in outcome["results"]) == [0, 1]

@@ -31,13 +31,18 @@ def test_on_one_local_session(world: World) -> None:
     seen = world.run("local", module=SCENARIO)
     assert seen["document"] == {"cells": 5, "copied": 4}
     assert seen["types"] == {"schema": THING, "stored": STORED, "copied": True}
+    stream = seen["stream"]
+    assert stream["rows"] == ["a", "b", "c", "d"]
+    assert stream["batches"] == [[36, 1], [36, 0], None], "two batches, each committed once, after the init"
+
+
+@pytest.mark.soak
+def test_failures_on_one_local_session(world: World) -> None:
+    seen = world.run("failures", module=SCENARIO)
     assert seen["emptied"] == 0
     _check_errors(seen["errors"])
     assert "on purpose" in seen["abort"]["failure"]
     assert seen["abort"]["left"] == 0, "the fragments of the task that had finished are deleted"
-    stream = seen["stream"]
-    assert stream["rows"] == ["a", "b", "c", "d"]
-    assert stream["batches"] == [[36, 1], [36, 0], None], "two batches, each committed once, after the init"
     _check_pushdown_leaks(seen["pushed"])
 
 

@@ -87,7 +87,7 @@ def test_a_killed_driver_leaves_the_graph_as_it_was(world: World) -> None:
 @pytest.mark.parametrize(
     ("failpoint", "rows"),
     [
-        ("commit.after@1", 0),
+        pytest.param("commit.after@1", 0, marks=pytest.mark.soak),
         pytest.param("publish.before", 1, marks=pytest.mark.soak),
         pytest.param("publish.after", 1, marks=pytest.mark.soak),
     ],

@@ -89,6 +89,7 @@ def test_ctrl_c_cancels_the_job_on_the_server(warm: World) -> None:
     assert _pair(warm)["kind"] == CONNECT
 
 
+@pytest.mark.soak
 def test_a_server_whose_process_was_killed_is_replaced_and_an_idle_one_ends(
     fresh_world: World, spark_home: Path
 ) -> None:

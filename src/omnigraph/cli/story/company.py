@@ -103,9 +103,11 @@ class Company:
 
 
 def write_company(company: Company, place: Path) -> int:
-    """Write `company.pg`, `company.gq` and `company.jsonl`; the number of lines of data."""
+    """Write `company.pg`, `company.gq`, `like.json` and `company.jsonl`; the number of lines of data."""
     (place / "company.pg").write_text(SCHEMA, encoding="utf-8")
     (place / "company.gq").write_text(QUERIES, encoding="utf-8")
+    like = {"words": "ranking score", "vector": _subject_vector("search")}
+    (place / "like.json").write_text(json.dumps(like), encoding="utf-8")
     lines = 0
     with (place / "company.jsonl").open("w", encoding="utf-8") as file:
         for record in chain(_nodes(company), _edges(company)):
@@ -114,7 +116,7 @@ def write_company(company: Company, place: Path) -> int:
     return lines
 
 
-def subject_vector(subject: str) -> list[float]:
+def _subject_vector(subject: str) -> list[float]:
     """What documents about this subject are near to."""
     dice = Random(subject)
     return [round(dice.uniform(-1, 1), 3) for _ in range(_VECTOR)]
@@ -134,7 +136,7 @@ def _nodes(company: Company) -> Iterator[dict[str, object]]:
         yield _node("Team", slug=f"t{number}", city=dice.choice(_CITIES))
     for number in range(company.projects):
         yield _node("Project", slug=f"w{number}", status=dice.choice(_STATUS))
-    subjects = {subject: subject_vector(subject) for subject in _SUBJECTS}
+    subjects = {subject: _subject_vector(subject) for subject in _SUBJECTS}
     for number in range(company.documents):
         subject = dice.choice(tuple(_SUBJECTS))
         words = dice.choices(_SUBJECTS[subject], k=4) + dice.choices(_FILLERS, k=6)

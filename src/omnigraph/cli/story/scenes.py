@@ -18,7 +18,7 @@ from omnigraph.base.progress import Progress
 from omnigraph.cli.output import write_text
 from omnigraph.cli.progress import show_progress
 from omnigraph.cli.story.accidents import foreign_delete, killed_mutation, pass_weeks
-from omnigraph.cli.story.company import SCHEMA, Company, subject_vector, write_company
+from omnigraph.cli.story.company import SCHEMA, Company, write_company
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
@@ -67,7 +67,8 @@ def _write_company(stage: Stage) -> None:
 
 def _asked(name: str, params: str) -> tuple[Typed, Typed]:
     """A query of `company.gq`: its plan with what each step took, then its rows."""
-    query = f"{name} --query company.gq --store graph.omni --params '{params}'"
+    given = f"--params-file {params}" if params.endswith(".json") else f"--params '{params}'"
+    query = f"{name} --query company.gq --store graph.omni {given}"
     return Typed(f"omnigraph explain --analyze {query}"), Typed(f"omnigraph query {query}")
 
 
@@ -116,10 +117,9 @@ def _pass_weeks(stage: Stage) -> None:
 def _open(stage: Stage) -> Graph:
     import omnigraph
 
-    return omnigraph.open(str(stage.place / "graph.omni"), read_only=True)
+    return omnigraph.open(str(stage.place / "graph.omni"))
 
 
-_HYBRID: Final = json.dumps({"words": "ranking score", "vector": subject_vector("search")})
 _PAY: Final = 'query q() { match { $p: Person { slug: "p7" } } return { $p.slug, $p.salary } }'
 _NIGHT: Final = (
     'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug, $t.city } }'
@@ -128,11 +128,9 @@ _HIRE: Final = """
 query hire($slug: String) {
   insert Person { slug: $slug, name: "New Hire", title: "writer", salary: 40000 }
 }"""
-_TEAM: Final = """
-query night() {
-  insert Team { slug: "night", city: "Lima" }
-  insert MemberOf { from: "p1", to: "night" }
-}"""
+_TEAM: Final = (
+    'query q() { insert Team { slug: "night", city: "Lima" } insert MemberOf { from: "p1", to: "night" } }'
+)
 
 SCENES: Final = (
     Scene(
@@ -156,7 +154,7 @@ SCENES: Final = (
             *_asked("lookup", '{"slug": "p7"}'),
             *_asked("colleagues", '{"slug": "p7"}'),
             *_asked("about", '{"words": "salary contract"}'),
-            *_asked("like", _HYBRID),
+            *_asked("like", "like.json"),
         ),
     ),
     Scene(
@@ -211,7 +209,10 @@ SCENES: Final = (
         "A killed writer",
         "It dies with its tables committed and not yet published. Nobody sees half of it; the next writer settles it.",
         (
-            Beside("omnigraph mutate --store graph.omni -e '…' & kill -9 $!", _kill_writer),
+            Beside(
+                f"OMNIGRAPH_FAILPOINTS=publish.before=kill omnigraph mutate --store graph.omni -e '{_TEAM}'",
+                _kill_writer,
+            ),
             Typed("omnigraph doctor graph.omni", exit_code=3),
             Typed(_raise("p9", 92_000, "--branch main")),
             Typed("omnigraph recovery list graph.omni"),
