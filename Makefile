@@ -9,7 +9,7 @@ PEERS := .venv/.peers
 PEER_PINS := requirements-bench.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench soak lock clean
+.PHONY: help setup demo test check format reference bench soak lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -32,6 +32,10 @@ check: $(READY)  ## lint, format, types, the import rule, style and documentatio
 format: $(READY)  ## let ruff fix and format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+reference: $(READY)  ## write the generated pages of the documentation anew
+	$(BIN)/python -m omnigraph.cli.reference > docs/user/cli.md
+	$(BIN)/python -m omnigraph.api.reference > docs/user/python.md
 
 bench: $(PEERS)  ## measure beside other engines, for hours; for minutes with BENCH=quick
 	$(BIN)/python -m bench

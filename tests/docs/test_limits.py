@@ -23,6 +23,7 @@ UNITS: Final = {
 
 
 def test_every_bound_is_there_with_its_value() -> None:
+    assert sorted(VALUES.keys() ^ ROWS.keys()) == []
     assert {name: read_value(text) for name, text in ROWS.items()} == pytest.approx(VALUES, rel=1e-12)
 
 

@@ -26,7 +26,7 @@ DESCRIBED = [member for members in reference.SECTIONS.values() for member in mem
 def test_the_reference_is_the_generated_one(capsys: pytest.CaptureFixture[str]) -> None:
     reference.print_reference()
     generated = capsys.readouterr().out
-    assert PAGE.read_text() == generated, "run: python -m omnigraph.api.reference > docs/user/python.md"
+    assert PAGE.read_text() == generated, "run: make reference"
 
 
 @pytest.mark.parametrize("module", [omnigraph, omnigraph.maintenance, omnigraph.spark])
