@@ -14,6 +14,7 @@ DOCUMENTS = sorted(
 )
 _FENCE = re.compile(r"^```(\S*)[ \t]*(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`([^`]+)`")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -33,6 +34,11 @@ def blocks(text: str) -> list[Block]:
 def links(text: str) -> list[str]:
     """The targets of all links outside fenced blocks."""
     return _LINK.findall(_FENCE.sub("", text))
+
+
+def inline_code(text: str) -> list[str]:
+    """What stands between backticks outside fenced blocks, a line break as a blank."""
+    return [" ".join(found.split()) for found in _CODE.findall(_FENCE.sub("", text))]
 
 
 def anchors(text: str) -> set[str]:

@@ -1,0 +1,83 @@
+"""Commands that documents show and do not run, examples and words in a sentence, are ones that would be understood."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer
+
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.cli.app import make_command
+from omnigraph.cli.flags import Flags
+from omnigraph.cli.usage import explain_usage
+from tests.docs.markdown import DOCUMENTS, ROOT, blocks, inline_code
+
+ROOT_COMMAND: Final = make_command()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_the_commands_would_be_understood(document: Path) -> None:
+    assert list(_mistakes((ROOT / document).read_text())) == []
+
+
+def test_what_would_not_be_is_found() -> None:
+    text = """
+```sh
+omnigraph snapshot g.omni --brnch main
+omnigraph commit list g.omni --limit none   # a comment
+omnigraph snapshot g.omni
+```
+`omnigraph optimise`, `omnigraph commit lst`, `omnigraph load --modes merge …`,
+`omnigraph load --mode merge …`, `omnigraph`
+"""
+    found = list(_mistakes(text))
+    assert [mistake.partition(":")[0] for mistake in found] == [
+        "omnigraph snapshot g.omni --brnch main",
+        "omnigraph commit list g.omni --limit none   # a comment",
+        "omnigraph optimise",
+        "omnigraph commit lst",
+        "omnigraph load --modes merge …",
+    ]
+
+
+def _mistakes(text: str) -> Iterator[str]:
+    for block in blocks(text):
+        if block.language in ("", "sh"):
+            for line in block.text.splitlines():
+                if line.startswith("omnigraph ") and "[OPTIONS]" not in line:
+                    yield from (f"{line}: {problem}" for problem in _refusals(line))
+    for words in inline_code(text):
+        if words.startswith("omnigraph "):
+            yield from (f"{words}: {problem}" for problem in _unknown_words(words.split()[1:]))
+
+
+def _refusals(line: str) -> Iterator[str]:
+    """What parsing the line says. Nothing is run."""
+    context: Any = ROOT_COMMAND.make_context("omnigraph", ["version"], obj=Flags())
+    arguments, command = shlex.split(line, comments=True)[1:], ROOT_COMMAND
+    try:
+        while hasattr(command, "commands"):
+            name, command, arguments = command.resolve_command(context, arguments)
+            context = typer.Context(command, info_name=name, parent=context, obj=Flags())
+        command.parse_args(context, arguments)
+    except typer.TyperException as misuse:
+        yield explain_usage(misuse).message
+    except OmnigraphError as error:
+        yield error.message
+
+
+def _unknown_words(words: list[str]) -> Iterator[str]:
+    """The first word that is no command, or the flags that the command does not have."""
+    command: Any = ROOT_COMMAND
+    while hasattr(command, "commands") and words and re.fullmatch(r"[a-z]+", words[0]):
+        if words[0] not in command.commands:
+            yield words[0]
+            return
+        command, words = command.commands[words[0]], words[1:]
+    known = {"--help", *(name for parameter in command.params for name in parameter.opts)}
+    yield from (word for word in words if word.startswith("--") and word not in known)
