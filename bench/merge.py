@@ -73,11 +73,13 @@ class People:
 
         assert write(self.root, branch, Write(WriterKind.LOAD, "bench", stage)) is not None
 
-    def merge(self, size: int) -> Prepared:
-        """A branch with so many changed rows, to be merged into main."""
+    def merge(self, size: int, *, diverged: bool = False) -> Prepared:
+        """A branch with so many changed rows, to be merged into main, which changed as many others or none."""
         name = f"b{next(NUMBERS)}"
         create_branch(self.root, name, "bench", source_snapshot(self.root))
         self.write(range(size), name)
+        if diverged:
+            self.write(range(size, 2 * size), MAIN)
         return lambda: merge_branch(self.root, MergeRequest(name, "bench"))
 
     def load(self, size: int) -> Prepared:
@@ -97,25 +99,50 @@ class People:
         return lambda: create_branch(self.root, name, "bench", source_snapshot(self.root))
 
 
+def make_tables(place: Path, tables: int, rows: int) -> People:
+    """A graph with so many tables, and so many rows in all of them together."""
+    types = "".join(f"node T{number} {{ x: String @key }}\n" for number in range(tables))
+    root = omnigraph.init(str(place), types).location
+    names = [f"thing {number}" for number in range(rows // tables)]
+
+    def stage(at: Stage) -> Staged:
+        effects = []
+        for number in range(tables):
+            target = at.writable(f"node:T{number}")
+            filled = pa.table({"id": names, "x": names}, schema=target.dataset.schema)
+            effects.append(at.exact(target, stage_append(target.dataset, filled), len(names)))
+        return at.finish(tuple(effects), frozenset(), Outcome({}))
+
+    assert write(root, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+    return People(root, rows)
+
+
 def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRANCHES) -> list[Ratio]:
     """The ratios of branches and merges."""
     small, big = People.make(folder / "small.omni", SMALL), People.make(folder / "big.omni", large)
-    wide = omnigraph.init(
-        str(folder / "wide.omni"), "".join(f"node T{n} {{ x: I64? }}\n" for n in range(200))
-    )
+    wide = make_tables(folder / "wide.omni", 200, large)
+    narrow = make_tables(folder / "narrow.omni", 5, 1_000)
     lonely = People.make(folder / "lonely.omni", SMALL)
     crowded = People.make(folder / "crowded.omni", SMALL)
     for _ in range(branches):
         crowded.branch()()
     few = prepared_medians({"large": lambda: big.merge(FEW), "small": lambda: small.merge(FEW)})
+    both = {
+        name: lambda graph=graph: graph.merge(FEW, diverged=True)
+        for name, graph in (("large", big), ("small", small))
+    }
+    diverged = prepared_medians(both)
     shown = prepared_medians({"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)})
-    created = prepared_medians({"200 tables": People(wide.location, 0).branch, "1 table": lonely.branch})
+    created = prepared_medians({"200 tables": wide.branch, "5 tables": narrow.branch})
     beside = prepared_medians({"crowded": lambda: crowded.load(FEW), "lonely": lambda: lonely.load(FEW)})
     bulk = prepared_medians({"merge": lambda: big.merge(many), "upsert": lambda: big.load(many)}, rounds=3)
     return [
         compare(f"merge {FEW} rows: {large:,} over {SMALL:,}", few, ("large", "small"), 2.0),
+        compare(f"merge {FEW} rows, both sides: {large:,} over {SMALL:,}", diverged, ("large", "small"), 2.0),
         compare(f"changes of {FEW} rows: {large:,} over {SMALL:,}", shown, ("large", "small"), 2.0),
-        compare("create a branch: 200 tables over 1", created, ("200 tables", "1 table"), 1.5),
+        compare(
+            f"create a branch: 200 tables, {large:,} rows over 5", created, ("200 tables", "5 tables"), 1.5
+        ),
         compare(f"commit beside {branches:,} branches", beside, ("crowded", "lonely"), 1.2),
         compare(f"merge {many:,} rows over an upsert", bulk, ("merge", "upsert"), 3.0),
     ]

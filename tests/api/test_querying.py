@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.base.errors import ParameterError, UsageError
+from omnigraph.base.errors import OmnigraphError, ParameterError, UsageError
 from omnigraph.storage.location import parse_location
 from tests.engine.graphs import make_snapshot
 from tests.graph.writers import Change, create, run
@@ -43,10 +43,14 @@ def test_a_query_sees_what_was_published_before_it(tmp_path: Path) -> None:
     assert [graph.query(COUNT, commit=commit.id).rows()[0]["n"] for commit in commits] == [3, 2, 1, 0]
     first = datetime.fromtimestamp(commits[-1].created_us / 1_000_000, UTC)
     assert graph.query(COUNT, at=first).rows() == [{"n": 0}]
-    for moment, commit in ((first - timedelta(days=1), None), (first, commits[0].id)):
-        with pytest.raises(UsageError) as caught:
+    assert graph.query(COUNT, version=before.version).rows() == [{"n": 0}]
+    for moment, commit, code in (
+        (first - timedelta(days=1), None, "moment_too_early"),
+        (first, commits[0].id, "snapshot_twice"),
+    ):
+        with pytest.raises(OmnigraphError) as caught:
             graph.query(COUNT, at=moment, commit=commit)
-        assert caught.value.code == "moment_unknown"
+        assert caught.value.code == code
 
 
 def test_another_graph_at_the_same_place(tmp_path: Path) -> None:

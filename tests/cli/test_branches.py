@@ -187,12 +187,16 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
         (("--resolve", "nowhere.json"), "merge_decisions"),
         (("--resolve", "bad.json"), "merge_decisions"),
         (("--resolve", "strange.json"), "merge_decisions"),
+        (("--resolve", "both.json"), "merge_decisions"),
+        (("--into", "b", "--delete-branch"), "merge_into_itself"),
     ],
 )
 def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: str, diverged: Path) -> None:
     (diverged / "bad.json").write_text('[{"id": "x", "take": "ours"}]', encoding="utf-8")
     strange = '[{"table_key": "node:Robot", "id": "x", "take": "ours"}]'
     (diverged / "strange.json").write_text(strange, encoding="utf-8")
+    both = [{"table_key": "node:Person", "id": "x", "take": side} for side in ("ours", "theirs")]
+    (diverged / "both.json").write_text(json.dumps(both), encoding="utf-8")
     outcome = branch(diverged, "merge", "b", *words, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (2, code)
 

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.feed import ChangeFeedGapError, commit_changes, read_feed
+from omnigraph.graph.feed import ChangeFeedGapError, read_feed
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_compaction, triple
@@ -21,13 +21,13 @@ node Thing { name: String @key  tags: [String]?  weight: F64?  at: DateTime?  da
 def told(location: Location, cursor: str | None = None) -> list[tuple[str, list[tuple[str, str]]]]:
     page = read_feed(location, cursor=None if cursor is None else CommitId(cursor))
     found = []
-    for commit in page.commits:
+    for block in page.blocks:
         changes = [
             (kind.value, str(name))
-            for batch in commit_changes(page.newest, commit)
+            for batch in block.changes()
             for name, kind in zip(batch.ids.to_pylist(), batch.kinds(), strict=True)
         ]
-        found.append((commit.operation, changes))
+        found.append((block.commit.operation, changes))
     return found
 
 
@@ -58,11 +58,11 @@ def test_pages_meet_without_a_gap_and_without_an_overlap(local_location: Locatio
     cursor, seen = None, []
     for _ in range(9):
         page = read_feed(local_location, cursor=cursor, limit=2)
-        seen += [commit.id for commit in page.commits]
+        seen += [block.commit.id for block in page.blocks]
         cursor = page.cursor
         if not page.has_more:
             break
-    assert seen == [commit.id for commit in read_feed(local_location).commits]
+    assert seen == [block.commit.id for block in read_feed(local_location).blocks]
     assert len(seen) == 6
 
 

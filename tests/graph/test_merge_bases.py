@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
-from omnigraph.graph.merge_bases import all_merge_bases
+from omnigraph.graph.merge_bases import all_merge_bases, merge_bases
 from omnigraph.graph.records import CommitRecord, Pin
 
 Parents = Mapping[str, tuple[str, ...]]
@@ -81,6 +81,13 @@ def test_as_the_definition_says(data: st.DataObject) -> None:
                 common = above[one] & above[other]
                 wanted |= {c for c in common if not any(c in above[d] - {d} for d in common)}
     assert bases("".join(heads), parents) == wanted
+    ours, theirs = (set(half) for half in (heads[: len(heads) // 2], heads[len(heads) // 2 :]))
+    common = set[str]().union(*(above[one] for one in ours)) & set[str]().union(
+        *(above[one] for one in theirs)
+    )
+    best = {c for c in common if not any(c in above[d] - {d} for d in common)}
+    tips = [[CommitId(one) for one in side] for side in (ours, theirs)]
+    assert set(merge_bases(tips[0], tips[1], records(parents))) == best
 
 
 def _ancestors(parents: Parents, name: str) -> set[str]:

@@ -13,8 +13,12 @@ from omnigraph.pipeline.source_options import Purpose, read_options, write_optio
 
 GRAPH = {"uri": "graph.omni", "type": "Person"}
 BAD: dict[str, tuple[Mapping[str, str], str]] = {
-    "unknown": ({"colums": "id"}, "the options are uri, type, branch, commit, asOf, columns, filter"),
-    "two states": ({"commit": "a", "asof": "2024-05-31T12:00:00Z"}, "pass one of them"),
+    "unknown": (
+        {"colums": "id"},
+        "the options are uri, type, branch, commit, version, asOf, columns, filter",
+    ),
+    "two states": ({"commit": "a", "asof": "2024-05-31T12:00:00Z"}, "give one of"),
+    "no version": ({"version": "-1"}, "pass a number"),
     "no offset": ({"asof": "2024-05-31T12:00:00"}, "2024-05-31T12:00:00Z"),
     "no moment": ({"asof": "yesterday"}, "2024-05-31T12:00:00Z"),
     "empty column": ({"columns": "id,,age"}, "as id,name,age"),
@@ -43,7 +47,7 @@ def test_options_of_a_read() -> None:
         "storage.aws_endpoint": "http://127.0.0.1:9",
     }
     options = read_options(given, Purpose.READ)
-    assert (options.type, options.branch, options.moment_us) == ("node:Person", MAIN, 1)
+    assert (options.type, options.branch, options.when.moment_us) == ("node:Person", MAIN, 1)
     assert options.columns == ("id", "age")
     assert dict(options.root.options)["aws_endpoint"] == "http://127.0.0.1:9"
 

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputP
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.limits import SOURCE_PARTITION_ROWS
 from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.moments import When
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.pipeline.data_source import OmnigraphDataSource
 from omnigraph.pipeline.source_errors import DataSourceError
@@ -42,15 +43,16 @@ def test_no_filter_is_pushed() -> None:
     assert TableReader.pushFilters is DataSourceReader.pushFilters
 
 
-def test_the_head_a_commit_and_a_moment(root: Location) -> None:
+def test_the_head_and_earlier_states(root: Location) -> None:
     snapshot = read_snapshot(root)
     newest, before, *_ = make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
     assert ages(root) == {"a": 1, "b": 3, "c": 4}
-    assert ages(root, commit=before.id) == {"a": 1, "b": 2}
-    assert ages(root, moment_us=newest.created_us) == {"a": 1, "b": 3, "c": 4}
-    assert ages(root, moment_us=newest.created_us - 1) == {"a": 1, "b": 2}
+    assert ages(root, when=When(commit=before.id)) == {"a": 1, "b": 2}
+    assert ages(root, when=When(version=before.manifest_hint.version)) == {"a": 1, "b": 2}
+    assert ages(root, when=When(moment_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, when=When(moment_us=newest.created_us - 1)) == {"a": 1, "b": 2}
     with pytest.raises(NotFoundError) as early:
-        ages(root, moment_us=0)
+        ages(root, when=When(moment_us=0))
     assert early.value.code == "moment_too_early"
 
 

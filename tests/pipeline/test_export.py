@@ -17,6 +17,7 @@ import zstandard
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError, UsageError
 from omnigraph.base.limits import EXPORT_STREAMED_PARTS
 from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.moments import When
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
 from omnigraph.pipeline.export import ExportRequest, export
@@ -94,8 +95,9 @@ def test_an_export_loads_as_an_equal_graph(root: Location, tmp_path: Path) -> No
 
 
 def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -> None:
-    before = read_snapshot(root).head
+    before = read_snapshot(root)
     create_branch(root, "more", "ada", source_snapshot(root))
+    start = read_snapshot(root, "more").version
     load_records(root, tmp_path, [{"type": "Person", "data": {"slug": "new"}}], "more")
 
     def slugs(**wanted: Any) -> list[str]:
@@ -107,7 +109,11 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
 
     assert slugs() == ["b", "é"]
     assert slugs(branch="more") == ["b", "new", "é"]
-    assert slugs(branch="more", commit=before) == ["b", "é"]
+    assert slugs(branch="more", when=When(commit=before.head)) == ["b", "é"]
+    assert slugs(branch="more", when=When(version=start)) == ["b", "é"]
+    made = read_snapshot(root, "more").manifest.find_commit(read_snapshot(root, "more").head)
+    assert made is not None
+    assert slugs(branch="more", when=When(moment_us=made.created_us - 1)) == ["b", "é"]
 
 
 @pytest.mark.parametrize(

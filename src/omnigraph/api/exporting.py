@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.progress import Report, report_nothing
+from omnigraph.graph.moments import When
 from omnigraph.pipeline.export import Exported, ExportRequest, export
 from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import TargetKind, parse_target
@@ -23,7 +24,7 @@ class ExportOptions:
     out: str | None = None
     format: str = "ndjson"
     types: tuple[str, ...] = ()
-    commit: str | None = None
+    when: When = field(default_factory=When)
     force: bool = False
     stream: BinaryIO | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
@@ -40,11 +41,11 @@ class ExportOutcome:
 
 
 def export_graph(root: Location, branch: str, options: ExportOptions) -> ExportOutcome:
-    """Export a branch, or what one of its commits published. Nothing of the graph changes."""
+    """Export a branch as it is, or an earlier state of it. Nothing of the graph changes."""
     format_ = _format(options.format)
     target = parse_target(options.out, format_, dict(root.options) or None, force=options.force)
     stream = options.stream or sys.stdout.buffer if target.kind is TargetKind.STREAM else None
-    request = ExportRequest(target, format_, options.types, branch, options.commit, stream)
+    request = ExportRequest(target, format_, options.types, branch, options.when, stream)
     return ExportOutcome(
         export(root, request, SparkWorkers(options.spark, options.report)), target.kind, format_
     )

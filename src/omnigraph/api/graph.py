@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from omnigraph.api.evolving import SchemaMethods
 from omnigraph.api.versioning import VersionedGraph
-from omnigraph.base.errors import UsageError
-from omnigraph.base.ids import CommitId
 from omnigraph.base.process import login_name
 from omnigraph.graph.manifest import open_manifest
+from omnigraph.graph.moments import When, read_state
 from omnigraph.graph.records import RecoveryRecord
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.location import Location, parse_location
 
 if TYPE_CHECKING:
@@ -46,11 +45,11 @@ class Graph(VersionedGraph, SchemaMethods):
     def uri(self) -> str:
         return self.location.uri
 
-    def snapshot(self, *, commit: str | None = None, version: int | None = None) -> Snapshot:
-        """The newest published state, or the one of a commit or of a manifest version."""
-        if commit is not None:
-            return read_commit_snapshot(self.location, CommitId(commit), self.branch_name)[0]
-        return read_snapshot(self.location, self.branch_name, version=version)
+    def snapshot(
+        self, *, commit: str | None = None, version: int | None = None, at: datetime | None = None
+    ) -> Snapshot:
+        """The newest published state, or the one of a commit, of a manifest version or of a moment."""
+        return read_state(self.location, self.branch_name, make_when(commit, version, at))
 
     def query(  # noqa: PLR0913  # a program names what it wants
         self,
@@ -59,20 +58,23 @@ class Graph(VersionedGraph, SchemaMethods):
         params: Mapping[str, object] | None = None,
         *,
         commit: str | None = None,
+        version: int | None = None,
         at: datetime | None = None,
         engine: str = "process",
         spark_master: str | None = None,
         embed: EmbeddingProvider | None = None,
     ) -> Result:
-        """Run a read query. `name` chooses one of several in the text; `commit` and `at` read an earlier state.
+        """Run a read query. `name` chooses one of several in the text.
 
+        `commit`, `version` or `at` name an earlier state, by its commit, its manifest version or a moment.
         `engine` is process, or spark for graphs that outgrow one machine, which does not search. `embed` makes vectors
         from the texts that the query gives to `nearest`.
         """
         from omnigraph.api.querying import QueryOptions, run_prepared
 
         options = QueryOptions(engine, spark_master, embed)
-        return run_prepared(self.prepare(source, name), self.pin(commit=commit, at=at), params, options)
+        snapshot = self.pin(commit=commit, version=version, at=at)
+        return run_prepared(self.prepare(source, name), snapshot, params, options)
 
     def prepare(self, source: str, name: str | None = None) -> PreparedQuery:
         """A query that is parsed and planned once and run often, over snapshots that `pin` gives."""
@@ -80,25 +82,15 @@ class Graph(VersionedGraph, SchemaMethods):
 
         return prepared(source, name)
 
-    def pin(self, *, commit: str | None = None, at: datetime | None = None) -> Snapshot:
-        """The state to read: the newest, the one of a commit, or the newest that was there at a moment."""
-        if at is None and commit is None:
+    def pin(
+        self, *, commit: str | None = None, version: int | None = None, at: datetime | None = None
+    ) -> Snapshot:
+        """The state to read: the newest, the one of a commit or version, or the newest that was there at a moment."""
+        if commit is None and version is None and at is None:
             from omnigraph.api.querying import newest_snapshot
 
             return newest_snapshot(self.location, self.branch_name)
-        if at is None:
-            return self.snapshot(commit=commit)
-        moment_us = int(at.timestamp() * 1_000_000)
-        record = next((found for found in self.commits() if found.created_us <= moment_us), None)
-        if commit is not None or record is None:
-            raise UsageError(
-                "give a commit or a time, not both"
-                if commit is not None
-                else f"the graph did not exist at {at.isoformat()}",
-                code="moment_unknown",
-                hint="`omnigraph commit list` or `graph.commits()` shows the commits of a branch",
-            )
-        return self.snapshot(commit=record.id)
+        return self.snapshot(commit=commit, version=version, at=at)
 
     def load(  # noqa: PLR0913  # a program names what it wants
         self,
@@ -148,14 +140,16 @@ class Graph(VersionedGraph, SchemaMethods):
         format: str = "ndjson",  # noqa: A002  # what users call it
         types: tuple[str, ...] = (),
         commit: str | None = None,
+        version: int | None = None,
+        at: datetime | None = None,
         force: bool = False,
         spark_master: str | None = None,
         report: Report | None = None,
     ) -> ExportOutcome:
         """Write the graph on Spark: to a file, to a folder when `out` ends in `/`, or to stdout without one.
 
-        `format` is ndjson, which load reads, or parquet. `types` are all unless given. `commit` is an earlier state.
-        `force` replaces what an earlier export left. `report` is told how far the work is.
+        `format` is ndjson, which load reads, or parquet. `types` are all unless given. `commit`, `version` or `at`
+        name an earlier state. `force` replaces what an earlier export left. `report` is told how far the work is.
         """
         from omnigraph.api.exporting import ExportOptions, export_graph
         from omnigraph.base.progress import report_nothing
@@ -165,7 +159,7 @@ class Graph(VersionedGraph, SchemaMethods):
             out=out,
             format=format,
             types=types,
-            commit=commit,
+            when=make_when(commit, version, at),
             force=force,
             spark=SparkSettings(master=spark_master),
             report=report or report_nothing,
@@ -272,6 +266,11 @@ def open(  # noqa: A001  # users write omnigraph.open
 
         recover_on_open(location, branch)
     return Graph(location, branch, read_only)
+
+
+def make_when(commit: str | None, version: int | None, at: datetime | None) -> When:
+    """Which state is asked for, in the words of callers."""
+    return When(commit, version, None if at is None else round(at.timestamp() * 1_000_000))
 
 
 def default_actor() -> str:

@@ -13,10 +13,10 @@ from typing import Any
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
 from omnigraph.graph.feed import FeedPage, commit_changes, read_feed
-from omnigraph.graph.images import Entity, Image, blob_names
+from omnigraph.graph.image_text import image_lines
+from omnigraph.graph.images import Entity, Image
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.references import read_reference
-from omnigraph.pipeline.ndjson_text import blob_text, json_lines
 from omnigraph.storage.location import Location
 
 __all__ = [
@@ -66,9 +66,7 @@ def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
 def feed_changes(root: Location, branch: str, cursor: str | None, limit: int) -> ChangeFeed:
     """The next commits of a branch's change feed."""
     page = read_feed(root, branch, None if cursor is None else CommitId(cursor.upper()), limit)
-    commits = (
-        CommitChanges(commit, entity_changes(commit_changes(page.newest, commit))) for commit in page.commits
-    )
+    commits = (CommitChanges(block.commit, entity_changes(block.changes())) for block in page.blocks)
     return ChangeFeed(commits, page.cursor, page.has_more)
 
 
@@ -87,17 +85,5 @@ def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
 
 
 def _objects(entity: Entity, image: Image) -> Iterator[dict[str, Any] | None]:
-    import pyarrow as pa
-
-    rows = image.rows.filter(pa.array(image.present))
-    for name in blob_names(entity):
-        contents = [
-            None if one is None else one["data"] if one["uri"] is None else one["uri"]
-            for one in rows.column(name).to_pylist()
-        ]
-        rows = rows.set_column(rows.schema.get_field_index(name), name, blob_text(contents))
-    lines: Iterator[Any] = iter(())
-    if rows.num_rows:
-        lines = iter(json_lines(entity, rows.combine_chunks().to_batches()[0]).to_pylist())
-    for there in image.present:
-        yield json.loads(next(lines)) if there else None
+    for line in image_lines(entity, image):
+        yield None if line is None else json.loads(line)

@@ -9,7 +9,8 @@ import typer
 
 from omnigraph.base.errors import StorageError, UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Commit, Json, SparkMaster, Store, Uri
+from omnigraph.cli.moments import parse_time
+from omnigraph.cli.options import At, Branch, Commit, Json, SparkMaster, Store, Uri, Version
 from omnigraph.cli.output import write_json
 from omnigraph.cli.target import resolve_target
 
@@ -47,6 +48,8 @@ def export(
     types: Types = None,
     branch: Branch = "main",
     commit: Commit = None,
+    version: Version = None,
+    at: At = None,
     force: Force = False,
     spark_master: SparkMaster = None,
     as_json: Json = False,
@@ -56,6 +59,7 @@ def export(
     Nodes before edges, types in the order of the schema, rows in the order of their ids, so the same graph always
     gives the same bytes. Runs on Spark: locally unless a master is configured. Only whole files get their names.
     """
+    moment = parse_time(at)
     location = resolve_target(context, uri, store)
     if as_json and out in (None, "-"):
         raise UsageError(
@@ -63,6 +67,7 @@ def export(
         )
 
     from omnigraph.api.exporting import ExportOptions, export_graph
+    from omnigraph.api.graph import make_when
     from omnigraph.cli.progress import show_progress
     from omnigraph.pipeline.session import SparkSettings
 
@@ -71,7 +76,7 @@ def export(
             out,
             export_format,
             tuple(types or ()),
-            commit and commit.upper(),
+            make_when(commit, version, moment),
             force,
             spark=SparkSettings(master=spark_master),
             report=report,
@@ -123,6 +128,7 @@ COMMAND = CommandSource(
     (
         "omnigraph export graph.omni --out dump.jsonl",
         "omnigraph export graph.omni --type Person --type Knows --out dump.jsonl.zst",
+        "omnigraph export graph.omni --at 2026-05-31T12:00:00Z --out then.jsonl",
         "omnigraph export graph.omni --branch review/1 --format parquet --out s3://bucket/dump/",
     ),
 )

@@ -10,8 +10,8 @@ import typer
 from omnigraph.cli.change_lines import write_lines
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.moments import moment
-from omnigraph.cli.options import Store, Uri
-from omnigraph.cli.output import printable
+from omnigraph.cli.options import Json, Store, Uri
+from omnigraph.cli.output import printable, write_json
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
@@ -22,7 +22,12 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at
 
 
 def log(
-    context: typer.Context, uri: Uri = None, store: Store = None, graph: Graph_ = False, limit: Limit = 100
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    graph: Graph_ = False,
+    limit: Limit = 100,
+    as_json: Json = False,
 ) -> None:
     """Show the commits of all branches, newest first."""
     location = resolve_target(context, uri, store)
@@ -39,6 +44,12 @@ def log(
         return printable(text)
 
     drawn = draw_commits(commits, tuple(dict.fromkeys(heads.values())))
+    if as_json:
+        from omnigraph.cli.shapes import commit_to_json
+
+        found = islice((line.commit for line in drawn if line.commit is not None), limit)
+        write_json({"heads": heads, "commits": [commit_to_json(commit, {}) for commit in found]})
+        return
     shown = drawn if graph else (line for line in drawn if line.commit is not None)
     write_lines(
         " ".join([*([line.marks] if graph else []), *([told(line.commit)] if line.commit else [])])

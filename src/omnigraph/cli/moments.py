@@ -1,8 +1,8 @@
-"""Points in time as people read them."""
+"""Points in time as people read and write them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -11,6 +11,15 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 def moment(microseconds: int) -> str:
     """Microseconds since the epoch as RFC 3339 in UTC, to the second."""
     return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """A time as it is given to `--at`."""
+    if text is None:
+        return None
+    from omnigraph.graph.moments import parse_moment
+
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=parse_moment(text))
 
 
 def age(microseconds: int, now_us: int) -> str:

@@ -25,6 +25,16 @@ Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this
 Commit = Annotated[
     str | None, typer.Option("--commit", metavar="ID", help="Read what this commit published.")
 ]
+Version = Annotated[
+    int | None,
+    typer.Option("--version", metavar="N", min=1, help="Read this version of the branch's manifest."),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at", metavar="TIME", help="Read what was there at this time, such as 2026-05-31T12:00:00Z."
+    ),
+]
 Actor = Annotated[
     str | None, typer.Option("--as", metavar="ACTOR", help="Who writes; your login name unless given.")
 ]

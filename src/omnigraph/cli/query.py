@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Commit, Format, Json, SparkMaster, Store
+from omnigraph.cli.moments import parse_time
+from omnigraph.cli.options import At, Branch, Commit, Format, Json, SparkMaster, Store, Version
 from omnigraph.cli.output import Cell, RowsFormat, choose_format, write_json, write_rows, write_text
 from omnigraph.cli.query_text import (
     Params,
@@ -27,12 +27,6 @@ from omnigraph.engine.options import QueryEngine
 if TYPE_CHECKING:
     from omnigraph.api.results import Result
 
-At = Annotated[
-    str | None,
-    typer.Option(
-        "--at", metavar="TIME", help="Read what was there at this time, such as 2026-05-31T12:00:00Z."
-    ),
-]
 EngineOption = Annotated[
     QueryEngine,
     typer.Option(
@@ -50,6 +44,7 @@ def query(
     store: Store = None,
     branch: Branch = "main",
     commit: Commit = None,
+    version: Version = None,
     at: At = None,
     params: Params = None,
     params_file: ParamsFile = None,
@@ -60,12 +55,12 @@ def query(
 ) -> None:
     """Run a read query and print its rows.
 
-    All of it sees one snapshot: the branch as it is now, or with --commit or --at as it was.
+    All of it sees one snapshot: the branch as it is now, or with --commit, --version or --at as it was.
     """
     how = choose_format(rows_format, as_json)
     source, found = read_query(context.command_path, query_file, text)
     values = read_params(params, params_file)
-    moment = None if at is None else _moment(at)
+    moment = parse_time(at)
     if spark_master is not None and engine is not QueryEngine.SPARK:
         raise UsageError(
             "--spark-master is only for queries on Spark", code="usage", hint="pass --engine spark as well"
@@ -75,7 +70,7 @@ def query(
     from omnigraph.api.graph import Graph
     from omnigraph.api.querying import PreparedQuery
 
-    snapshot = Graph(location, branch, read_only=True).pin(commit=commit and commit.upper(), at=moment)
+    snapshot = Graph(location, branch, read_only=True).pin(commit=commit, version=version, at=moment)
     prepared = PreparedQuery(found, name, source)
     if engine is QueryEngine.PROCESS:
         show_result(prepared.run(snapshot, values), how)
@@ -131,16 +126,6 @@ def _cell(value: Any) -> Cell:
     import json
 
     return json.dumps(value, ensure_ascii=False)
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as wrong:
-        raise UsageError(
-            f"'{text}' is no time", code="time_malformed", hint="write it as 2026-05-31T12:00:00Z"
-        ) from wrong
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 COMMAND = CommandSource(

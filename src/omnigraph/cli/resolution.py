@@ -59,7 +59,11 @@ def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
     entries = document.get("merge_conflicts") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         raise _unusable(path, "it has no list of decisions")
-    return dict(_decision(path, entry) for entry in entries if not _is_open(entry))
+    found: dict[tuple[str, str], str] = {}
+    for entity, side in (_decision(path, entry) for entry in entries if not _is_open(entry)):
+        if found.setdefault(entity, side) != side:
+            raise _unusable(path, f"{' '.join(entity)} is decided both ways")
+    return found
 
 
 def _is_open(entry: Any) -> bool:

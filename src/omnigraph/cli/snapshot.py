@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Commit, Format, Json, Store, Uri
+from omnigraph.cli.moments import parse_time
+from omnigraph.cli.options import At, Branch, Commit, Format, Json, Store, Uri, Version
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_pairs, write_rows, write_text
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
     from omnigraph.graph.snapshot import Snapshot
-
-Version = Annotated[
-    int | None,
-    typer.Option("--version", metavar="N", min=1, help="Read this version of the branch's manifest."),
-]
 
 TITLES: Final = {
     "table_key": "table",
@@ -35,24 +30,22 @@ def snapshot(
     branch: Branch = "main",
     commit: Commit = None,
     version: Version = None,
+    at: At = None,
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
     """Show the tables that are published together.
 
-    Of a branch as it is now, or of an earlier commit or manifest version.
+    Of a branch as it is now, or of an earlier commit, manifest version or time.
     """
     how = choose_format(rows_format, as_json)
-    if commit is not None and version is not None:
-        raise UsageError(
-            "--commit and --version both name a snapshot", code="snapshot_twice", hint="pass one of them"
-        )
+    moment = parse_time(at)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    found = graph.snapshot(commit=commit and commit.upper(), version=version)
+    found = graph.snapshot(commit=commit, version=version, at=moment)
     found.schema.refuse_altered()
     show_snapshot(found, how)
 

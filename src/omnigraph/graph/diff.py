@@ -17,14 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import RefusedError
-from omnigraph.graph.changes import changed_between
+from omnigraph.graph.changes import compare_pins
 from omnigraph.graph.equality import same_states
-from omnigraph.graph.images import Entity, Image, Mask, locate, pieces, read_image
+from omnigraph.graph.images import Entity, Image, Located, Mask, locate, pieces, read_image
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import EnumType, PropertyType, arrow_schema
 from omnigraph.storage.dataset import Dataset, open_dataset
-from omnigraph.storage.row_changes import Texts, every_id
+from omnigraph.storage.location import Location
+from omnigraph.storage.row_reads import Texts, every_id
 
 
 class SchemaDiffError(RefusedError):
@@ -79,36 +80,48 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[Cha
     known = new or old
     assert known is not None, "one side has it"
     entity, table = known
-    place = snapshot.root.child(table.path)
-
-    def at(side: _Found) -> Dataset | None:
-        if side is None:
-            return None
-        pin = side[1].pin
-        return open_dataset(place, branch=pin.branch, version=pin.version)
-
     if old is not None and new is not None and old[1].pin == new[1].pin:
         return
-    left, right = at(old), at(new)
-    if old is not None and new is not None:
-        _refuse_other_columns(old[0], new[0])
-        ids = changed_between(place, old[1].pin, new[1].pin)
-    else:
-        only = left or right
-        assert only is not None
-        ids = every_id(only)
-    ordered: Any = pc.sort_indices(ids)
-    ids = ids.take(ordered)
+    ids, left, right = _candidates(snapshot.root.child(table.path), pair)
     was = (old or known)[0]
-    places = locate(left, was, ids), locate(right, entity, ids)
     for start, rows in pieces(entity, len(ids)):
-        before = _renamed(read_image(left, was, places[0].slice(start, rows)), entity)
-        images = [before, read_image(right, entity, places[1].slice(start, rows))]
+        before = _renamed(read_image(left.dataset, was, left.located.slice(start, rows)), entity)
+        images = [before, read_image(right.dataset, entity, right.located.slice(start, rows))]
         differs: Mask = ~same_states(images[0], images[1])
         if differs.any():
             mask: Any = pa.array(differs)
             some: Texts = ids.slice(start, rows).filter(mask)
             yield ChangeBatch(entity, some, _only(images[0], differs), _only(images[1], differs))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """Where the rows that may differ lie on one side; nowhere when it has no such table."""
+
+    dataset: Dataset | None
+    located: Located
+
+
+def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _Side, _Side]:
+    """The ids that may differ, in their order, and both sides of them."""
+    old, new = pair
+    if old is not None and new is not None:
+        _refuse_other_columns(old[0], new[0])
+        compared = compare_pins(place, old[1].pin, new[1].pin)
+        ids = _ordered(compared.ids())
+        left, right = compared.locate_left(ids), compared.locate_right(ids)
+        return ids, _Side(compared.left, left), _Side(compared.right, right)
+    entity, table = new or old or (None, None)
+    assert table is not None, "one side has it"
+    only = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+    ids = _ordered(every_id(only))
+    there, nowhere = _Side(only, locate(only, entity, ids)), _Side(None, locate(None, entity, ids))
+    return (ids, there, nowhere) if new is None else (ids, nowhere, there)
+
+
+def _ordered(ids: Texts) -> Texts:
+    order: Any = pc.sort_indices(ids)
+    return ids.take(order)
 
 
 def _refuse_other_columns(old: Entity, new: Entity) -> None:

@@ -27,11 +27,28 @@ class ChangeFeedGapError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True)
+class FeedBlock:
+    """One commit of a feed, with the state before it and after it; the first commit of a graph has none before."""
+
+    commit: CommitRecord
+    before: Snapshot | None
+    after: Snapshot
+
+    def changes(self) -> Iterator[ChangeBatch]:
+        """What it changed against its first parent."""
+        if self.before is None:
+            return
+        try:
+            yield from diff_snapshots(self.before, self.after)
+        except NotFoundError as gone:
+            raise _gap(self.after.branch.name, self.commit.id, gone.message) from gone
+
+
+@dataclass(frozen=True, slots=True)
 class FeedPage:
     """Commits to tell, oldest first, and the cursor after them. `has_more`: there are later ones."""
 
-    newest: Snapshot
-    commits: tuple[CommitRecord, ...]
+    blocks: tuple[FeedBlock, ...]
     cursor: CommitId
     has_more: bool
 
@@ -39,7 +56,10 @@ class FeedPage:
 def read_feed(
     root: Location, branch: str = MAIN, cursor: CommitId | None = None, limit: int = 100
 ) -> FeedPage:
-    """The commits after the cursor, at most so many; without a cursor from the first one on."""
+    """The commits after the cursor, at most so many; without a cursor from the first one on.
+
+    A page ends before a state that was collected, so that what it has can be told whole; the next page is the gap.
+    """
     newest = read_snapshot(root, branch)
     line = list(make_lineage(newest.head, newest.manifest.read_commits()).history())
     line.reverse()
@@ -49,22 +69,42 @@ def read_feed(
         if at == -2:
             raise _gap(branch, cursor, "it is not a commit of the branch's line")
     rest = line[at + 1 :]
-    told = tuple(rest[:limit])
-    for commit in told[:1]:  # the oldest state that is needed: told before anything else is
-        next(commit_changes(newest, commit), None)
-    last = told[-1].id if told else cursor or newest.head
-    return FeedPage(newest, told, last, len(rest) > limit)
+    blocks = tuple(_readable_blocks(newest, line[at] if at >= 0 else None, rest[:limit]))
+    last = blocks[-1].commit.id if blocks else cursor or newest.head
+    return FeedPage(blocks, last, len(rest) > len(blocks))
 
 
 def commit_changes(newest: Snapshot, commit: CommitRecord) -> Iterator[ChangeBatch]:
     """What a commit changed against its first parent; the first commit of a graph changed nothing."""
-    if commit.parent is None:
-        return
-    parent = newest.manifest.find_commit(commit.parent)
-    assert parent is not None, "a manifest has the parents of its commits"
+    parent = None if commit.parent is None else newest.manifest.find_commit(commit.parent)
+    yield from _read_block(newest, None if parent is None else _state(newest, parent), commit).changes()
+
+
+def _readable_blocks(
+    newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]
+) -> Iterator[FeedBlock]:
+    """The commits up to the first one whose state is gone; when that is the first of all, it is the gap."""
+    before = _state(newest, cursor) if cursor is not None and commits else None
+    for number, commit in enumerate(commits):
+        try:
+            block = _read_block(newest, before, commit)
+            if number == 0:
+                next(block.changes(), None)  # also that its tables are there, before anything is told
+        except ChangeFeedGapError:
+            if number == 0:
+                raise
+            return
+        yield block
+        before = block.after
+
+
+def _read_block(newest: Snapshot, before: Snapshot | None, commit: CommitRecord) -> FeedBlock:
+    return FeedBlock(commit, before, _state(newest, commit))
+
+
+def _state(newest: Snapshot, commit: CommitRecord) -> Snapshot:
     try:
-        before, after = read_record_snapshot(newest, parent), read_record_snapshot(newest, commit)
-        yield from diff_snapshots(before, after)
+        return read_record_snapshot(newest, commit)
     except NotFoundError as gone:
         raise _gap(newest.branch.name, commit.id, gone.message) from gone
 

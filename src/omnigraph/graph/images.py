@@ -7,7 +7,7 @@ with the contents of their blobs, ready to be compared and written. Nothing here
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS, LOOKUP_FILTER_VALUES_MAX
 from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, arrow_schema
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
-from omnigraph.storage.row_changes import Texts, find_rows, locate_rows, take_rows
+from omnigraph.storage.row_reads import Numbers, Texts, find_rows, locate_rows, read_places
 from omnigraph.storage.row_slices import read_blobs
 
 Entity = NodeType | EdgeType
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
-Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,15 +62,21 @@ class Image:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
 
-def locate(dataset: Dataset | None, entity: Entity, ids: Texts) -> Located:
-    """Where each of the ids is, in their order; without a dataset none of them is anywhere."""
+def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Located:
+    """Where each of the ids is, in their order, by a look through the table; without a dataset nowhere.
+
+    With an entity a few rows are read at once.
+    """
     size = len(ids)
     identities, addresses = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
     present = np.zeros(size, np.bool_)
     rows = None
     if dataset is not None and size:
-        is_few = size <= LOOKUP_FILTER_VALUES_MAX
-        found = find_rows(dataset, ids, _columns(dataset, entity)) if is_few else locate_rows(dataset, ids)
+        is_few = entity is not None and size <= LOOKUP_FILTER_VALUES_MAX
+        if entity is not None and is_few:
+            found = find_rows(dataset, ids, _columns(dataset, entity))
+        else:
+            found = locate_rows(dataset, ids)
         at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
         present = at.is_valid().to_numpy(zero_copy_only=False)
         places = at.drop_null().to_numpy(zero_copy_only=False)
@@ -79,6 +84,17 @@ def locate(dataset: Dataset | None, entity: Entity, ids: Texts) -> Located:
         addresses[present] = found.column(ADDRESS).to_numpy()[places]
         rows = found.take(at) if is_few else None
     return Located(ids, present, identities, addresses, rows)
+
+
+def filled(dataset: Dataset, entity: Entity, located: Located) -> Located:
+    """The same with its rows, if they are few, so that they are read once."""
+    if located.rows is not None or len(located.ids) > LOOKUP_FILTER_VALUES_MAX:
+        return located
+    there = located.present
+    rows = read_places(
+        dataset, located.identities[there], located.addresses[there], _columns(dataset, entity)
+    )
+    return replace(located, rows=rows.take(_aligned(there)))
 
 
 def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Image:
@@ -89,17 +105,16 @@ def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Ima
         columns = [pa.nulls(size, field.type) for field in schema]
         return Image.of(pa.Table.from_arrays(columns, schema=schema), located.present)
     rows = read_rows(dataset, entity, located.only(located.present))
-    places = np.full(size, -1, np.int64)
-    places[located.present] = np.arange(rows.num_rows)
-    at: Any = pa.array(places, mask=~located.present)
-    return Image.of(rows.take(at), located.present)
+    return Image.of(rows.take(_aligned(located.present)), located.present)
 
 
 def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
     """The rows of ids that are all there, in their order. A column that the table lacks is null."""
     schema = arrow_schema(entity)
     names = _columns(dataset, entity)
-    found = take_rows(dataset, located.identities, names) if located.rows is None else located.rows
+    found = located.rows
+    if found is None:
+        found = read_places(dataset, located.identities, located.addresses, names)
     columns: list[Any] = []
     for field in schema:
         if field.name not in names:
@@ -120,6 +135,11 @@ def pieces(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
 def blob_names(entity: Entity) -> list[str]:
     """The properties that are blobs."""
     return [found.name for found in entity.properties if found.type == ScalarType(Scalar.BLOB)]
+
+
+def _aligned(present: Mask) -> Any:
+    """For each position the number of the present ones before it, or null where it is not present."""
+    return pa.array(np.cumsum(present) - 1, mask=~present)
 
 
 def _columns(dataset: Dataset, entity: Entity) -> list[str]:

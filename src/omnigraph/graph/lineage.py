@@ -51,19 +51,6 @@ class Lineage:
             waiting += [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]
         return frozenset(found)
 
-    def merge_bases(self, ours: Iterable[CommitId], theirs: Iterable[CommitId]) -> tuple[CommitId, ...]:
-        """The best common ancestors of two sides, each side one commit or several that stand for one.
-
-        Best is what no other common ancestor contains. Of criss-cross histories there is more than one. Oldest first.
-        """
-        common = self.ancestors(*ours) & self.ancestors(*theirs)
-        beaten: set[CommitId] = set()
-        for commit in common:
-            record = self.commits[commit]
-            beaten.update(one for one in (record.parent, record.merged_parent) if one is not None)
-        best = common - beaten  # what is not the parent of a common ancestor is not contained in any
-        return tuple(sorted(best, key=lambda commit: (self.commits[commit].created_us, commit)))
-
 
 def make_lineage(head: CommitId, commits: Iterable[CommitRecord]) -> Lineage:
     """The lineage of a manifest's commits."""

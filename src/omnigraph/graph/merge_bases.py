@@ -1,8 +1,7 @@
-"""The commits that any merge of live branches could start from, all at once. Pure.
+"""What histories have in common: the best common ancestors of two sides, or of every pair of branches. Pure.
 
-In: the heads of the branches and the commits they know. Out: every best common ancestor of every pair of branches. A
-criss-cross history has several for one pair, and a merge then needs what those have in common as well. The work follows
-the number of commits, not of pairs.
+Best is what no other common ancestor contains; of criss-cross histories there is more than one, and a merge then needs
+what those have in common as well. The work follows the number of commits, not of pairs.
 """
 
 from __future__ import annotations
@@ -12,23 +11,34 @@ from collections.abc import Iterable, Mapping
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.records import CommitRecord
 
+Commits = Mapping[CommitId, CommitRecord]
 
-def all_merge_bases(
-    heads: Iterable[CommitId], commits: Mapping[CommitId, CommitRecord]
-) -> frozenset[CommitId]:
+
+def merge_bases(
+    ours: Iterable[CommitId], theirs: Iterable[CommitId], commits: Commits
+) -> tuple[CommitId, ...]:
+    """The best common ancestors of two sides, each one commit or several that stand for one. Oldest first."""
+    marks = dict.fromkeys(ours, 1)
+    for tip in theirs:
+        marks[tip] = marks.get(tip, 0) | 2
+    found = _bases_of(marks, commits)
+    return tuple(sorted(found, key=lambda commit: (commits[commit].created_us, commit)))
+
+
+def all_merge_bases(heads: Iterable[CommitId], commits: Commits) -> frozenset[CommitId]:
     """The bases of every pair of heads, and of those bases with each other, as long as there are more."""
     start = tuple(heads)
     found: frozenset[CommitId] = frozenset()
     while True:
-        more = _merge_bases((*start, *sorted(found)), commits)
+        tips = dict.fromkeys((*start, *sorted(found)))
+        more = _bases_of({tip: 1 << place for place, tip in enumerate(tips)}, commits)
         if more <= found:
             return found
         found |= more
 
 
-def _merge_bases(heads: Iterable[CommitId], commits: Mapping[CommitId, CommitRecord]) -> frozenset[CommitId]:
-    """A commit is a base of a pair when both branches reach it and no child of it is reached by both."""
-    marks = {head: 1 << place for place, head in enumerate(dict.fromkeys(heads))}
+def _bases_of(marks: Mapping[CommitId, int], commits: Commits) -> frozenset[CommitId]:
+    """A commit is a base of a pair of marks when both reach it and no child of it is reached by both."""
     reach: dict[CommitId, int] = {}
     children: dict[CommitId, list[CommitId]] = {}
     for commit in _children_first(marks, commits):
@@ -44,9 +54,7 @@ def _merge_bases(heads: Iterable[CommitId], commits: Mapping[CommitId, CommitRec
     )
 
 
-def _children_first(
-    heads: Mapping[CommitId, int], commits: Mapping[CommitId, CommitRecord]
-) -> list[CommitId]:
+def _children_first(heads: Mapping[CommitId, int], commits: Commits) -> list[CommitId]:
     """Everything that the heads reach, each commit after all of its children."""
     waiting: dict[CommitId, int] = {}
     stack, seen = list(heads), set(heads)
@@ -68,7 +76,7 @@ def _children_first(
     return ordered
 
 
-def _parents(commits: Mapping[CommitId, CommitRecord], commit: CommitId) -> list[CommitId]:
+def _parents(commits: Commits, commit: CommitId) -> list[CommitId]:
     """A parent whose row is not known here is beyond what any branch can be merged at."""
     record = commits.get(commit)
     if record is None:

@@ -10,15 +10,16 @@ the graph changes. Whatever ends an export, only whole files have final names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO, Protocol, TypeVar
 
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import EXPORT_PART_BYTES, EXPORT_SAMPLE_ROWS, EXPORT_STREAMED_PARTS
+from omnigraph.graph.moments import When, read_state
 from omnigraph.graph.scratch import Scratch
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.graph.snapshot import MAIN, Snapshot
 from omnigraph.graph.stamp import FORMAT, Format
 from omnigraph.pipeline.export_part import ExportFormat, Part, PartTask, write_part
 from omnigraph.pipeline.export_plan import (
@@ -73,7 +74,7 @@ class ExportRequest:
     format: ExportFormat = ExportFormat.NDJSON
     types: tuple[str, ...] = ()
     branch: str = MAIN
-    commit: str | None = None
+    when: When = field(default_factory=When)
     stream: BinaryIO | None = None
     part_bytes: int = EXPORT_PART_BYTES
 
@@ -94,7 +95,7 @@ class Exported:
 
 def export(root: Location, request: ExportRequest, workers: Workers, rules: Format = FORMAT) -> Exported:
     """Export a snapshot, or raise with nothing left behind."""
-    snapshot = _snapshot(root, request, rules)
+    snapshot = read_state(root, request.branch, request.when, rules)
     tables = _chosen_tables(snapshot, request.types)
     refuse_taken(request.target)
     with open_workplace(root, request.target, share_disk=workers.share_disk()) as scratch:
@@ -199,12 +200,6 @@ class _Exporting:
             source = (table, wanted, plan.batch_rows, slices, pieces)
             tasks.append(PartTask(*source, self.scratch, output, request.format, request.target.compression))
         return tasks
-
-
-def _snapshot(root: Location, request: ExportRequest, rules: Format) -> Snapshot:
-    if request.commit is None:
-        return read_snapshot(root, request.branch, rules=rules)
-    return read_commit_snapshot(root, CommitId(request.commit), request.branch, rules=rules)[0]
 
 
 def _chosen_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable]:

@@ -19,6 +19,7 @@ import zstandard
 
 from omnigraph.base.errors import RefusedError
 from omnigraph.graph.scratch import Scratch
+from omnigraph.integrity.ndjson_text import blob_text, json_lines, line_bytes
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.pipeline.export_plan import ExportTable, IdRange
 from omnigraph.pipeline.export_rows import (
@@ -32,7 +33,6 @@ from omnigraph.pipeline.export_rows import (
 )
 from omnigraph.pipeline.export_runs import RunPiece, read_runs
 from omnigraph.pipeline.inputs import Compression
-from omnigraph.pipeline.ndjson_text import blob_text, json_lines, line_bytes
 from omnigraph.storage.byte_sink import write_file
 from omnigraph.storage.dataset import ADDRESS, Dataset
 from omnigraph.storage.location import Location

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.limits import EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS_MAX
+from omnigraph.integrity.ndjson_text import json_lines, line_bytes
 from omnigraph.integrity.raw import ID, Column
 from omnigraph.pipeline.export_plan import ExportTable, IdRange
 from omnigraph.pipeline.id_order import id_order
-from omnigraph.pipeline.ndjson_text import json_lines, line_bytes
 from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, arrow_schema
 from omnigraph.storage.dataset import ADDRESS, Dataset, open_dataset
 from omnigraph.storage.row_slices import RowSlice, read_blobs, read_slice

@@ -7,13 +7,13 @@ another one is a `UsageError` that says what to pass. Nothing is read here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.process import login_name
-from omnigraph.graph.moments import parse_moment
+from omnigraph.graph.moments import When, parse_moment
 from omnigraph.graph.snapshot import MAIN
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.storage.location import Location, parse_location
@@ -34,7 +34,7 @@ class Purpose(Enum):
 
 
 _NAMES: Final[dict[Purpose, tuple[str, ...]]] = {
-    Purpose.READ: (*_PLACE, "commit", "asOf", "columns", "filter"),
+    Purpose.READ: (*_PLACE, "commit", "version", "asOf", "columns", "filter"),
     Purpose.STREAM_READ: (*_PLACE, "columns", "filter", "startingCommit"),
     Purpose.WRITE: (*_PLACE, "mode", "actor"),
     Purpose.STREAM_WRITE: (*_PLACE, "mode", "actor"),
@@ -43,13 +43,12 @@ _NAMES: Final[dict[Purpose, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read: a type at the head of a branch, at a commit or at a moment."""
+    """What to read: a type at the head of a branch, or in an earlier state of it."""
 
     root: Location
     type: str
     branch: str = MAIN
-    commit: str | None = None
-    moment_us: int | None = None
+    when: When = field(default_factory=When)
     columns: tuple[str, ...] | None = None
     where: str | None = None
     starting_commit: str | None = None
@@ -69,19 +68,11 @@ class WriteOptions:
 def read_options(given: Mapping[str, str], purpose: Purpose) -> ReadOptions:
     """The options of a read, which is a streaming one or not."""
     _refuse_unknown(given, purpose)
-    if "commit" in given and "asof" in given:
-        raise UsageError(
-            "the options 'commit' and 'asOf' name two states of the graph",
-            code="source_option",
-            hint="pass one of them",
-        )
-    moment = given.get("asof")
     return ReadOptions(
         root=_root(given),
         type=_type(given),
         branch=given.get("branch", MAIN),
-        commit=given.get("commit"),
-        moment_us=None if moment is None else parse_moment(moment),
+        when=_when(given),
         columns=_columns(given.get("columns")),
         where=given.get("filter"),
         starting_commit=given.get("startingcommit"),
@@ -98,6 +89,18 @@ def write_options(given: Mapping[str, str], purpose: Purpose, *, overwrite: bool
         actor=given.get("actor") or login_name(),
         branch=given.get("branch", MAIN),
     )
+
+
+def _when(given: Mapping[str, str]) -> When:
+    moment, version = given.get("asof"), given.get("version")
+    if version is not None and not (version.isdecimal() and version.isascii()):
+        raise UsageError(
+            f"'{version}' is no version",
+            code="source_option",
+            hint="pass a number, as `omnigraph snapshot` shows it",
+        )
+    moment_us = None if moment is None else parse_moment(moment)
+    return When(given.get("commit"), None if version is None else int(version), moment_us)
 
 
 def _refuse_unknown(given: Mapping[str, str], purpose: Purpose) -> None:

@@ -15,11 +15,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from omnigraph.base.errors import UsageError
-from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import SOURCE_PARTITION_ROWS
-from omnigraph.graph.moments import read_moment_snapshot
+from omnigraph.graph.moments import read_state
 from omnigraph.graph.records import Pin
-from omnigraph.graph.snapshot import Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.graph.snapshot import Snapshot
 from omnigraph.pipeline.source_errors import told_to_spark
 from omnigraph.pipeline.source_options import ReadOptions
 from omnigraph.pipeline.source_types import find_type, spark_batch, spark_schema
@@ -110,8 +109,4 @@ class TableReader(DataSourceReader):
 
 
 def _snapshot(options: ReadOptions) -> Snapshot:
-    if options.commit is not None:
-        return read_commit_snapshot(options.root, CommitId(options.commit), options.branch)[0]
-    if options.moment_us is not None:
-        return read_moment_snapshot(options.root, options.moment_us, options.branch)[0]
-    return read_snapshot(options.root, options.branch)
+    return read_state(options.root, options.branch, options.when)

@@ -6,46 +6,27 @@ on; without one the outcome is always `after`, because recovery is what is being
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import lance
 
-from omnigraph.api.checking import QuerySource
-from omnigraph.api.graph import Graph
-from omnigraph.api.mutating import MutationOptions, run_mutation_text
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
 from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
-from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.commit import World
 from omnigraph.graph.compaction import needs_compaction
 from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.lease import LeaseTerms
-from omnigraph.graph.merge.run import MergeRequest, RevertRequest, merge_branch, revert_commit
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stamp import STAMP_KEY, Format
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.maintenance.concurrency import VARIABLE as CONCURRENCY
-from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-from omnigraph.maintenance.repair import repair_all_tables
-from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
-from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
-from omnigraph.pipeline.inputs import find_inputs
-from omnigraph.pipeline.load import LoadRequest, load
-from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.graph.stamp import STAMP_KEY
 from omnigraph.storage.commit import commit_restore, commit_schema_metadata
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
-from tests.graph.crash.observe import STEP_MARK, BranchState, GraphState
+from tests.graph.crash import acts
+from tests.graph.crash.observe import BranchState, GraphState
 from tests.graph.writers import (
     COMPANY,
     KNOWS,
@@ -58,29 +39,7 @@ from tests.graph.writers import (
     run,
     triple,
 )
-from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.maintenance.foreign import compaction, delete, update_config
-from tests.pipeline.in_place import LargeSource, in_place
-
-DEV: Final = "dev"
-LOADED: Final = triple(["x", "y"])
-MUTATED: Final = (Change(PERSON, upsert=(("a", 7), ("new", 8))), Change(COMPANY, insert=("new",)))
-MUTATION: Final = """query change() {
-  update Person set { age: 7 } where slug = "a"
-  insert Person { slug: "new", age: 8 }
-  insert Company { name: "new" }
-}"""
-FROM_FILES: Final = (Change(PERSON, upsert=(("x", 1), ("y", 2))),)
-DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
-DELETION: Final = 'query remove() { delete Person where slug = "a" }'
-CLEANUP: Final = CleanupPolicyOptions(keep_versions=1, confirm=True)
-COMPACTED: Final = (PERSON, COMPANY)
-EVOLVED: Final = """\
-node Person { slug: String @key  age: I64?  note: String @default("d") }
-node Company { name: String @key }
-edge Knows: Person -> Person { since: I64?  label: String? }
-node City { name: String @key }
-"""
 
 Kill = Callable[[str, Location, Failpoint, int], None]
 """Runs a scenario's `act` in another process and kills it at a hit of a failpoint."""
@@ -109,13 +68,6 @@ class Scenario:
     world: World = field(default_factory=World)
 
 
-def _migrate_step(manifest: Dataset) -> Dataset:
-    return commit_schema_metadata(manifest, {STEP_MARK: "done"})
-
-
-OLD_FORMAT: Final = World(rules=Format(current=1, steps=(_migrate_step,)))
-
-
 def seed(location: Location) -> None:
     """Two commits, so that every table has two fragments and rows to change."""
     create(location)
@@ -129,7 +81,7 @@ def _seeded(location: Location, _: Kill) -> None:
 
 def _with_branch(location: Location, _: Kill) -> None:
     seed(location)
-    create_branch(location, DEV, "tester", source_snapshot(location))
+    create_branch(location, acts.DEV, "tester", source_snapshot(location))
 
 
 ON_DEV: Final = (Change(PERSON, upsert=(("a", 7), ("x", 8))), Change(COMPANY, insert=("x",)))
@@ -138,7 +90,7 @@ ON_MAIN: Final = (Change(PERSON, upsert=(("b", 9),)), Change(KNOWS, upsert=(("b"
 
 def _two_sides(location: Location, kill: Kill) -> None:
     _with_branch(location, kill)
-    run(location, ON_DEV, branch=DEV)
+    run(location, ON_DEV, branch=acts.DEV)
     run(location, ON_MAIN)
 
 
@@ -153,7 +105,7 @@ def _killed(scenario: str, point: Failpoint, hit: int = 1) -> Callable[[Location
 def _killed_on_gone_branch(location: Location, kill: Kill) -> None:
     _with_branch(location, kill)
     kill("fork", location, Failpoint.COMMIT_BEFORE, 2)
-    delete_branch(location, DEV)
+    delete_branch(location, acts.DEV)
 
 
 def _late_fence(location: Location, _: Kill) -> None:
@@ -189,55 +141,12 @@ def _drifted(act: Callable[[Any], None]) -> Callable[[Location, Kill], None]:
     return prepare
 
 
-def _repair(**flags: bool) -> Callable[[Location], None]:
-    """Nothing is refused, however often it is run."""
-
-    def act(location: Location) -> None:
-        rows = repair_all_tables(Graph(location), RepairOptions(confirm=True, **flags))
-        assert RepairAction.REFUSED not in {row.action for row in rows}
-
-    return act
-
-
-def _load(location: Location) -> None:
-    run(location, LOADED)
-
-
-def _renew(location: Location) -> None:
-    """A lease whose third is always over."""
-    run(location, LOADED, world=World(terms=LeaseTerms(lease_seconds=0.0)))
-
-
-def _mutate(location: Location) -> None:
-    run_mutation_text(location, QuerySource(MUTATION), None, MutationOptions("tester"))
-
-
-def _delete(location: Location) -> None:
-    run_mutation_text(location, QuerySource(DELETION), None, MutationOptions("tester"))
-
-
-def _optimize(location: Location) -> None:
-    optimize_all_tables(Graph(location), OptimizeOptions(tables=frozenset(COMPACTED)), in_place)
-
-
 def _worn(location: Location, _: Kill) -> None:
     """Two fragments that are indexed, one that is not, and settings that must go before anything is committed."""
     seed(location)
-    _ensure_indices(location)
+    acts.build_indices(location)
     run(location, triple(["d"]))
     plant_auto_cleanup(location, PERSON, interval=1_000_000)
-
-
-def _ensure_indices(location: Location) -> None:
-    ensure_indices(location, MAIN, lambda function, tasks: [function(task) for task in tasks])
-
-
-def _schema_apply(location: Location) -> None:
-    apply_schema(location, MAIN, SchemaRequest(EVOLVED, "tester"), in_place)
-
-
-def _schema_apply_on_branch(location: Location) -> None:
-    apply_schema(location, DEV, SchemaRequest(EVOLVED, "tester"), in_place)
 
 
 def _evolved(branch: str) -> Callable[[GraphState], GraphState]:
@@ -249,68 +158,12 @@ def _evolved(branch: str) -> Callable[[GraphState], GraphState]:
     return after
 
 
-def _fork(location: Location) -> None:
-    run(location, LOADED, branch=DEV)
-
-
-def _load_files(location: Location) -> None:
-    """A real load on a branch that owns no table yet, with its keys in buckets as if it were large."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "people.jsonl"
-        rows = (
-            f'{{"type":"Person","data":{{"slug":"{slug}","age":{age}}}}}'
-            for slug, age in FROM_FILES[0].upsert
-        )
-        path.write_text("\n".join(rows))
-        source = LargeSource(plan_json_pieces(find_inputs([str(path)])))
-        load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV), in_place)
-
-
-def _create_branch(location: Location) -> None:
-    create_branch(location, DEV, "tester", source_snapshot(location))
-
-
-def _delete_branch(location: Location) -> None:
-    delete_branch(location, DEV)
-
-
-def _merge(location: Location) -> None:
-    merge_branch(location, MergeRequest(DEV, "tester"))
-
-
-def _merge_into_branch(location: Location) -> None:
-    """One table gets rows, and the branch takes over another that it never wrote."""
-    merge_branch(location, MergeRequest(MAIN, "tester", DEV))
-
-
-def _revert(location: Location) -> None:
-    revert_commit(location, RevertRequest(read_snapshot(location).head, "tester"))
-
-
-def _recover(location: Location) -> None:
-    recover_on_open(location, MAIN)
-
-
-def _recover_dev(location: Location) -> None:
-    recover_on_open(location, DEV)
-
-
-def _migrate(location: Location) -> None:
-    run(location, LOADED, world=OLD_FORMAT)
-
-
 def _after_cleanups_need(location: Location, _: Kill) -> None:
     """Old versions, and a branch that is gone and has forks."""
     seed(location)
-    create_branch(location, DEV, "tester", source_snapshot(location))
-    run(location, LOADED, branch=DEV)
-    delete_branch(location, DEV)
-
-
-def _cleanup(location: Location) -> None:
-    """One table at a time, so that the order is always the same."""
-    os.environ[CONCURRENCY] = "1"
-    cleanup_all_tables(Place(location), CLEANUP, world=World(clock=TomorrowClock()))
+    create_branch(location, acts.DEV, "tester", source_snapshot(location))
+    run(location, acts.LOADED, branch=acts.DEV)
+    delete_branch(location, acts.DEV)
 
 
 def _wrote(
@@ -338,7 +191,7 @@ def _created(_: GraphState) -> GraphState:
 
 
 def _branched(before: GraphState) -> GraphState:
-    return {**before, DEV: before[MAIN]}
+    return {**before, acts.DEV: before[MAIN]}
 
 
 def _unbranched(before: GraphState) -> GraphState:
@@ -346,13 +199,13 @@ def _unbranched(before: GraphState) -> GraphState:
 
 
 _WRITTEN: Final = Failpoint.COMMIT_AFTER
-_loaded: Final = _wrote(LOADED, "load by tester")
+_loaded: Final = _wrote(acts.LOADED, "load by tester")
 _indexed: Final = _wrote((), "ensure_indices by omnigraph:ensure_indices")
 
 _published: Final = Failpoint.PUBLISH_AFTER
-_healing: Final = _repair()
-_forcing: Final = _repair(force=True)
-_discarding: Final = _repair(discard=True)
+_healing: Final = acts.repairing()
+_forcing: Final = acts.repairing(force=True)
+_discarding: Final = acts.repairing(discard=True)
 _undone: Final = _wrote((), "repair by omnigraph:repair")
 _accepted: Final = _wrote((), "repair by omnigraph:repair:force")
 _forced: Final = _wrote((Change(PERSON, delete=("a",)),), "repair by omnigraph:repair:force")
@@ -366,31 +219,37 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Failpoint.INIT_UNMARK_BEFORE,
         in_place=True,
     ),
-    "load": Scenario(_seeded, _load, _loaded, _WRITTEN),
-    "mutate": Scenario(_seeded, _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN),
-    "delete": Scenario(_seeded, _delete, _wrote(DELETED, "mutate by tester"), _WRITTEN),
+    "load": Scenario(_seeded, acts.write_rows, _loaded, _WRITTEN),
+    "mutate": Scenario(_seeded, acts.mutate, _wrote(acts.MUTATED, "mutate by tester"), _WRITTEN),
+    "delete": Scenario(_seeded, acts.delete_rows, _wrote(acts.DELETED, "mutate by tester"), _WRITTEN),
     "optimize": Scenario(
         _worn,
-        _optimize,
+        acts.optimize,
         _wrote((), "optimize by omnigraph:optimize"),
         Failpoint.REWRITE_BEFORE,
         loose=True,
     ),
-    "ensure_indices": Scenario(_seeded, _ensure_indices, _indexed, Failpoint.INDEX_AFTER, loose=True),
-    "schema_apply": Scenario(_seeded, _schema_apply, _evolved(MAIN), _WRITTEN),
+    "ensure_indices": Scenario(_seeded, acts.build_indices, _indexed, Failpoint.INDEX_AFTER, loose=True),
+    "schema_apply": Scenario(_seeded, acts.schema_apply, _evolved(MAIN), _WRITTEN),
     "schema_apply_on_branch": Scenario(
-        _with_branch, _schema_apply_on_branch, _evolved(DEV), _WRITTEN, in_place=True
+        _with_branch, acts.schema_apply_on_branch, _evolved(acts.DEV), _WRITTEN, in_place=True
     ),
     "recover_schema_apply": Scenario(
-        _killed("schema_apply", Failpoint.PUBLISH_BEFORE), _recover, _evolved(MAIN), None
+        _killed("schema_apply", Failpoint.PUBLISH_BEFORE), acts.recover, _evolved(MAIN), None
     ),
-    "fork": Scenario(_with_branch, _fork, _wrote(LOADED, "load by tester", DEV), _WRITTEN, in_place=True),
+    "fork": Scenario(
+        _with_branch, acts.fork, _wrote(acts.LOADED, "load by tester", acts.DEV), _WRITTEN, in_place=True
+    ),
     "load_files": Scenario(
-        _with_branch, _load_files, _wrote(FROM_FILES, "load by tester", DEV), _WRITTEN, in_place=True
+        _with_branch,
+        acts.load_files,
+        _wrote(acts.FROM_FILES, "load by tester", acts.DEV),
+        _WRITTEN,
+        in_place=True,
     ),
-    "branch_create": Scenario(_seeded, _create_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
+    "branch_create": Scenario(_seeded, acts.make_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
     "branch_delete": Scenario(
-        _with_branch, _delete_branch, _unbranched, Failpoint.PUBLISH_AFTER, in_place=True
+        _with_branch, acts.remove_branch, _unbranched, Failpoint.PUBLISH_AFTER, in_place=True
     ),
     "repair": Scenario(
         _drifted(compaction), _healing, _undone, _published, heads_ahead=True, redo=Redo(_healing, _undone)
@@ -411,49 +270,56 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "recover_discard": Scenario(
         _killed("repair_discard", Failpoint.ARM_AFTER),
-        _recover,
+        acts.recover,
         _unchanged,
         None,
         heads_ahead=True,
         redo=Redo(_discarding, _undone),
     ),
-    "merge": Scenario(_two_sides, _merge, _wrote(ON_DEV, "merge by tester"), _WRITTEN, in_place=True),
+    "merge": Scenario(_two_sides, acts.merge_dev, _wrote(ON_DEV, "merge by tester"), _WRITTEN, in_place=True),
     "merge_into_branch": Scenario(
-        _two_sides, _merge_into_branch, _wrote(ON_MAIN, "merge by tester", DEV), _WRITTEN, in_place=True
+        _two_sides,
+        acts.merge_into_branch,
+        _wrote(ON_MAIN, "merge by tester", acts.DEV),
+        _WRITTEN,
+        in_place=True,
     ),
-    "revert": Scenario(_seeded, _revert, _reverted, _WRITTEN),
+    "revert": Scenario(_seeded, acts.revert_head, _reverted, _WRITTEN),
     "recover_merge": Scenario(
         _killed("merge_into_branch", Failpoint.PUBLISH_BEFORE),
-        _recover_dev,
-        _wrote(ON_MAIN, "merge by tester", DEV),
+        acts.recover_dev,
+        _wrote(ON_MAIN, "merge by tester", acts.DEV),
         None,
         in_place=True,
     ),
-    "heal": Scenario(_late_fence, _load, _loaded, _WRITTEN, heads_ahead=True),
-    "compact": Scenario(_many_commits, _load, _loaded, _WRITTEN),
-    "migrate": Scenario(_old_stamp, _migrate, _loaded, _WRITTEN, world=OLD_FORMAT),
-    "renew": Scenario(_seeded, _renew, _loaded, _WRITTEN),
-    "cleanup": Scenario(_after_cleanups_need, _cleanup, _unchanged, None),
-    "recover_forward": Scenario(_killed("load", Failpoint.PUBLISH_BEFORE), _recover, _loaded, None),
-    "recover_back": Scenario(_killed("load", Failpoint.COMMIT_BEFORE, 3), _recover, _unchanged, None),
-    "recover_nothing": Scenario(_killed("load", Failpoint.ARM_AFTER), _recover, _unchanged, None),
-    "recover_finished": Scenario(_killed("load", Failpoint.DISARM_BEFORE), _recover, _unchanged, None),
+    "heal": Scenario(_late_fence, acts.write_rows, _loaded, _WRITTEN, heads_ahead=True),
+    "compact": Scenario(_many_commits, acts.write_rows, _loaded, _WRITTEN),
+    "migrate": Scenario(_old_stamp, acts.migrate, _loaded, _WRITTEN, world=acts.OLD_FORMAT),
+    "renew": Scenario(_seeded, acts.renew, _loaded, _WRITTEN),
+    "cleanup": Scenario(_after_cleanups_need, acts.cleanup, _unchanged, None),
+    "recover_forward": Scenario(_killed("load", Failpoint.PUBLISH_BEFORE), acts.recover, _loaded, None),
+    "recover_back": Scenario(_killed("load", Failpoint.COMMIT_BEFORE, 3), acts.recover, _unchanged, None),
+    "recover_nothing": Scenario(_killed("load", Failpoint.ARM_AFTER), acts.recover, _unchanged, None),
+    "recover_finished": Scenario(_killed("load", Failpoint.DISARM_BEFORE), acts.recover, _unchanged, None),
     "recover_half_back": Scenario(
-        _killed("recover_back", Failpoint.ROLLBACK_AFTER), _recover, _unchanged, None
+        _killed("recover_back", Failpoint.ROLLBACK_AFTER), acts.recover, _unchanged, None
     ),
-    "recover_mutate": Scenario(_killed("mutate", Failpoint.COMMIT_BEFORE, 2), _recover, _unchanged, None),
+    "recover_mutate": Scenario(_killed("mutate", Failpoint.COMMIT_BEFORE, 2), acts.recover, _unchanged, None),
     "recover_optimize": Scenario(
         _killed("optimize", Failpoint.INDEX_BEFORE, 2),
-        _recover,
+        acts.recover,
         _wrote((), "optimize by omnigraph:optimize"),
         None,
     ),
     "recover_ensure_indices": Scenario(
-        _killed("ensure_indices", Failpoint.INDEX_BEFORE, 2), _recover, _indexed, None
+        _killed("ensure_indices", Failpoint.INDEX_BEFORE, 2), acts.recover, _indexed, None
     ),
-    "recover_gone": Scenario(_killed_on_gone_branch, _recover, _unchanged, None, in_place=True),
+    "recover_gone": Scenario(_killed_on_gone_branch, acts.recover, _unchanged, None, in_place=True),
     "recover_in_check": Scenario(
-        _killed("load", Failpoint.COMMIT_BEFORE, 2), _mutate, _wrote(MUTATED, "mutate by tester"), _WRITTEN
+        _killed("load", Failpoint.COMMIT_BEFORE, 2),
+        acts.mutate,
+        _wrote(acts.MUTATED, "mutate by tester"),
+        _WRITTEN,
     ),
 }
 

@@ -1,9 +1,15 @@
-"""Branches, writes, merges with and without choices, reverts and compactions in any order, against a model of dicts."""
+"""Branches, writes, merges with and without choices, reverts, optimize, cleanup and deaths in any order.
+
+The model keeps whole graphs as dicts. After a death the write is settled, as whoever comes next would, and then it has
+happened or it has not. What cleanup collected cannot be read any more, but every branch can still be merged.
+"""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,16 +24,24 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from omnigraph.api.graph import Graph
 from omnigraph.api.history import entity_changes
 from omnigraph.api.merging import make_resolution
-from omnigraph.base.errors import RefusedError
+from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.diff import diff_snapshots
+from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.death import PatientClock, Victim, impatient_world
 from tests.graph.merge.model import Found, History, ModelCommit, found_conflicts, merge_states
 from tests.graph.writers import (
     COMPANY,
@@ -39,14 +53,17 @@ from tests.graph.writers import (
     create,
     read_contents,
     run,
-    run_compaction,
     snapshot_contents,
 )
+from tests.maintenance.cleaning import Place, TomorrowClock
+from tests.pipeline.in_place import in_place
 
 BRANCHES = ("x", "y")
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 VALUES = st.integers(0, 2)
 ANY_BRANCH = st.sampled_from((MAIN, *BRANCHES))
+DEATHS = st.one_of(st.just(0), st.just(0), st.integers(1, 26))
+"""At which durable call whoever writes dies; mostly nobody does."""
 
 
 class Merging(RuleBasedStateMachine):
@@ -56,8 +73,10 @@ class Merging(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.mkdtemp()
         self.location: Location = parse_location(f"{self.folder}/graph.omni")
+        self.world = impatient_world(PatientClock())
         self.history = History()
         self.heads: dict[str, str] = {}
+        self.old: set[str] = set()  # commits that a cleanup may have taken
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -76,14 +95,37 @@ class Merging(RuleBasedStateMachine):
     def state(self, branch: str) -> Contents:
         return self.history.commits[self.heads[branch]].state
 
-    def write(self, branch: str, *changes: Change) -> None:
-        run(self.location, changes, branch=branch)
-        self.record(branch, apply(self.state(branch), changes), self.heads[branch])
+    def attempt(self, branch: str, act: Callable[[], object], death: int, wanted: ModelCommit) -> None:
+        """Do something that may die, and find out whether it happened."""
+        if not Victim(death).run(act):
+            self.settle(branch)
+        snapshot = read_snapshot(self.location, branch)
+        if snapshot.head == self.heads[branch]:
+            return
+        made = snapshot.manifest.find_commit(snapshot.head)
+        assert made is not None
+        if made.actor == "tester":
+            self.record(branch, wanted.state, *wanted.parents)
+        else:  # a recovery or an optimize, which change nothing
+            self.record(branch, self.state(branch), self.heads[branch])
 
-    @rule(branch=ANY_BRANCH, name=NAMES, value=VALUES)
-    def upsert_node(self, branch: str, name: str, value: int) -> None:
+    def settle(self, branch: str) -> None:
+        """The leases of the dead run out for whoever waits for them; then an open recovers."""
+        store = ObjectStore(self.location)
+        for lease in (None, read_snapshot(self.location, branch).branch.id):
+            acquire_lease(store, lease, "waiting", self.world.terms).release()
+        recover_on_open(self.location, branch, self.world)
+
+    def write(self, branch: str, *changes: Change, death: int = 0) -> None:
+        wanted = ModelCommit((self.heads[branch],), apply(self.state(branch), changes))
+        self.attempt(
+            branch, lambda: run(self.location, changes, branch=branch, world=self.world), death, wanted
+        )
+
+    @rule(branch=ANY_BRANCH, name=NAMES, value=VALUES, death=DEATHS)
+    def upsert_node(self, branch: str, name: str, value: int, death: int) -> None:
         if branch in self.heads:
-            self.write(branch, Change(PERSON, upsert=((name, value),)))
+            self.write(branch, Change(PERSON, upsert=((name, value),)), death=death)
 
     @rule(branch=ANY_BRANCH, name=NAMES, value=VALUES)
     def upsert_edge(self, branch: str, name: str, value: int) -> None:
@@ -106,29 +148,49 @@ class Merging(RuleBasedStateMachine):
         if branch in self.heads and name not in self.state(branch)[COMPANY]:
             self.write(branch, Change(COMPANY, insert=(name,)))
 
-    @rule(name=st.sampled_from(BRANCHES), source=ANY_BRANCH)
-    def branch(self, name: str, source: str) -> None:
+    @rule(name=st.sampled_from(BRANCHES), source=ANY_BRANCH, death=DEATHS)
+    def branch(self, name: str, source: str, death: int) -> None:
         if name not in self.heads and source in self.heads:
-            create_branch(self.location, name, "tester", source_snapshot(self.location, source))
-            self.heads[name] = self.heads[source]
+            start = source_snapshot(self.location, source)
+            lived = Victim(death).run(lambda: create_branch(self.location, name, "tester", start, self.world))
+            assert not lived or name in self.live()
+            if name in self.live():
+                self.heads[name] = self.heads[source]
 
-    @rule(source=ANY_BRANCH, into=ANY_BRANCH, side=st.sampled_from([None, None, "ours", "theirs"]))
-    def merge(self, source: str, into: str, side: str | None) -> None:
+    def live(self) -> set[str]:
+        return set(read_snapshot(self.location).state.branches)
+
+    @rule(
+        source=ANY_BRANCH,
+        into=ANY_BRANCH,
+        side=st.sampled_from([None, None, "ours", "theirs"]),
+        death=DEATHS,
+    )
+    def merge(self, source: str, into: str, side: str | None, death: int) -> None:
         if source not in self.heads or into not in self.heads:
             return
         ours, theirs = self.heads[into], self.heads[source]
         request = MergeRequest(source, "tester", into, make_resolution(side, None))
+        if source == into:
+            with pytest.raises(UsageError, match="into itself"):
+                merge_branch(self.location, request, self.world)
+            return
         if theirs in self.history.ancestors(ours):
-            assert merge_branch(self.location, request).result is MergeResult.ALREADY_UP_TO_DATE
+            done = merge_branch(self.location, request, self.world)
+            assert done.result is MergeResult.ALREADY_UP_TO_DATE
             return
         base = self.history.base({ours}, {theirs})
         wanted, conflicts = merge_states(base, self.state(into), self.state(source))
         if conflicts and side is None:
             with pytest.raises(MergeConflictError) as refused:
-                merge_branch(self.location, request)
+                merge_branch(self.location, request, self.world)
             assert found_conflicts(refused.value.conflicts) == conflicts
             return
-        done = merge_branch(self.location, request)
+        if death and not conflicts:
+            act = lambda: merge_branch(self.location, request, self.world)  # noqa: E731
+            self.attempt(into, act, death, ModelCommit((ours, theirs), wanted))
+            return
+        done = merge_branch(self.location, request, self.world)
         if conflicts:
             wanted = read_contents(self.location, into)
             self.check_choice(wanted, conflicts, self.state(source if side == "theirs" else into))
@@ -145,8 +207,12 @@ class Merging(RuleBasedStateMachine):
             assert merged[table].get(name, "absent") == side[table].get(name, "absent")
         assert merged[KNOWS].keys() <= merged[PERSON].keys()
 
-    @rule(branch=ANY_BRANCH, which=st.integers(0, 20))
-    def revert(self, branch: str, which: int) -> None:
+    def check_gone(self, gone: NotFoundError, *commits: str) -> None:
+        assert gone.code == "snapshot_collected"
+        assert self.old & set(commits)
+
+    @rule(branch=ANY_BRANCH, which=st.integers(0, 20), death=DEATHS)
+    def revert(self, branch: str, which: int, death: int) -> None:
         if branch not in self.heads:
             return
         line = sorted(self.history.ancestors(self.heads[branch]))
@@ -157,15 +223,20 @@ class Merging(RuleBasedStateMachine):
         before = self.history.commits[parents[0]].state
         wanted, conflicts = merge_states(self.history.commits[undone].state, self.state(branch), before)
         request = RevertRequest(CommitId(undone), "tester", branch)
+        try:
+            revert_commit(self.location, replace(request, dry_run=True))
+        except NotFoundError as gone:
+            self.check_gone(gone, undone, parents[0])
+            return
         if conflicts:
             with pytest.raises(MergeConflictError) as refused:
-                revert_commit(self.location, request)
+                revert_commit(self.location, request, self.world)
             assert found_conflicts(refused.value.conflicts) == conflicts
             return
-        if revert_commit(self.location, request).commit is None:
-            assert wanted == self.state(branch)
-        else:
-            self.record(branch, wanted, self.heads[branch])
+        before_it = self.heads[branch]
+        act = lambda: revert_commit(self.location, request, self.world)  # noqa: E731
+        self.attempt(branch, act, death, ModelCommit((before_it,), wanted))
+        assert death or self.heads[branch] != before_it or wanted == self.state(branch)
 
     @rule(left=ANY_BRANCH, right=ANY_BRANCH, one=st.integers(0, 20), two=st.integers(0, 20))
     def compare(self, left: str, right: str, one: int, two: int) -> None:
@@ -175,7 +246,11 @@ class Merging(RuleBasedStateMachine):
         for branch, which in ((left, one), (right, two)):
             line = sorted(self.history.ancestors(self.heads[branch]))
             commit = line[which % len(line)]
-            snapshot = read_commit_snapshot(self.location, CommitId(commit), branch)[0]
+            try:
+                snapshot = read_commit_snapshot(self.location, CommitId(commit), branch)[0]
+            except NotFoundError as gone:
+                self.check_gone(gone, commit)
+                return
             sides.append((self.history.commits[commit].state, snapshot))
         (before, first), (after, second) = sides
         found = {
@@ -191,20 +266,34 @@ class Merging(RuleBasedStateMachine):
                     wanted[table, name] = (kind, old, new)
         assert found == wanted
 
-    @rule()
-    def compact(self) -> None:
-        run_compaction(self.location, [PERSON, KNOWS])
-        self.record(MAIN, self.state(MAIN), self.heads[MAIN])
+    @rule(branch=ANY_BRANCH, death=DEATHS)
+    def optimize(self, branch: str, death: int) -> None:
+        if branch in self.heads:
+            options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), world=self.world)
+            act = lambda: optimize_all_tables(Graph(self.location, branch), options, in_place)  # noqa: E731
+            self.attempt(branch, act, death, ModelCommit((self.heads[branch],), self.state(branch)))
+
+    @rule(keep=st.sampled_from([1, 1, 3]), death=st.one_of(st.just(0), st.integers(1, 40)))
+    def cleanup(self, keep: int, death: int) -> None:
+        """Tomorrow, when everything there is has grown old."""
+        world = replace(self.world, clock=TomorrowClock())
+        options = CleanupPolicyOptions(keep_versions=keep, confirm=True)
+        self.old |= self.history.commits.keys() - set(self.heads.values())
+        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, world=world)):
+            for branch in self.heads:
+                self.settle(branch)
 
     @precondition(lambda self: len(self.heads) > 1)
-    @rule(name=st.sampled_from(BRANCHES))
-    def delete(self, name: str) -> None:
+    @rule(name=st.sampled_from(BRANCHES), death=DEATHS)
+    def delete(self, name: str, death: int) -> None:
         if name in self.heads:
             try:
-                delete_branch(self.location, name)
+                lived = Victim(death).run(lambda: delete_branch(self.location, name, self.world))
             except RefusedError:
                 return
-            del self.heads[name]
+            assert not lived or name not in self.live()
+            if name not in self.live():
+                del self.heads[name]
 
     @invariant()
     def every_branch_is_as_the_model_has_it(self) -> None:

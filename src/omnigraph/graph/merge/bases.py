@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.lineage import Lineage
+from omnigraph.graph.merge_bases import merge_bases
 from omnigraph.graph.records import Pin, TableId
 from omnigraph.graph.snapshot import Snapshot, read_record_snapshot
 
@@ -65,7 +66,7 @@ class _Finder:
     lineage: Lineage
 
     def find(self, ours: frozenset[CommitId], theirs: frozenset[CommitId]) -> Base:
-        best = self.lineage.merge_bases(ours, theirs)
+        best = merge_bases(ours, theirs, self.lineage.commits)
         assert best, "every commit descends from the one that made the graph"
         found: Base = self.state(best[0])
         for at, commit in enumerate(best[1:], start=1):

@@ -5,12 +5,17 @@ In: what planning a merge found. Out: `Conflict` values and the one error that l
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Final
 
 from omnigraph.base.errors import Applied, ConflictError, Fact
 from omnigraph.base.limits import CONFLICTS_SHOWN_MAX
+
+_SHOWN_MAX: Final = 40
 
 
 class ConflictKind(StrEnum):
@@ -45,11 +50,20 @@ class EntityName:
 
 
 @dataclass(frozen=True, slots=True)
+class EntityStates:
+    """What an entity is in the base and on both sides, as lines of graph data; None where it is not there."""
+
+    base: str | None
+    ours: str | None
+    theirs: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """One thing that both sides disagree on.
 
     `entity` is None when it is about the whole graph. `ours` and `theirs` are the entities that take the side's state
-    when somebody chooses that side.
+    when somebody chooses that side. `states` are what the entity is; they are read last, for those who decide.
     """
 
     kind: ConflictKind
@@ -58,11 +72,13 @@ class Conflict:
     properties: tuple[str, ...] = ()
     ours: tuple[EntityName, ...] = ()
     theirs: tuple[EntityName, ...] = ()
+    states: EntityStates | None = None
 
     def describe(self) -> str:
         """One line for people."""
         where = "" if self.entity is None else f"{self.entity.describe()}: "
-        return f"{self.kind}: {where}{self.message}"
+        values = "" if self.states is None else describe_states(self.states)
+        return f"{self.kind}: {where}{self.message}" + (f" ({values})" if values else "")
 
     def to_json(self) -> dict[str, Fact]:
         entity = self.entity
@@ -74,6 +90,7 @@ class Conflict:
             "id": None if entity is None else entity.id,
             "properties": list(self.properties),
             "message": self.message,
+            **({} if self.states is None else _objects(self.states)),
         }
 
 
@@ -102,3 +119,36 @@ class MergeConflictError(ConflictError):
         more = len(self.conflicts) - len(shown)
         tail = [f"  and {more} more; --json lists all of them"] if more else []
         return "\n".join([self.message, *shown, *tail])
+
+
+def describe_states(states: EntityStates) -> str:
+    """The values in which the states differ, as `age 36, ours 41, theirs 42`; nothing where they are all alike."""
+    base, ours, theirs = (_values(side) for side in (states.base, states.ours, states.theirs))
+    told = []
+    for name in {**base, **ours, **theirs}:
+        values = [side.get(name) for side in (base, ours, theirs)]
+        if values.count(values[0]) < len(values):
+            told.append(f"{name} {', '.join(_told(states, values))}")
+    return "; ".join(told)
+
+
+def _told(states: EntityStates, values: list[Any]) -> Iterator[str]:
+    """What a property is in each state that has the entity; the base comes first, without a word."""
+    sides = (("", states.base), ("ours ", states.ours), ("theirs ", states.theirs))
+    for (word, state), value in zip(sides, values, strict=True):
+        if state is not None:
+            text = json.dumps(value, ensure_ascii=False)
+            yield word + (text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
+
+
+def _values(state: str | None) -> dict[str, Any]:
+    if state is None:
+        return {}
+    line = json.loads(state)
+    ends = {name: line[name] for name in ("from", "to") if name in line}
+    return {**ends, **line["data"]}
+
+
+def _objects(states: EntityStates) -> dict[str, Fact]:
+    sides = {"base": states.base, "ours": states.ours, "theirs": states.theirs}
+    return {name: None if state is None else json.loads(state) for name, state in sides.items()}

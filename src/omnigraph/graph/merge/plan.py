@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from omnigraph.base.ids import SchemaHash
 from omnigraph.graph.merge.bases import Base, base_commits
+from omnigraph.graph.merge.candidates import TableSides
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, Side
 from omnigraph.graph.merge.rules import rule_conflicts
-from omnigraph.graph.merge.table_plan import Choices, TablePlan, TableSides, plan_table
+from omnigraph.graph.merge.table_plan import Choices, TablePlan, plan_table
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot
 

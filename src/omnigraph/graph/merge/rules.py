@@ -25,7 +25,7 @@ from omnigraph.integrity.raw import FROM, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema import EdgeType
 from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.row_changes import Texts
+from omnigraph.storage.row_reads import Texts
 
 
 def rule_conflicts(ours: Snapshot, tables: Sequence[TablePlan]) -> tuple[Conflict, ...]:

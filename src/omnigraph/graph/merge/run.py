@@ -9,10 +9,10 @@ so that a base is found after the source is gone. A target that moved while the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from omnigraph.base.errors import NotFoundError, RefusedError
+from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -22,6 +22,7 @@ from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
 from omnigraph.graph.merge.plan import GraphSides, MergePlan
 from omnigraph.graph.merge.resolve import Resolution, plan_resolved
 from omnigraph.graph.merge.stage import stage_plan
+from omnigraph.graph.merge.states import with_states
 from omnigraph.graph.publish import Change, CommitDraft
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.references import read_reference
@@ -87,6 +88,13 @@ class RevertRequest:
 
 def merge_branch(root: Location, request: MergeRequest, world: World | None = None) -> MergeOutcome:
     """Merge a branch, or a commit of one, into a branch."""
+    if request.source == request.target:
+        raise UsageError(
+            f"branch {request.source} cannot be merged into itself",
+            code="merge_into_itself",
+            hint="name another branch with --into",
+            facts={"branch": request.source},
+        )
     theirs = read_reference(root, request.source)
     merging = _Merging(f"merging {request.source} into {request.target}", request.resolution)
 
@@ -195,7 +203,8 @@ class _Merging:
     def _plan(self, ours: Snapshot, prepare: _Prepare) -> None:
         self.prepared = prepare(ours)
         if self.prepared is not None:
-            self.plan = plan_resolved(self.prepared.sides, self.resolution)
+            plan = plan_resolved(self.prepared.sides, self.resolution)
+            self.plan = replace(plan, conflicts=with_states(self.prepared.sides, plan.conflicts))
 
     def _stage(self, at: Stage) -> Staged:
         assert self.prepared is not None, "it was planned"

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.changes import changed_between, union
 from omnigraph.graph.equality import differing_columns
-from omnigraph.graph.images import Entity, Image, Located, Mask, locate, pieces, read_image
-from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
+from omnigraph.graph.images import Entity, Image, Located, Mask, pieces
+from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
-from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced, join_bases
+from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.integrity.breaches import Breach
 from omnigraph.integrity.row_rules import row_breaches
 from omnigraph.schema import EdgeType
-from omnigraph.storage.dataset import Dataset, open_dataset
-from omnigraph.storage.location import Location
-from omnigraph.storage.row_changes import Texts, every_id
+from omnigraph.storage.row_reads import Texts
 
 Choices = Mapping[EntityName, Side]
 """For some entities, whose state they get, whatever the sides did."""
@@ -71,30 +68,10 @@ class TablePlan:
         return not (len(self.taken.ids) or len(self.removed.ids) or self.conflicts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableSides:
-    """One table and where its sides are. `choices` are those for this table, by id."""
-
-    root: Location
-    entity: Entity
-    table: TableRecord
-    theirs: Pin
-    base: Base
-    choices: Mapping[str, Side] = field(default_factory=dict)
-
-    @property
-    def location(self) -> Location:
-        return self.root.child(self.table.path)
-
-    def base_pins(self) -> list[Pin | None]:
-        return [one.pins.get(self.table.id) for one in base_commits(self.base)]
-
-
 def plan_table(sides: TableSides) -> TablePlan:
     """Decide about every row that they may have changed."""
-    ids = _candidates(sides)
-    running = _Running(sides, ids)
-    for start, rows in pieces(sides.entity, len(ids)):
+    running = _Running(sides, find_candidates(sides))
+    for start, rows in pieces(sides.entity, len(running.found.ids)):
         running.add(start, rows)
     return running.plan()
 
@@ -106,33 +83,22 @@ def key_columns(entity: Entity) -> list[str]:
     return list(dict.fromkeys(["id", *ends, *uniques]))
 
 
-def _candidates(sides: TableSides) -> Texts:
-    found: list[Texts] = [pa.array(sorted(sides.choices), pa.utf8())]
-    for pin in sides.base_pins():
-        if pin is None:
-            found.append(every_id(_open(sides, sides.theirs)))
-        else:
-            found.append(changed_between(sides.location, pin, sides.theirs))
-    return union(*found)
-
-
 @dataclass(slots=True)
 class _Running:
     """A table while its pieces are decided."""
 
     sides: TableSides
-    ids: Texts
+    found: Candidates
     verdicts: list[Verdicts] = field(default_factory=list)
     keys: list[pa.Table] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
-    opened: dict[Pin, tuple[Dataset, Located]] = field(default_factory=dict)
 
     def add(self, start: int, rows: int) -> None:
         entity = self.sides.entity
-        ids = self.ids.slice(start, rows)
-        ours = self._image(self.sides.table.pin, start, rows)
-        theirs = self._image(self.sides.theirs, start, rows)
-        base = self._base(self.sides.base, start, rows)
+        ids = self.found.ids.slice(start, rows)
+        ours = self.found.image(self.sides.table.pin, start, rows)
+        theirs = self.found.image(self.sides.theirs, start, rows)
+        base = self.found.base_image(start, rows)
         verdicts = decide(base, ours, theirs)
         if self.sides.choices:
             chosen = [self.sides.choices.get(str(name)) for name in ids.to_pylist()]
@@ -149,7 +115,7 @@ class _Running:
         sides = self.sides
         verdicts = np.concatenate([*self.verdicts, np.array([], np.int8)])
         take, remove = verdicts == Verdict.TAKE, verdicts == Verdict.REMOVE
-        ours, theirs = self._located(sides.table.pin)[1], self._located(sides.theirs)[1]
+        ours, theirs = (self.found.located(pin) for pin in (sides.table.pin, sides.theirs))
         empty = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
         return TablePlan(
             sides.entity,
@@ -161,33 +127,6 @@ class _Running:
             pa.concat_tables(self.keys).combine_chunks() if self.keys else empty,
             tuple(self.conflicts),
         )
-
-    def _base(self, base: Base, start: int, rows: int) -> Image:
-        match base:
-            case CommitBase(pins=pins):
-                return self._image(pins.get(self.sides.table.id), start, rows)
-            case JoinedBase(below, left, right):
-                images = (self._base(one, start, rows) for one in (below, left, right))
-                return join_bases(*images)
-            case _:
-                assert_never(base)
-
-    def _image(self, pin: Pin | None, start: int, rows: int) -> Image:
-        if pin is None:
-            nowhere = locate(None, self.sides.entity, self.ids.slice(start, rows))
-            return read_image(None, self.sides.entity, nowhere)
-        dataset, located = self._located(pin)
-        return read_image(dataset, self.sides.entity, located.slice(start, rows))
-
-    def _located(self, pin: Pin) -> tuple[Dataset, Located]:
-        if pin not in self.opened:
-            dataset = _open(self.sides, pin)
-            self.opened[pin] = dataset, locate(dataset, self.sides.entity, self.ids)
-        return self.opened[pin]
-
-
-def _open(sides: TableSides, pin: Pin) -> Dataset:
-    return open_dataset(sides.location, branch=pin.branch, version=pin.version)
 
 
 def _row_conflicts(

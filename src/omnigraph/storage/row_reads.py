@@ -1,0 +1,141 @@
+"""Rows of a dataset by their ids, or by where they lie.
+
+In: a handle and ids, or places that were found before. Out: rows. A few ids are looked up by a filter, which an index
+serves; many by one scan. A few places are read by their addresses, at their own cost alone; many by their identities,
+for which Lance first reads those of the whole table. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
+from omnigraph.storage.failures import substrate_errors
+
+if TYPE_CHECKING:
+    Texts = pa.Array[Any]
+else:
+    Texts = pa.Array
+
+Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+NO_TEXTS: Final[Texts] = pa.array([], pa.utf8())
+
+
+def every_id(dataset: Dataset) -> Texts:
+    """The ids of all rows."""
+    return joined_texts([batch.column("id") for batch in dataset.read_batches(["id"])])
+
+
+def find_rows(
+    dataset: Dataset, ids: Texts, columns: list[str], fragments: Sequence[int] | None = None
+) -> pa.Table:
+    """The columns, `IDENTITY` and `ADDRESS` of those of a few rows that there are, in no order, in one scan."""
+    texts = ", ".join("'" + str(value).replace("'", "''") + "'" for value in ids.to_pylist())
+    return _scan(dataset, columns, f"id IN ({texts})" if texts else "false", fragments)
+
+
+def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = None) -> pa.Table:
+    """The `id`, `IDENTITY` and `ADDRESS` of those of the rows that there are, in no order; in some fragments or all."""
+    if len(ids) <= LOOKUP_FILTER_VALUES_MAX:
+        return places_table(find_rows(dataset, ids, ["id"], fragments).to_batches())
+    with substrate_errors("look for rows", dataset.uri):
+        scanner = dataset.native.scanner(
+            columns=["id"],
+            fragments=_chosen(dataset, fragments),
+            with_row_id=True,
+            with_row_address=True,
+        )
+        large = _large(scanner.to_batches(), len(ids))
+        return places_table([batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in large])
+
+
+def read_places(dataset: Dataset, identities: Numbers, addresses: Numbers, columns: list[str]) -> pa.Table:
+    """The columns of the rows at these places, in this order; all of them are there."""
+    if len(addresses) > LOOKUP_FILTER_VALUES_MAX:
+        return take_rows(dataset, identities, columns)
+    numbers = ", ".join(str(address) for address in addresses.tolist())
+    found = _scan(dataset, columns, f"{ADDRESS} IN ({numbers})" if numbers else "false")
+    at: Any = pc.index_in(pa.array(addresses), value_set=found.column(ADDRESS).combine_chunks())
+    assert at.null_count == 0, "a place is of a row of this very version"
+    return found.select(columns).take(at)
+
+
+def take_rows(dataset: Dataset, identities: Numbers, columns: list[str]) -> pa.Table:
+    """The rows with these identities, in this order."""
+    with substrate_errors("read rows of the dataset", dataset.uri):
+        if not len(identities):
+            return dataset.native.scanner(columns=columns, limit=0).to_table()
+        return dataset.native._take_rows(identities.tolist(), columns=columns)
+
+
+def read_numbers(dataset: Dataset, fragments: Sequence[int]) -> tuple[Numbers, Numbers]:
+    """The identities and the addresses of the rows of some fragments, aligned, without reading their values."""
+    if not fragments:
+        return np.array([], np.uint64), np.array([], np.uint64)
+    rows = _scan(dataset, [], None, fragments)
+    return rows.column(IDENTITY).to_numpy(), rows.column(ADDRESS).to_numpy()
+
+
+def read_written(dataset: Dataset, fragments: Sequence[int], where: str) -> pa.Table:
+    """The `id`, `IDENTITY` and `ADDRESS` of the rows of some fragments that a filter over row versions leaves."""
+    if not fragments:
+        return places_table([])
+    return places_table(_scan(dataset, ["id"], where, fragments).to_batches())
+
+
+def places_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Places of rows as one table of `id`, `IDENTITY` and `ADDRESS`."""
+    kinds: dict[str, pa.DataType] = {"id": pa.utf8(), IDENTITY: pa.uint64(), ADDRESS: pa.uint64()}
+    chunked: Any = pa.chunked_array
+    columns = {
+        name: chunked([batch.column(name) for batch in batches], type=kind) for name, kind in kinds.items()
+    }
+    return pa.table(columns).combine_chunks()
+
+
+def joined_texts(columns: Sequence[Texts]) -> Texts:
+    """Columns one after the other."""
+    chunked: Any = pa.chunked_array
+    whole: Texts = chunked(list(columns), type=pa.utf8()).combine_chunks()
+    return whole
+
+
+def _scan(
+    dataset: Dataset, columns: list[str], where: str | None, fragments: Sequence[int] | None = None
+) -> pa.Table:
+    with substrate_errors("look for rows", dataset.uri):
+        return dataset.native.scanner(
+            columns=columns,
+            filter=where,
+            fragments=_chosen(dataset, fragments),
+            with_row_id=True,
+            with_row_address=True,
+            late_materialization=True,
+        ).to_table()
+
+
+def _chosen(dataset: Dataset, fragments: Sequence[int] | None) -> list[Any] | None:
+    if fragments is None:
+        return None
+    found = (dataset.native.get_fragment(one) for one in fragments)
+    return [one for one in found if one is not None]
+
+
+def _large(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at least so many rows: each comparison with many ids costs as much as the ids."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, count = [], 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()

@@ -1,0 +1,171 @@
+"""What the victims of the crash matrix do, one function per writer kind. Each runs in the process that dies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from omnigraph.api.checking import QuerySource
+from omnigraph.api.graph import Graph
+from omnigraph.api.mutating import MutationOptions, run_mutation_text
+from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.merge.run import MergeRequest, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.stamp import Format
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.maintenance.concurrency import VARIABLE as CONCURRENCY
+from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.maintenance.repair import repair_all_tables
+from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
+from omnigraph.pipeline.inputs import find_inputs
+from omnigraph.pipeline.load import LoadRequest, load
+from omnigraph.pipeline.load_change import LoadMode
+from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.storage.commit import commit_schema_metadata
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.location import Location
+from tests.graph.crash.observe import STEP_MARK
+from tests.graph.writers import (
+    COMPANY,
+    KNOWS,
+    PERSON,
+    Change,
+    run,
+    triple,
+)
+from tests.maintenance.cleaning import Place, TomorrowClock
+from tests.pipeline.in_place import LargeSource, in_place
+
+DEV: Final = "dev"
+LOADED: Final = triple(["x", "y"])
+MUTATED: Final = (Change(PERSON, upsert=(("a", 7), ("new", 8))), Change(COMPANY, insert=("new",)))
+MUTATION: Final = """query change() {
+  update Person set { age: 7 } where slug = "a"
+  insert Person { slug: "new", age: 8 }
+  insert Company { name: "new" }
+}"""
+FROM_FILES: Final = (Change(PERSON, upsert=(("x", 1), ("y", 2))),)
+DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
+DELETION: Final = 'query remove() { delete Person where slug = "a" }'
+CLEANUP: Final = CleanupPolicyOptions(keep_versions=1, confirm=True)
+COMPACTED: Final = (PERSON, COMPANY)
+EVOLVED: Final = """\
+node Person { slug: String @key  age: I64?  note: String @default("d") }
+node Company { name: String @key }
+edge Knows: Person -> Person { since: I64?  label: String? }
+node City { name: String @key }
+"""
+
+
+def migrate_step(manifest: Dataset) -> Dataset:
+    return commit_schema_metadata(manifest, {STEP_MARK: "done"})
+
+
+OLD_FORMAT: Final = World(rules=Format(current=1, steps=(migrate_step,)))
+
+
+def repairing(**flags: bool) -> Callable[[Location], None]:
+    """Nothing is refused, however often it is run."""
+
+    def act(location: Location) -> None:
+        rows = repair_all_tables(Graph(location), RepairOptions(confirm=True, **flags))
+        assert RepairAction.REFUSED not in {row.action for row in rows}
+
+    return act
+
+
+def write_rows(location: Location) -> None:
+    run(location, LOADED)
+
+
+def renew(location: Location) -> None:
+    """A lease whose third is always over."""
+    run(location, LOADED, world=World(terms=LeaseTerms(lease_seconds=0.0)))
+
+
+def mutate(location: Location) -> None:
+    run_mutation_text(location, QuerySource(MUTATION), None, MutationOptions("tester"))
+
+
+def delete_rows(location: Location) -> None:
+    run_mutation_text(location, QuerySource(DELETION), None, MutationOptions("tester"))
+
+
+def optimize(location: Location) -> None:
+    optimize_all_tables(Graph(location), OptimizeOptions(tables=frozenset(COMPACTED)), in_place)
+
+
+def build_indices(location: Location) -> None:
+    ensure_indices(location, MAIN, lambda function, tasks: [function(task) for task in tasks])
+
+
+def schema_apply(location: Location) -> None:
+    apply_schema(location, MAIN, SchemaRequest(EVOLVED, "tester"), in_place)
+
+
+def schema_apply_on_branch(location: Location) -> None:
+    apply_schema(location, DEV, SchemaRequest(EVOLVED, "tester"), in_place)
+
+
+def fork(location: Location) -> None:
+    run(location, LOADED, branch=DEV)
+
+
+def load_files(location: Location) -> None:
+    """A real load on a branch that owns no table yet, with its keys in buckets as if it were large."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "people.jsonl"
+        rows = (
+            f'{{"type":"Person","data":{{"slug":"{slug}","age":{age}}}}}'
+            for slug, age in FROM_FILES[0].upsert
+        )
+        path.write_text("\n".join(rows))
+        source = LargeSource(plan_json_pieces(find_inputs([str(path)])))
+        load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV), in_place)
+
+
+def make_branch(location: Location) -> None:
+    create_branch(location, DEV, "tester", source_snapshot(location))
+
+
+def remove_branch(location: Location) -> None:
+    delete_branch(location, DEV)
+
+
+def merge_dev(location: Location) -> None:
+    merge_branch(location, MergeRequest(DEV, "tester"))
+
+
+def merge_into_branch(location: Location) -> None:
+    """One table gets rows, and the branch takes over another that it never wrote."""
+    merge_branch(location, MergeRequest(MAIN, "tester", DEV))
+
+
+def revert_head(location: Location) -> None:
+    revert_commit(location, RevertRequest(read_snapshot(location).head, "tester"))
+
+
+def recover(location: Location) -> None:
+    recover_on_open(location, MAIN)
+
+
+def recover_dev(location: Location) -> None:
+    recover_on_open(location, DEV)
+
+
+def migrate(location: Location) -> None:
+    run(location, LOADED, world=OLD_FORMAT)
+
+
+def cleanup(location: Location) -> None:
+    """One table at a time, so that the order is always the same."""
+    os.environ[CONCURRENCY] = "1"
+    cleanup_all_tables(Place(location), CLEANUP, world=World(clock=TomorrowClock()))

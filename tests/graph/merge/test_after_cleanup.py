@@ -1,0 +1,104 @@
+"""Merging when cleanup has collected what it may: the bases of live branches stay, also of branches that are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.errors import NotFoundError
+from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.commit import World
+from omnigraph.graph.merge.conflicts import MergeConflictError
+from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.storage.location import Location
+from tests.graph.merge.model import found_conflicts
+from tests.graph.writers import PERSON, Change, create, read_contents, run
+from tests.maintenance.cleaning import Place, TomorrowClock
+
+KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
+
+
+def clean(location: Location) -> None:
+    """Twice, since the first leaves a fence of its own."""
+    for _ in range(2):
+        cleanup_all_tables(Place(location), KEEP_ONE, world=World(clock=TomorrowClock()))
+
+
+def branch(location: Location, name: str, source: str = MAIN) -> None:
+    create_branch(location, name, "tester", source_snapshot(location, source))
+
+
+def set_ages(location: Location, where: str, **ages: int) -> None:
+    run(location, [Change(PERSON, upsert=tuple(ages.items()))], branch=where)
+
+
+def merge(location: Location, source: str, target: str = MAIN) -> MergeResult:
+    return merge_branch(location, MergeRequest(source, "tester", target)).result
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    """What branch `x` did is in main and in `y`, and `x` is gone: its last commit is where main and `y` meet."""
+    create(local_location)
+    set_ages(local_location, MAIN, a=0, b=0, c=0)
+    for name in ("x", "y"):
+        branch(local_location, name)
+    set_ages(local_location, "x", a=1, new=1)
+    set_ages(local_location, MAIN, b=1)
+    set_ages(local_location, "y", c=1)
+    for target in (MAIN, "y"):
+        assert merge(local_location, "x", target) is MergeResult.MERGED
+    delete_branch(local_location, "x")
+    return local_location
+
+
+def test_the_base_is_that_of_a_branch_that_is_gone(graph: Location) -> None:
+    set_ages(graph, MAIN, new=5)
+    set_ages(graph, "y", a=6)
+    clean(graph)
+    assert merge(graph, "y") is MergeResult.MERGED
+    assert read_contents(graph)[PERSON] == {"a": 6, "b": 1, "c": 1, "new": 5}
+
+
+def test_a_conflict_is_seen_against_that_base(graph: Location) -> None:
+    set_ages(graph, MAIN, a=5)
+    set_ages(graph, "y", a=6)
+    clean(graph)
+    with pytest.raises(MergeConflictError) as refused:
+        merge(graph, "y")
+    assert found_conflicts(refused.value.conflicts) == {("divergent_update", PERSON, "a")}
+    states = refused.value.conflicts[0].states
+    assert states is not None
+    assert states.base is not None
+    assert '"age":1' in states.base
+
+
+def test_a_long_lived_branch_is_compared_since_its_last_merge(local_location: Location) -> None:
+    """Merged over and over and cleaned up in between: only what is new counts, and nothing twice."""
+    create(local_location)
+    set_ages(local_location, MAIN, a=0, b=0)
+    branch(local_location, "long")
+    for number in range(1, 5):
+        set_ages(local_location, "long", a=number, **{f"l{number}": number})
+        set_ages(local_location, MAIN, b=number, **{f"m{number}": number})
+        done = merge_branch(local_location, MergeRequest("long", "tester"))
+        assert [(table.inserted, table.updated, table.deleted) for table in done.tables] == [(1, 1, 0)]
+        clean(local_location)
+    back = merge_branch(local_location, MergeRequest(MAIN, "tester", "long"))
+    assert [table.adopted for table in back.tables] == [True]
+    wanted = {"a": 4, "b": 4, **{f"{side}{n}": n for side in "lm" for n in range(1, 5)}}
+    assert read_contents(local_location)[PERSON] == wanted
+    assert read_contents(local_location, "long")[PERSON] == wanted
+
+
+def test_a_collected_commit_cannot_be_undone(local_location: Location) -> None:
+    create(local_location)
+    set_ages(local_location, MAIN, a=0)
+    old = read_snapshot(local_location).head
+    set_ages(local_location, MAIN, a=1)
+    clean(local_location)
+    with pytest.raises(NotFoundError) as gone:
+        revert_commit(local_location, RevertRequest(old, "tester"))
+    assert gone.value.code == "snapshot_collected"

@@ -1,0 +1,144 @@
+"""Conflicts over several rows, over values and over schemas: told with what each side has, and settled by a side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.merge.conflicts import MergeConflictError
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
+from omnigraph.storage.staging import stage_append
+from tests.pipeline.in_place import contents, in_place
+
+SCHEMA: Final = """\
+node Person { slug: String @key  email: String?  age: I64?  @unique(email)  @range(age, 0..200) }
+node Company { name: String @key }
+edge WorksAt: Person -> Company @card(0..1)
+edge Owns: Person -> Company @card(1..*)
+"""
+START: Final = """query start() {
+  insert Person { slug: "p" }
+  insert Company { name: "a" }
+  insert Company { name: "b" }
+  insert Owns { from: "p", to: "a" }
+  insert Owns { from: "p", to: "b" }
+}"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    """A graph with a branch `b`, and on main a commit that the branch has not."""
+    graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
+    graph.mutate(START)
+    graph.branch("b", create_from="main")
+    graph.mutate('query more() { insert Company { name: "c" } }')
+    return graph
+
+
+def mutate(graph: og.Graph, text: str) -> None:
+    graph.mutate(f"query q() {{ {text} }}")
+
+
+def conflicts(graph: og.Graph, **how: Any) -> list[dict[str, Any]]:
+    """What a merge reports, and that it is the same whether it is a dry run."""
+    planned = graph.merge("b", dry_run=True, **how)
+    with pytest.raises(MergeConflictError) as refused:
+        graph.merge("b", **how)
+    assert refused.value.conflicts == planned.conflicts
+    assert refused.value.facts["merge_conflicts"] == [one.to_json() for one in planned.conflicts]
+    return [one.to_json() for one in planned.conflicts]
+
+
+def told(graph: og.Graph, **how: Any) -> list[tuple[Any, ...]]:
+    return [(one["kind"], one["table_key"], one["id"]) for one in conflicts(graph, **how)]
+
+
+def ids(graph: og.Graph, alias: str) -> set[str]:
+    return {row["id"] for row in contents(graph.location)[alias]}
+
+
+def ends(graph: og.Graph, alias: str) -> set[str]:
+    return {row["dst"] for row in contents(graph.location)[alias]}
+
+
+@pytest.mark.parametrize(("side", "kept"), [("ours", "x"), ("theirs", "y")])
+def test_two_entities_with_one_unique_value(side: str, kept: str, graph: og.Graph) -> None:
+    mutate(graph, 'insert Person { slug: "x", email: "e" }')
+    mutate(graph.branch("b"), 'insert Person { slug: "y", email: "e" }')
+    (found,) = conflicts(graph)
+    assert (found["kind"], found["table_key"], found["id"]) == ("unique_violation", "node:Person", "y")
+    assert found["properties"] == ["email"]
+    assert "Person x" in found["message"]
+    assert (found["base"], found["ours"]) == (None, None)
+    assert found["theirs"] == {"type": "Person", "data": {"id": "y", "slug": "y", "email": "e"}}
+    graph.merge("b", strategy={"unique_violation": side})
+    assert ids(graph, "node:Person") == {"p", kept}
+
+
+def test_unique_values_that_change_hands_are_no_conflict(graph: og.Graph) -> None:
+    mutate(graph, 'insert Person { slug: "x", email: "e" }')
+    graph.merge("main", into="b")
+    branch = graph.branch("b")
+    mutate(branch, 'update Person set { email: "f" } where slug = "x"')
+    mutate(branch, 'insert Person { slug: "y", email: "e" }')
+    mutate(graph, 'insert Company { name: "d" }')
+    assert graph.merge("b").result == "merged"
+    found = {row["id"]: row["email"] for row in contents(graph.location)["node:Person"]}
+    assert found == {"p": None, "x": "f", "y": "e"}
+
+
+@pytest.mark.parametrize(("side", "kept"), [("ours", "a"), ("theirs", "b")])
+def test_more_edges_than_allowed(side: str, kept: str, graph: og.Graph) -> None:
+    mutate(graph, 'insert WorksAt { from: "p", to: "a" }')
+    mutate(graph.branch("b"), 'insert WorksAt { from: "p", to: "b" }')
+    assert told(graph) == [("cardinality_violation", "node:Person", "p")]
+    graph.merge("b", strategy={"cardinality_violation": side})
+    assert ends(graph, "edge:WorksAt") == {kept}
+
+
+@pytest.mark.parametrize(("side", "kept"), [("ours", "b"), ("theirs", "a")])
+def test_fewer_edges_than_needed(side: str, kept: str, graph: og.Graph) -> None:
+    mutate(graph, 'delete Owns where to = "a"')
+    mutate(graph.branch("b"), 'delete Owns where to = "b"')
+    assert told(graph) == [("cardinality_violation", "node:Person", "p")]
+    graph.merge("b", strategy=side)
+    assert ends(graph, "edge:Owns") == {kept}
+
+
+def test_a_value_that_breaks_a_rule(graph: og.Graph) -> None:
+    """Only a writer that did not check it can have written it, so theirs is no way out."""
+    _write_unchecked(graph, "old", 999)
+    (found,) = conflicts(graph)
+    assert (found["kind"], found["id"], found["properties"]) == ("value_constraint_violation", "old", ["age"])
+    assert found["theirs"]["data"]["age"] == 999
+    assert told(graph, strategy="theirs") == [("value_constraint_violation", "node:Person", "old")]
+    graph.merge("b", strategy="ours")
+    assert ids(graph, "node:Person") == {"p"}
+
+
+def test_schemas_that_contradict_each_other(graph: og.Graph) -> None:
+    for branch, kind in (("main", "String"), ("b", "I64")):
+        text = SCHEMA.replace("age: I64?", f"age: I64?  note: {kind}?")
+        apply_schema(graph.location, branch, SchemaRequest(text, "tester"), in_place)
+    (found,) = conflicts(graph)
+    assert (found["kind"], found["table_key"], found["id"]) == ("schema_diverged", None, None)
+    assert told(graph, strategy="theirs") == [("schema_diverged", None, None)]
+
+
+def _write_unchecked(graph: og.Graph, slug: str, age: int) -> None:
+    def stage(at: Stage) -> Staged:
+        target = at.writable("node:Person")
+        row: dict[str, Any] = {"id": [slug], "slug": [slug], "email": [None], "age": [age]}
+        staged = stage_append(target.dataset, pa.table(row, schema=target.dataset.schema))
+        effect = at.exact(target, staged, target.table.row_count + 1)
+        return at.finish((effect,), frozenset(), Outcome({}))
+
+    assert write(graph.location, "b", Write(WriterKind.LOAD, "tester", stage)) is not None
