@@ -120,7 +120,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
     ("wanted", "code", "hint"),
     [
         ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
-        ({"commit": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "commit_missing", "omnigraph commit list"),
+        ({"when": When(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")}, "commit_missing", "omnigraph commit list"),
         ({"branch": "other"}, "branch_missing", "main"),
     ],
 )
