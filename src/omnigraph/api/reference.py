@@ -26,7 +26,7 @@ from omnigraph.engine.mutate import MutationRejectedError
 from omnigraph.graph import check, commit, lease, pending, publish, records, requirements, schema_plan
 from omnigraph.graph.diff import ChangeKind, SchemaDiffError
 from omnigraph.graph.feed import ChangeFeedGapError
-from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
+from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, EntityStates, Side
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.maintenance import cleanup, cleanup_options, health, index_status, optimize, repair
 from omnigraph.maintenance.drift import Classification
@@ -87,6 +87,7 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         merging.Conflict,
         ConflictKind,
         EntityName,
+        EntityStates,
         Side,
     ),
     "Maintenance": (
