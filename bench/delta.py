@@ -2,11 +2,14 @@
 
 A table of many small fragments on each side, without indexes, since Delta has none. Only told, without a bar: the two
 promise different things. Needs `pip install deltalake`, which the project itself does not use.
+`BENCH_DELTA="commits rows"` measures another size.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -45,6 +48,8 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
         table = _rows(number * rows, rows)
         _commit(graph, table)
         write_deltalake(place, table, mode="append")
+        if number % 200 == 199:
+            print(f"delta: {number + 1} commits on each side", file=sys.stderr, flush=True)
     workers = on_spark(SparkSettings())
     _warm(folder / "warm.omni", workers)
     started = perf_counter()
@@ -104,5 +109,7 @@ def main() -> bool:
     except ImportError:
         print("delta: not measured, `pip install deltalake` first")
         return True
+    sizes = [int(text) for text in os.environ.get("BENCH_DELTA", "").split()]
+    commits, rows = sizes or (COMMITS, ROWS)
     with tempfile.TemporaryDirectory() as folder:
-        return report("delta", run(Path(folder)))
+        return report("delta", run(Path(folder), commits, rows))

@@ -2,7 +2,8 @@
 
 Every table has many small fragments of which the first half is indexed. Both sides work on copies of the same files.
 The Spark session is started, and its workers are warm, before the clock. `BENCH_OPTIMIZE="tables fragments rows"`
-measures another size. A second run, which has nothing to do, is counted in opened datasets.
+measures another size. A second run, which has nothing to do, is counted in opened datasets. Then writers go on beside a
+run (`bench/beside.py`), and the memory of the workers is watched from outside.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -20,6 +22,7 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 
 import omnigraph
+from bench import beside
 from bench.harness import Ratio, report, sized
 from bench.memory import Kind, peaks_of
 from omnigraph.api.graph import Graph
@@ -49,22 +52,25 @@ _RUN: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).optimize()"
 def run(folder: Path, size: tuple[int, int, int], bar: float = RAW_MAX) -> list[Ratio]:
     """The ratio to raw Lance, and the opens of a run without work."""
     tables, fragments, rows = size
+    name = f"{tables} tables of {fragments} fragments of {rows} rows"
+    tell(f"making {name}")
     graph = make(folder / "graph.omni", tables, fragments, rows)
     raw = [Path(shutil.copytree(path, folder / "raw" / path.name)) for path in sorted(_datasets(graph))]
     workers = on_spark(SparkSettings())
     warm = make(folder / "warm.omni", 2, 4, 10)
     optimize_all_tables(warm, run_tasks=workers)
+    tell("optimize")
     started = perf_counter()
     stats = optimize_all_tables(graph, run_tasks=workers)
     ours = perf_counter() - started
     assert all(row.committed and row.error is None for row in stats), stats
+    tell("raw Lance")
     started = perf_counter()
     for path in raw:
         lance.dataset(str(path)).optimize.compact_files()
         lance.dataset(str(path)).optimize.optimize_indices()
     theirs = perf_counter() - started
     opens = count_opens(graph)
-    name = f"{tables} tables of {fragments} fragments of {rows} rows"
     return [
         Ratio(
             f"optimize of {name}",
@@ -80,6 +86,15 @@ def run(folder: Path, size: tuple[int, int, int], bar: float = RAW_MAX) -> list[
             f"{opens / tables:.1f} of {OPENS_MAX}",
         ),
     ]
+
+
+def run_beside(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
+    """What a writer waits for."""
+    tell("a writer beside optimize")
+    folder.mkdir()
+    graph = make(folder / "graph.omni", *size)
+    workers = on_spark(SparkSettings())
+    return beside.run(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
 
 
 def make(path: Path, tables: int, fragments: int, rows: int) -> Graph:
@@ -114,6 +129,7 @@ def count_opens(graph: Graph) -> int:
 
 def run_memory(folder: Path, fragments: int, rows: int) -> Ratio:
     """The most that a worker holds while one large table is compacted."""
+    tell(f"the memory of workers at {fragments * rows:,} rows")
     graph = make(folder / "large.omni", 1, fragments, rows)
     peak = peaks_of([sys.executable, "-c", _RUN, graph.uri])[Kind.WORKER]
     name = f"worker at {fragments * rows:,} rows, of {BYTES_MAX / 1024**2:.0f} MB"
@@ -133,12 +149,17 @@ def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
 
 
 def _staged(dataset: Dataset, span: tuple[int, int], rows: int) -> StagedTransaction:
-    numbers = range(span[0] * rows, span[1] * rows)
-    names = pa.array([f"k{number:09d}" for number in numbers])
-    ages = pa.array([number * 7919 % 1_000_003 for number in numbers], pa.int64())
-    table = pa.table({"id": names, "slug": names, "age": ages}, schema=dataset.schema)
-    found = write_fragments(table, dataset.native, max_rows_per_file=rows)
-    return stage_fragments(dataset, found)
+    """A fragment at a time, so that a large table needs no memory here."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for fragment in range(*span):
+            numbers = range(fragment * rows, (fragment + 1) * rows)
+            names = pa.array([f"k{number:09d}" for number in numbers])
+            ages = pa.array([number * 7919 % 1_000_003 for number in numbers], pa.int64())
+            yield pa.record_batch([names, names, ages], schema=dataset.schema)
+
+    reader = pa.RecordBatchReader.from_batches(dataset.schema, batches())
+    return stage_fragments(dataset, write_fragments(reader, dataset.native, max_rows_per_file=rows))
 
 
 def _datasets(graph: Graph) -> list[Path]:
@@ -146,13 +167,23 @@ def _datasets(graph: Graph) -> list[Path]:
     return [Path(graph.uri) / table.path for table in snapshot.tables.values()]
 
 
+def tell(what: str) -> None:
+    """Progress, on stderr."""
+    print(f"optimize: {what}", file=sys.stderr, flush=True)
+
+
 def main() -> bool:
     """Measure, and tell."""
     sizes = [int(text) for text in os.environ.get("BENCH_OPTIMIZE", "").split()]
     tables, fragments, rows = sizes or (TABLES, FRAGMENTS, ROWS)
-    with tempfile.TemporaryDirectory() as folder:
-        ratios = run(Path(folder, "many"), (tables, fragments, rows))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ratios = run(folder / "many", (tables, fragments, rows))
+        shutil.rmtree(folder / "many")
+        ratios += run_beside(folder / "beside", (tables, fragments, rows))
+        shutil.rmtree(folder / "beside")
         if not sizes:
-            ratios += run(Path(folder, "large"), LARGE, LARGE_RAW_MAX)
-            ratios.append(run_memory(Path(folder), *LARGE[1:]))
+            ratios += run(folder / "large", LARGE, LARGE_RAW_MAX)
+            shutil.rmtree(folder / "large")
+            ratios.append(run_memory(folder, *LARGE[1:]))
     return report("optimize", ratios)

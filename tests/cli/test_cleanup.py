@@ -46,6 +46,18 @@ def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
     assert len(list(og.open(str(graph)).commits())) == 5
 
 
+def test_rows_for_other_programs(tmp_path: Path) -> None:
+    _old_graph(tmp_path)
+    arguments = ("cleanup", "--keep", "2", "graph.omni", "--quiet", "--format")
+    head, *lines = omnigraph_here(*arguments, "csv", cwd=tmp_path).stdout.splitlines()
+    assert head.startswith("table_key,branch,old_versions_removed,files_removed,bytes_removed,")
+    assert len(lines) == 4
+    told = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path).stdout.splitlines()
+    files = [json.loads(line)["file"] for line in told]
+    document = json.loads(omnigraph_here(*arguments, "json", "--list-files", cwd=tmp_path).stdout)
+    assert files == [file for row in document["tables"] for file in row["files"]] != []
+
+
 def test_a_table_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) -> None:
     graph = _old_graph(tmp_path)
     table = read_snapshot(parse_location(str(graph))).tables["node:Person"]

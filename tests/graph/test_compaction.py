@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from omnigraph.base.effects import observed
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX, MANIFEST_ROWS_PER_FRAGMENT
 from omnigraph.graph.branches import create_branch, source_snapshot
-from omnigraph.graph.compaction import compact_manifest, needs_compaction
+from omnigraph.graph.commit import World
+from omnigraph.graph.compaction import compact_manifest, compact_manifest_fully, needs_compaction
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
@@ -90,6 +92,26 @@ def test_a_planted_automatic_cleanup_is_removed_before_it_can_delete(durable_loc
     assert after.dataset.config() == {}
     assert versions <= set(after.dataset.versions())
     assert pins_of(read_commit_snapshot(durable_location, kept.head)[0]) == pins_of(kept)
+
+
+def test_a_strip_is_told_although_the_compaction_after_it_was_lost(local_location: Location) -> None:
+    make_graph(local_location)
+    for _ in range(3):
+        publish_next(local_location)
+    planted: dict[str, str | None] = {"lance.auto_cleanup.interval": "1000"}
+    newest(local_location).dataset.movable().update_config(planted)
+    lost: list[int] = []
+
+    def win(effect: str, target: str) -> None:
+        if effect == "dataset.compact" and not lost:
+            lost.append(0)
+            compact_manifest(newest(local_location))
+
+    with observed(win):
+        done = compact_manifest_fully(local_location, None, World())
+    assert lost
+    assert (done.stripped, done.committed) == (True, True)
+    assert newest(local_location).dataset.config() == {}
 
 
 def _rows(rows: list[dict[str, object]]) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.api.graph import Graph
+from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.ids import new_ulid
@@ -23,13 +24,14 @@ from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
 from omnigraph.maintenance.spark_workers import on_spark
-from omnigraph.maintenance.task_failure import TaskFailure
+from omnigraph.maintenance.task_outcome import TaskOutcome
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.pipeline.session import SparkSettings
 from omnigraph.storage.compaction import Rewritten
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.location import Location, parse_location
-from tests.maintenance.cleaning import TomorrowClock
+from omnigraph.storage.objects import ObjectStore
+from tests.maintenance.cleaning import DAY, TomorrowClock
 from tests.maintenance.graphs import CITES, DOC, append, create, open_table, rows_scanned
 
 ROWS = 120_000  # more than small segments share a task for
@@ -37,7 +39,7 @@ ROWS = 120_000  # more than small segments share a task for
 
 def run_cluster() -> dict[str, Any]:
     """Build, find nothing to do, append, extend. The driver builds nothing itself."""
-    root = parse_location(str(Path("graph.omni").resolve()))
+    root = _root()
     create(root)
     append(root, "a", ROWS)
     effects: list[str] = []
@@ -55,14 +57,17 @@ def run_cluster() -> dict[str, Any]:
         optimized = optimize_all_tables(
             Graph(root), OptimizeOptions(rows_per_task=40), _telling(root, workers)
         )
+    orphan = _plant_orphan(root)
     here, there = _clean_up(root, workers)
     return {
         "previewed": [row.to_json() for row in here],
         "cleaned": [row.to_json() for row in there],
         "same_files": [row.files for row in here] == [row.files for row in there],
+        "orphan": orphan,
+        "removed": [file for row in there for file in row.files],
         "rows_after": open_table(root, DOC).count_rows(),
         "optimized": [row.to_json() for row in optimized],
-        "executors": sorted({mark.name.split("-")[0] for mark in Path(f"{root.uri}.marks").iterdir()}),
+        "executors": sorted({mark.name.split("-")[0] for mark in Path("marks").iterdir()}),
         "first": first.to_json(),
         "idle": idle.to_json(),
         "second": second.to_json(),
@@ -83,9 +88,26 @@ def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats
     return preview, done
 
 
-def rewrite_and_tell(task: RewriteTask) -> Rewritten | TaskFailure:
+def _root() -> Location:
+    """A graph beside this process, or on S3 when the environment names one."""
+    uri = os.environ.get("SCENARIO_GRAPH", str(Path("graph.omni").resolve()))
+    return parse_location(uri, json.loads(os.environ.get("SCENARIO_OPTIONS", "{}")))
+
+
+def _plant_orphan(root: Location) -> str | None:
+    """A data file that no version needs and that is beyond the grace; on S3 nobody can write one with an old date."""
+    if not root.is_local:
+        return None
+    path = f"{read_snapshot(root).tables[DOC].path}/data/abandoned.lance"
+    Path(root.uri, path).write_bytes(b"left by a failed write")
+    long_ago = SYSTEM_CLOCK.now_us() / 1e6 - 9 * DAY
+    os.utime(Path(root.uri, path), (long_ago, long_ago))
+    return path
+
+
+def rewrite_and_tell(task: RewriteTask) -> TaskOutcome[Rewritten]:
     """Runs on an executor, and leaves a mark with the process that started this one."""
-    marks = Path(f"{task.table.place.uri.split('/nodes/')[0].split('/edges/')[0]}.marks")
+    marks = Path(os.environ["SCENARIO_FOLDER"], "marks")
     marks.mkdir(exist_ok=True)
     (marks / f"{os.getppid()}-{new_ulid()}").touch()
     return rewrite_group(task)
@@ -100,10 +122,21 @@ def _telling(root: Location, workers: RunTasks) -> RunTasks:
 
 def _seen(root: Location) -> dict[str, Any]:
     return {
-        "segments": {index.name: index.segments for index in read_indexes(open_table(root, DOC))},
+        "types": {index.name: index.lance_type for index in read_indexes(open_table(root, DOC))},
+        "nearest": _finds_itself(root),
         "doc": rows_scanned(open_table(root, DOC), "size = 3"),
         "cites": rows_scanned(open_table(root, CITES), "src = 'a3'"),
     }
+
+
+def _finds_itself(root: Location) -> bool:
+    """Whether searching near a vector finds its own row, and by the index."""
+    table = open_table(root, DOC)
+    row = table.native.take([17], columns=["id", "face"]).to_pylist()[0]
+    query = {"column": "face", "q": row["face"], "k": 5, "metric": "cosine", "refine_factor": 20}
+    near = table.native.scanner(nearest=query, columns=["id"])
+    found = [hit["id"] for hit in near.to_table().to_pylist()]
+    return row["id"] in found and "ANNSubIndex" in str(near.explain_plan())
 
 
 def _failure(root: Location) -> dict[str, Any] | None:
@@ -111,7 +144,7 @@ def _failure(root: Location) -> dict[str, Any] | None:
     append(root, "c")
     table = open_table(root, DOC)
     newest = table.native.get_fragments()[-1].metadata.files[0].path
-    Path(table.location.uri, "data", newest).unlink()
+    ObjectStore(table.location).delete(f"data/{newest}")
     try:
         ensure_indices(root, MAIN, on_spark(SparkSettings()), IndexOptions(types=frozenset({"Doc"})))
     except OmnigraphError as error:

@@ -280,6 +280,18 @@ def test_a_version_that_a_live_branch_reads_is_missing(aging: Aging) -> None:
     assert aging.files() == before
 
 
+def test_a_version_that_a_tag_names_is_missing(aging: Aging) -> None:
+    place = aging.location.child(_path(aging, PERSON))
+    open_dataset(place).native.tags.create("kept", 3)
+    aging.later(DAY)
+    Path(place.uri, f"_versions/{2**64 - 1 - 3:020d}.manifest").unlink()
+    before = aging.files()
+    with pytest.raises(FormatError) as caught:
+        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=True), world=aging.world)
+    assert caught.value.code == "pinned_version_missing"
+    assert aging.files() == before
+
+
 @pytest.mark.parametrize("confirm", [False, True])
 def test_a_foreign_change_on_main_is_looked_at_first(aging: Aging, confirm: bool) -> None:
     table = read_snapshot(aging.location).tables[PERSON]

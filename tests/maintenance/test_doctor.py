@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.layout import LOCKS, MANIFEST, RECOVERY, SCRATCH
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.scratch import Scratch
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY
 from omnigraph.maintenance.doctor import CLEANUP, OPTIMIZE, RECOVER, REPAIR, examine
 from omnigraph.maintenance.ensure_indices import ensure_indices
@@ -25,6 +28,7 @@ from tests.cli.process import omnigraph_here
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import read_tree
 from tests.graph.writers import COMPANY, PERSON, Change, run
+from tests.maintenance.cleaning import DAY
 from tests.maintenance.graphs import in_place
 from tests.maintenance.repairing import DEV, ForeignTool, find_table, repair, seed
 
@@ -151,6 +155,17 @@ def test_orphans(graph: Graph, tool: ForeignTool) -> None:
     ]
     assert found[0].message == "2 Lance branches of no live branch"
     assert found[1].where == SCRATCH
+
+
+def test_files_that_nothing_refers_to(graph: Graph) -> None:
+    table = Path(graph.uri, read_snapshot(graph.location).tables[PERSON].path)
+    for name, days in (("old", 4), ("young", 1)):
+        path = table / "data" / f"{name}.lance"
+        path.write_bytes(b"1234")
+        os.utime(path, (time.time() - days * DAY,) * 2)
+    (found,) = _found(graph)
+    assert (found.check, found.where, found.fix) == (Check.ORPHANS, PERSON, CLEANUP)
+    assert found.message == "1 file that nothing refers to, 4 bytes"
 
 
 def test_forks_that_a_branch_of_a_branch_reads_are_none(graph: Graph) -> None:

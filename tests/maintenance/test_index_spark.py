@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+from omnigraph.storage.location import Location
 from tests.pipeline.process import World
 from tests.pipeline.test_clusters import small_executors
 
@@ -11,13 +15,29 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_executors_build_and_the_driver_commits(world: World) -> None:
-    env = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}
+    seen = _checked(world, {})
+    # The anti-join on executors finds what only nothing needs.
+    assert seen["orphan"] in seen["removed"]
+    assert sum(row["orphan_files_removed"] for row in seen["cleaned"]) == 1
+
+
+@pytest.mark.soak
+def test_on_s3_too(world: World, s3_location: Location) -> None:
+    options = json.dumps(dict(s3_location.options))
+    _checked(world, {"SCENARIO_GRAPH": s3_location.uri, "SCENARIO_OPTIONS": options})
+
+
+def _checked(world: World, more: dict[str, str]) -> dict[str, Any]:
+    env = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world), **more}
     seen = world.run("cluster", env, "tests.maintenance.index_scenario")
     assert {row["status"] for row in seen["first"]["indexes"]} == {"built", "skipped"}
     assert seen["first"]["commit"] is not None
     assert "index.build" not in seen["driver_effects"], "only executors write index files"
     assert "dataset.index" in seen["driver_effects"]
     assert seen["built"]["doc"] == seen["built"]["cites"] == 1
+    assert seen["built"]["types"]["face_vector"] == "IVF_PQ", "there is something to train"
+    assert seen["built"]["nearest"]
+    assert seen["extended"]["nearest"]
     assert seen["idle"]["commit"] is None
     assert {row["status"] for row in seen["idle"]["indexes"]} == {"complete", "skipped"}
     assert seen["second"]["commit"] == seen["head"]
@@ -44,3 +64,4 @@ def test_executors_build_and_the_driver_commits(world: World) -> None:
         "edge:Cites",
     }
     assert seen["rows_after"] == 120_000 + 6 * 20
+    return seen

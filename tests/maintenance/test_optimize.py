@@ -13,6 +13,7 @@ from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import Degraded, Indexed, read_coverage, read_indexes
 from omnigraph.storage.dataset import Dataset
@@ -24,6 +25,7 @@ from tests.maintenance.graphs import (
     CITES,
     DOC,
     EMPTY,
+    SCHEMA,
     append,
     count_scanned,
     create,
@@ -103,6 +105,19 @@ def test_all_that_a_table_needs_is_one_commit_that_changes_no_row(graph: Locatio
     assert rows[MANIFEST].fragments_removed > 1
 
 
+def test_right_after_it_updates_deletes_and_a_new_schema_succeed(graph: Location) -> None:
+    optimize(graph)
+    opened = Graph(graph)
+    assert opened.mutate('query up() { update Doc set { size: 77 } where slug = "c5" }').commit is not None
+    assert opened.mutate('query gone() { delete Doc where slug = "c6" }').commit is not None
+    evolved = SCHEMA.replace("note: String?", "note: String?  pages: I32?")
+    assert apply_schema(graph, MAIN, SchemaRequest(evolved, "tester"), in_place).commit is not None
+    dataset = open_table(graph, DOC)
+    assert (dataset.count_rows("size = 77"), dataset.count_rows("id = 'c6'")) == (1, 0)
+    assert "pages" in dataset.schema.names
+    assert answers_are_right(graph)
+
+
 def test_a_second_run_finds_nothing_to_do_and_writes_nothing(graph: Location) -> None:
     optimize(graph)
     before = read_snapshot(graph)
@@ -156,6 +171,19 @@ def test_a_dry_run_tells_what_a_run_does_and_writes_nothing(graph: Location) -> 
     append(graph, "e")
     planned, done = optimize(graph, dry_run=True), optimize(graph)
     assert set(planned[DOC].indexes_folded) == set(done[DOC].indexes_folded) != set()
+
+
+def test_a_dry_run_counts_the_fragments_that_a_large_one_becomes(graph: Location) -> None:
+    """A fragment with many deleted rows is rewritten alone, also where what is left of it is above the bound."""
+    optimize(graph, rows_per_task=80)
+    assert len(read_fragment_files(open_table(graph, DOC))) == 1
+    delete(graph, "size > 15")
+    planned, done = (
+        optimize(graph, dry_run=True, rows_per_task=25)[DOC],
+        optimize(graph, rows_per_task=25)[DOC],
+    )
+    assert (planned.fragments_removed, planned.fragments_added) == (1, done.fragments_added)
+    assert done.fragments_added > 1
 
 
 def test_bounds_hold_and_runs_in_a_row_converge(graph: Location) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import lance
 import pytest
 
 from omnigraph.api.graph import Graph
+from omnigraph.base.effects import observed
 from omnigraph.base.limits import COMPACTION_NUMBER_GAP, UPKEEP_ATTEMPTS_MAX
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
@@ -117,3 +120,48 @@ def test_drift_that_begins_meanwhile_leaves_the_others(graph: Location) -> None:
     assert rows[DOC].skipped is SkipReason.DRIFT_NEEDS_REPAIR
     assert rows[DOC].lance_head_version == rows[DOC].manifest_version + 1
     assert rows[CITES].committed
+
+
+@pytest.mark.parametrize("first", ["dataset.commit", "dataset.index"])
+def test_a_foreign_compaction_that_lands_first_is_not_told_as_ours(graph: Location, first: str) -> None:
+    """Before our own rewrite, or before our indexes and over what we had just rewritten."""
+    place = graph.child(read_snapshot(graph).tables[DOC].path).uri
+    landed: list[int] = []
+
+    def foreign(effect: str, target: str) -> None:
+        if (effect, target) == (first, place) and not landed:
+            landed.append(0)
+            dataset = lance.dataset(place)
+            dataset.optimize.compact_files(target_rows_per_fragment=len(ids(graph)))
+            landed.append(dataset.version)
+
+    with observed(foreign):
+        rows = optimize(graph, Interrupted(lambda: None))
+    assert len(landed) == 2
+    row = rows[DOC]
+    assert {rows[alias].skipped for alias in (DOC, CITES)} == {SkipReason.CONFLICTING_WRITES}
+    assert (row.committed, row.fragments_removed, row.fragments_added, row.indexes_built) == (False, 0, 0, ())
+    assert {pending.property for pending in row.pending_indexes} >= {"id", "slug", "size"}
+    published = read_snapshot(graph).tables[DOC].pin.version
+    assert published == row.manifest_version >= landed[1], "which changed no row either"
+    assert len(ids(graph)) == 80
+    again = optimize(graph, Interrupted(lambda: None))
+    assert (again[DOC].skipped, again[DOC].committed) == (None, True)
+    assert answers_are_right(graph)
+
+
+def test_the_seconds_of_a_table_are_those_of_its_own_work(graph: Location) -> None:
+    """Workers say how long they took; here each says so many seconds."""
+
+    def slow(function: Callable[[Task], Any], tasks: Sequence[Any]) -> list[Any]:
+        return [replace(function(task), seconds=1000.0 if _is_of(task, graph) else 1.0) for task in tasks]
+
+    rows = {row.table_key: row for row in optimize_all_tables(Graph(graph), OptimizeOptions(), slow)}
+    assert rows[DOC].seconds >= 2000
+    assert 2 <= rows[CITES].seconds < 1000
+    assert all(row.seconds < 1 for row in rows.values() if not row.indexes_built)
+
+
+def _is_of(task: Any, graph: Location) -> bool:
+    table = task.table if getattr(task, "owner", None) is None else task.owner
+    return str(table.place.uri).startswith(graph.child("nodes").uri)

@@ -1,8 +1,12 @@
-"""Cleanup as the surfaces ask for it: a graph with a long history is looked through on Spark, a small one here."""
+"""Cleanup as the surfaces ask for it: a graph with many versions or files is looked through on Spark, a small one here.
+
+A session takes longer to start than a small graph to be looked through. Either way the same tasks run: a listing, what
+its versions need, and the anti-join of the two (decision 0013).
+"""
 
 from __future__ import annotations
 
-from omnigraph.base.limits import CLEANUP_DRIVER_VERSIONS_MAX
+from omnigraph.base.limits import CLEANUP_DRIVER_FILES_MAX, CLEANUP_DRIVER_VERSIONS_MAX
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.maintenance.cleanup import HasLocation, cleanup_all_tables
@@ -10,14 +14,22 @@ from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCle
 from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.pipeline.session import SparkSettings
-from omnigraph.storage.files import list_files
+from omnigraph.storage.files import has_more_files
+from omnigraph.storage.location import Location
 
 
 def run_cleanup(
     graph: HasLocation, options: CleanupPolicyOptions, spark: SparkSettings, report: Report = report_nothing
 ) -> list[TableCleanupStats]:
     """What went, or would go. A master that was named is used, whatever the size."""
-    versions = len(list_files(graph.location.child(MANIFEST), "_versions"))
-    is_large = versions > CLEANUP_DRIVER_VERSIONS_MAX or spark.master is not None
+    is_large = spark.master is not None or is_for_spark(graph.location)
     run: RunTasks | None = on_spark(spark, report) if is_large else None
     return cleanup_all_tables(graph, options, run_tasks=run)
+
+
+def is_for_spark(root: Location) -> bool:
+    """Whether a graph has more manifest versions or more files than this process looks through alone."""
+    versions = root.child(MANIFEST).child("_versions")
+    return has_more_files(versions, CLEANUP_DRIVER_VERSIONS_MAX) or has_more_files(
+        root, CLEANUP_DRIVER_FILES_MAX
+    )

@@ -10,8 +10,8 @@ import typer
 from omnigraph.base.durations import parse_duration
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.confirm import confirm_destruction
-from omnigraph.cli.options import Json, LogFile, SparkMaster, Store, Uri, Yes
-from omnigraph.cli.output import RowsFormat, write_json, write_rows
+from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri, Yes
+from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ TITLES: Final = {
     "orphan_branches_removed": "orphan branches",
     "error": "error",
 }
+FILE_COLUMNS: Final = {"table_key": "table_key", "branch": "branch", "file": "file"}
 
 Keep = Annotated[
     int | None,
@@ -66,8 +67,9 @@ def cleanup(
     yes: Yes = False,
     list_files: ListFiles = False,
     spark_master: SparkMaster = None,
-    log_file: LogFile = None,
+    rows_format: Format = None,
     as_json: Json = False,
+    log_file: LogFile = None,
 ) -> None:
     """Delete old versions and what only they need.
 
@@ -77,6 +79,7 @@ def cleanup(
     """
     from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 
+    how = choose_format(rows_format, as_json)
     options = CleanupPolicyOptions(
         keep_versions=keep,
         older_than=None if older_than is None else parse_duration(older_than),
@@ -88,12 +91,14 @@ def cleanup(
     for warning in options.warnings():
         sys.stderr.write(f"warning: {warning}\n")
     if confirm:
-        confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=as_json)
+        confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=how is RowsFormat.JSON)
     rows = _run(context, location, options, spark_master)
-    if as_json:
+    if how is RowsFormat.JSON:
         write_json(_to_json(location, options, rows, with_files=list_files))
     else:
-        _write(context, options, rows, with_files=list_files)
+        _write(how, rows, with_files=list_files)
+        if not context.obj.quiet:
+            _tell(options, rows)
     if any(row.error is not None for row in rows):
         raise typer.Exit(1)
 
@@ -131,21 +136,24 @@ def _to_json(
     }
 
 
-def _write(
-    context: typer.Context,
-    options: CleanupPolicyOptions,
-    rows: Sequence[TableCleanupStats],
-    *,
-    with_files: bool,
-) -> None:
+def _write(how: RowsFormat, rows: Sequence[TableCleanupStats], *, with_files: bool) -> None:
+    """With files a program gets a row per file, and a person both tables."""
+    is_table = how is RowsFormat.TABLE
     has_errors = any(row.error is not None for row in rows)
-    titles = TITLES if has_errors else {key: title for key, title in TITLES.items() if key != "error"}
-    cells: Any = [row.to_json() for row in rows]
-    write_rows(titles, cells, RowsFormat.TABLE)
+    titles = TITLES if is_table else {name: name for name in TITLES}
+    if is_table and not has_errors:
+        titles = {key: title for key, title in TITLES.items() if key != "error"}
+    if is_table or not with_files:
+        cells: Any = [row.to_json() for row in rows]
+        write_rows(titles, cells, how)
     if with_files:
-        write_rows({"file": "file"}, [{"file": file} for row in rows for file in row.files], RowsFormat.TABLE)
-    if context.obj.quiet:
-        return
+        files = [(row, file) for row in rows for file in row.files]
+        found = [{"table_key": row.table_key, "branch": row.branch, "file": file} for row, file in files]
+        write_rows({"file": "file"} if is_table else FILE_COLUMNS, found, how)
+
+
+def _tell(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> None:
+    """On stderr."""
     files, size = sum(row.files_removed for row in rows), sum(row.bytes_removed for row in rows)
     if options.confirm:
         sys.stderr.write(f"deleted {files} files, {size} bytes\n")

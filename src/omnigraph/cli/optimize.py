@@ -84,7 +84,9 @@ def optimize(
     if how is RowsFormat.JSON:
         write_json(to_json(location.uri, branch, rows, dry_run=dry_run))
     else:
-        write_rows(TITLES, [_as_row(row, dry_run=dry_run) for row in rows], how)
+        is_table = how is RowsFormat.TABLE
+        cells = [_as_row(row, dry_run=dry_run) if is_table else _as_facts(row) for row in rows]
+        write_rows(TITLES if is_table else {name: name for name in cells[0]}, cells, how)
     _tell(rows, quiet=context.obj.quiet)
     if any(row.error is not None for row in rows):
         raise typer.Exit(FAILED_EXIT_CODE)
@@ -111,6 +113,16 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
         "indexes_folded": ", ".join(row.indexes_folded),
         "indexes_built": ", ".join(row.indexes_built),
         "result": _result(row, dry_run=dry_run),
+    }
+
+
+def _as_facts(row: TableOptimizeStats) -> dict[str, Any]:
+    """For programs: every member of the document, lists as text."""
+    return {
+        **row.to_json(),
+        "pending_indexes": "; ".join(f"{found.property}: {found.reason}" for found in row.pending_indexes),
+        "indexes_folded": ", ".join(row.indexes_folded),
+        "indexes_built": ", ".join(row.indexes_built),
     }
 
 

@@ -52,7 +52,7 @@ def can_lose_versions(manifest: Manifest) -> bool:
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
     """Compact now, all but the anchor. Settings that would let a commit collect old versions are removed first."""
     try:
-        outcome = _compact(manifest.dataset)
+        outcome = _compact(_strip(manifest.dataset))
     except CommitRaceError:
         newest = manifest.dataset.newest()
         return Manifest(newest, read_stamp(newest, rules))
@@ -72,24 +72,51 @@ class ManifestCompaction:
     stripped: bool = False
 
 
+def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
+    """What compacting would do now, without doing it; what it leaves is an estimate."""
+    fragments, anchor = read_fragment_files(manifest.dataset), anchor_of(manifest.dataset)
+    size = sum(fragment.size_bytes for fragment in fragments.values())
+    chosen = [
+        fragment
+        for number, fragment in fragments.items()
+        if number != anchor and (_is_small(fragment) or _is_shrunk(fragment))
+    ]
+    rows = sum(fragment.rows for fragment in chosen) if _is_worth_it(fragments, anchor) else 0
+    return ManifestCompaction(
+        manifest.version,
+        fragments_removed=len(chosen) if rows else 0,
+        fragments_added=-(-rows // MANIFEST_ROWS_PER_FRAGMENT),
+        bytes_before=size,
+        bytes_after=size,
+        stripped=can_lose_versions(manifest),
+    )
+
+
 def compact_manifest_fully(root: Location, lance_branch: str | None, world: World) -> ManifestCompaction:
-    """Compact a manifest branch beside live writers, again and again until it is done or the budget is spent."""
+    """Compact a manifest branch beside live writers, again and again until it is done or the budget is spent.
+
+    A strip of settings that was committed stays done when the compaction after it loses to a publisher.
+    """
+    stripped = False
     for attempt in range(MANIFEST_COMPACTION_ATTEMPTS_MAX):
         manifest = open_manifest(root, lance_branch=lance_branch, rules=world.rules)
         before = read_fragment_files(manifest.dataset)
-        stripped = can_lose_versions(manifest)
-        if not stripped and not _is_worth_it(before, anchor_of(manifest.dataset)):
+        if not can_lose_versions(manifest) and not _is_worth_it(before, anchor_of(manifest.dataset)):
             size = sum(fragment.size_bytes for fragment in before.values())
-            return ManifestCompaction(manifest.version, bytes_before=size, bytes_after=size)
+            return ManifestCompaction(
+                manifest.version, committed=stripped, bytes_before=size, bytes_after=size, stripped=stripped
+            )
         try:
-            outcome = _compact(manifest.dataset)
+            safe = _strip(manifest.dataset)
+            stripped = stripped or safe.version != manifest.version
+            outcome = _compact(safe)
         except CommitRaceError:
             world.clock.sleep(_backoff(attempt) * (0.5 + world.jitter()))
             continue
         after = read_fragment_files(outcome.dataset)
         return ManifestCompaction(
             version=outcome.dataset.version,
-            committed=outcome.dataset.version != manifest.version,
+            committed=stripped or outcome.dataset.version != manifest.version,
             fragments_removed=len(before.keys() - after.keys()),
             fragments_added=len(after.keys() - before.keys()),
             bytes_before=sum(fragment.size_bytes for fragment in before.values()),
@@ -100,13 +127,16 @@ def compact_manifest_fully(root: Location, lance_branch: str | None, world: Worl
         f"other writers kept publishing while the manifest was compacted, {MANIFEST_COMPACTION_ATTEMPTS_MAX} times",
         code="manifest_contention",
         hint="run optimize again when fewer writers are at work; nothing was lost",
-        facts={"attempts": MANIFEST_COMPACTION_ATTEMPTS_MAX},
+        facts={"attempts": MANIFEST_COMPACTION_ATTEMPTS_MAX, "stripped": stripped},
     )
 
 
-def _compact(dataset: Dataset) -> CompactionOutcome:
+def _strip(dataset: Dataset) -> Dataset:
     failpoint(Failpoint.STRIP_BEFORE)
-    dataset = commit_strip_auto_cleanup(dataset) or dataset
+    return commit_strip_auto_cleanup(dataset) or dataset
+
+
+def _compact(dataset: Dataset) -> CompactionOutcome:
     anchor = anchor_of(dataset)
     failpoint(Failpoint.COMPACT_BEFORE)
     outcome = commit_compaction(dataset, MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
@@ -117,12 +147,15 @@ def _compact(dataset: Dataset) -> CompactionOutcome:
 def _is_worth_it(fragments: Mapping[int, Fragment], anchor: int | None) -> bool:
     """Whether Lance would rewrite anything."""
     free = [fragment for number, fragment in fragments.items() if number != anchor]
-    small = sum(1 for fragment in free if fragment.rows < MANIFEST_ROWS_PER_FRAGMENT)
-    shrunk = any(
-        fragment.deleted_rows > COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
-        for fragment in free
-    )
-    return small > 1 or shrunk
+    return sum(map(_is_small, free)) > 1 or any(map(_is_shrunk, free))
+
+
+def _is_small(fragment: Fragment) -> bool:
+    return fragment.rows < MANIFEST_ROWS_PER_FRAGMENT
+
+
+def _is_shrunk(fragment: Fragment) -> bool:
+    return fragment.deleted_rows > COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
 
 
 def _backoff(attempt: int) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -110,6 +111,7 @@ class _Deleting:
     def _delete(self, plan: DatasetPlan) -> DatasetPlan:
         if plan.error is not None or not plan.doomed:
             return plan
+        started = time.perf_counter()
         gone: list[DoomedFile] = []
         try:
             for batch in _batches(plan.doomed):
@@ -119,8 +121,8 @@ class _Deleting:
         except LeaseLostError:
             raise
         except OmnigraphError as error:
-            return replace(plan, doomed=tuple(gone), error=error.message)
-        _log(plan)
+            plan = replace(plan, doomed=tuple(gone), error=error.message)
+        _log(plan, time.perf_counter() - started)
         return plan
 
     def _delete_batch(self, path: str, batch: Sequence[DoomedFile]) -> None:
@@ -144,8 +146,16 @@ def _batches(doomed: Sequence[DoomedFile]) -> Iterator[Sequence[DoomedFile]]:
             yield files[start : start + DELETE_BATCH_FILES]
 
 
-def _log(plan: DatasetPlan) -> None:
+def _log(plan: DatasetPlan, seconds: float) -> None:
     for fork in dict.fromkeys(file.branch for file in plan.doomed if file.why is Why.FORK):
         log_event(logger, "reclaimed an orphaned branch", table=plan.table_key, lance_branch=str(fork))
-    size = sum(file.size_bytes for file in plan.doomed)
-    log_event(logger, "cleaned up", table=plan.table_key, files=len(plan.doomed), bytes=size)
+    log_event(
+        logger,
+        f"cleaned up {plan.table_key}",
+        table=plan.table_key,
+        versions=sum(file.why is Why.VERSION for file in plan.doomed),
+        files=len(plan.doomed),
+        bytes=sum(file.size_bytes for file in plan.doomed),
+        error=plan.error,
+        seconds=round(seconds, 3),
+    )

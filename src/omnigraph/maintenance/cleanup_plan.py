@@ -205,7 +205,7 @@ def _refuse_lost(plan: DatasetPlan) -> None:
     for pin in sorted(plan.lost, key=lambda pin: (pin.branch or "", pin.version)):
         where = "" if pin.branch is None else f" on the Lance branch {pin.branch}"
         raise FormatError(
-            f"version {pin.version} of {plan.table_key}{where} is missing, and a live branch reads it",
+            f"version {pin.version} of {plan.table_key}{where} is missing, and a live branch or a tag reads it",
             code="pinned_version_missing",
             hint="another tool may have deleted it; restore it from a copy. Nothing was deleted",
             facts={"table": plan.table_key, "version": pin.version},

@@ -63,8 +63,8 @@ class DatasetTask:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPlan:
-    """What goes of a dataset, in order; `retained` is what stays. `lost` are versions that a live branch reads and
-    that are not there. `is_whole`: nothing of it stays.
+    """What goes of a dataset, in order; `retained` is what stays. `lost` are versions that a live branch or
+    a tag reads and that are not there. `is_whole`: nothing of it stays.
     """
 
     table_key: str
@@ -94,8 +94,9 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
         if task.needs is None:
             doomed = find_all_doomed(files, task.policy, is_known=task.is_known)
             return DatasetPlan(task.table_key, task.path, doomed, is_whole=bool(doomed))
-        decision = decide(read_facts(location, files), task.needs, task.policy)
-        lost = decision.missing & task.needs.heads
+        facts = read_facts(location, files)
+        decision = decide(facts, task.needs, task.policy)
+        lost = decision.missing & (task.needs.heads | facts.tags)
         if lost:
             return DatasetPlan(task.table_key, task.path, lost=lost)
         return DatasetPlan(
@@ -128,7 +129,7 @@ def doomed_of(
     facts_missing = decision.missing - needs.pins - needs.heads
     if facts_missing:
         raise FormatError(
-            f"{location.uri} lacks a version that a branch or tag of it was made from",
+            f"{location.uri} lacks a version that a branch of it was made from",
             code="fork_base_missing",
             hint="another tool may have deleted it; nothing of this table was touched",
             facts={"uri": location.uri},

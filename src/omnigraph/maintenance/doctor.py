@@ -17,6 +17,7 @@ from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.java import find_java
 from omnigraph.base.limits import (
+    CLEANUP_DRIVER_FILES_MAX,
     HEALTHY_DELETED_SHARE_MAX,
     HEALTHY_FRAGMENT_ROWS_MIN,
     HEALTHY_SMALL_FRAGMENTS_MAX,
@@ -32,8 +33,10 @@ from omnigraph.maintenance.drift_look import is_under_way, look_steadily, owned_
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.health import Check, Finding, Health
 from omnigraph.maintenance.index_status import coverage_of_snapshot
+from omnigraph.maintenance.orphan_files import find_orphans
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX
 from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.files import has_more_files
 from omnigraph.storage.fragments import count_deleted_rows
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -201,6 +204,7 @@ class _Seen:
                 yield from _forks(open_dataset(self.root.child(path)), path, pinned)
             live = {(MANIFEST, record.lance_branch) for record in self.main.state.branches.values()}
             yield from _forks(self.main.manifest.dataset, MANIFEST, live)
+            yield from self._orphan_files()
         store = ObjectStore(self.root)
         for folder, what in (
             (SCRATCH, "files that a bulk operation left, or uses now"),
@@ -211,6 +215,16 @@ class _Seen:
                 size = sum(entry.size for entry in found)
                 text = f"{len(found)} {what}, {size} bytes"
                 yield Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=CLEANUP)
+
+    def _orphan_files(self) -> Iterator[Finding]:
+        if has_more_files(self.root, CLEANUP_DRIVER_FILES_MAX):
+            text = f"more than {CLEANUP_DRIVER_FILES_MAX} files, not looked through"
+            yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=CLEANUP)
+            return
+        for found in find_orphans(self.branches, World()):
+            noun = "file" if found.files == 1 else "files"
+            text = f"{found.files} {noun} that nothing refers to, {found.size_bytes} bytes"
+            yield Finding(Check.ORPHANS, Health.NOTICE, text, found.table_key, fix=CLEANUP)
 
 
 def _settings(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:

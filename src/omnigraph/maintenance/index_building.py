@@ -6,7 +6,7 @@ moves, and files that are not committed afterwards are orphans.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from omnigraph.base.errors import InvariantError
@@ -27,7 +27,7 @@ from omnigraph.maintenance.index_tasks import (
 )
 from omnigraph.maintenance.table_view import TableView
 from omnigraph.maintenance.table_work import BuiltIndex
-from omnigraph.maintenance.task_failure import TaskFailure
+from omnigraph.maintenance.task_outcome import TaskFailure
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.dataset import Dataset
@@ -44,6 +44,8 @@ class IndexOrder:
 
 
 Built = BuiltIndex | Unbuildable | TaskFailure
+Spent = Callable[[str, float], None]
+"""Told how many seconds a worker was at a table, by its alias."""
 
 
 def version_of(dataset: Dataset) -> TableVersion:
@@ -51,9 +53,11 @@ def version_of(dataset: Dataset) -> TableVersion:
     return TableVersion(dataset.location, dataset.branch, dataset.version)
 
 
-def build_indexes(orders: Sequence[IndexOrder], run_tasks: RunTasks, rows_per_task: int) -> tuple[Built, ...]:
+def build_indexes(
+    orders: Sequence[IndexOrder], run_tasks: RunTasks, rows_per_task: int, spent: Spent
+) -> tuple[Built, ...]:
     """What became of each order."""
-    plans = _plan(orders, run_tasks)
+    plans = _plan(orders, run_tasks, spent)
     cuts: list[tuple[IndexWork, tuple[SegmentPlan, ...]]] = []
     for order, plan in zip(orders, plans, strict=True):
         if isinstance(plan, IndexPlan):
@@ -62,7 +66,7 @@ def build_indexes(orders: Sequence[IndexOrder], run_tasks: RunTasks, rows_per_ta
             cuts.append((work, cut_segments(work, plan, order.view.rows, rows_per_task)))
         else:
             cuts.append((order.work, ()))
-    segments = _segments(orders, [cut for _, cut in cuts], run_tasks)
+    segments = _segments(orders, [cut for _, cut in cuts], run_tasks, spent)
     built: list[Built] = []
     for place, (order, plan) in enumerate(zip(orders, plans, strict=True)):
         found, (work, cut) = segments[place], cuts[place]
@@ -75,18 +79,23 @@ def build_indexes(orders: Sequence[IndexOrder], run_tasks: RunTasks, rows_per_ta
     return tuple(built)
 
 
-def _plan(orders: Sequence[IndexOrder], run_tasks: RunTasks) -> list[IndexPlan | Unbuildable | TaskFailure]:
+def _plan(
+    orders: Sequence[IndexOrder], run_tasks: RunTasks, spent: Spent
+) -> list[IndexPlan | Unbuildable | TaskFailure]:
     """How to build each one. Vector indexes train on workers."""
+    trained = [order for order in orders if _is_vector(order.work)]
     tasks = [
         TrainTask(
             version_of(order.view.dataset), order.work.spec, order.work.fragment_ids, order.work.present
         )
-        for order in orders
-        if _is_vector(order.work)
+        for order in trained
     ]
-    trained = iter(run_tasks(train_index, tasks) if tasks else ())
+    outcomes = run_tasks(train_index, tasks) if tasks else ()
+    for order, outcome in zip(trained, outcomes, strict=True):
+        spent(order.view.alias, outcome.seconds)
+    results = iter(outcome.result for outcome in outcomes)
     return [
-        next(trained)
+        next(results)
         if _is_vector(order.work)
         else plan_index(order.view.dataset, order.work.spec, order.work.fragment_ids)
         for order in orders
@@ -94,7 +103,10 @@ def _plan(orders: Sequence[IndexOrder], run_tasks: RunTasks) -> list[IndexPlan |
 
 
 def _segments(
-    orders: Sequence[IndexOrder], cuts: Sequence[Sequence[SegmentPlan]], run_tasks: RunTasks
+    orders: Sequence[IndexOrder],
+    cuts: Sequence[Sequence[SegmentPlan]],
+    run_tasks: RunTasks,
+    spent: Spent,
 ) -> list[list[IndexSegment] | TaskFailure]:
     """The segments of each order. Small ones of one table share a task, and then they fail together."""
     tasks: list[BuildTask] = []
@@ -106,9 +118,11 @@ def _segments(
         for pack in pack_segments([part for _, part in numbered]):
             tasks.append(BuildTask(version_of(first.view.dataset), pack, first.owner))
             members.append([next(owners)[0] for _ in pack])
-    results = run_tasks(build_segments, tasks) if tasks else ()
+    outcomes = run_tasks(build_segments, tasks) if tasks else ()
     found: list[list[IndexSegment] | TaskFailure] = [[] for _ in orders]
-    for result, places in zip(results, members, strict=True):
+    for outcome, places in zip(outcomes, members, strict=True):
+        result = outcome.result
+        spent(orders[places[0]].view.alias, outcome.seconds)
         for number, place in enumerate(places):
             kept = found[place]
             if isinstance(result, TaskFailure):

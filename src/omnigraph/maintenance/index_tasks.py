@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from omnigraph.maintenance.index_plan import SegmentPlan
-from omnigraph.maintenance.task_failure import TaskFailure, isolated
+from omnigraph.maintenance.task_outcome import TaskOutcome, isolated
 from omnigraph.storage.compaction import adopt_segment
 from omnigraph.storage.dataset import Dataset, branch_location, open_dataset
 from omnigraph.storage.indexes import (
@@ -67,12 +67,12 @@ class BuiltSegments:
     rows: int
 
 
-def train_index(task: TrainTask) -> IndexPlan | Unbuildable | TaskFailure:
+def train_index(task: TrainTask) -> TaskOutcome[IndexPlan | Unbuildable]:
     """How to build it. All segments of an index are of one type, so one that grew out of its type is built anew."""
     return isolated(lambda: _train(task))
 
 
-def build_segments(task: BuildTask) -> BuiltSegments | TaskFailure:
+def build_segments(task: BuildTask) -> TaskOutcome[BuiltSegments]:
     """Write the index files of the task's segments."""
     return isolated(lambda: _build(task))
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.base.events import log_event
 from omnigraph.base.limits import COMPACTION_ROWS, OPTIMIZE_COMMITS_MAX, OPTIMIZE_GROUP_TASKS
 from omnigraph.graph.commit import World
-from omnigraph.graph.compaction import ManifestCompaction, compact_manifest_fully
+from omnigraph.graph.compaction import (
+    ManifestCompaction,
+    compact_manifest_fully,
+    plan_manifest_compaction,
+)
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import acquire_lease
@@ -98,13 +102,17 @@ def optimize_all_tables(
     chosen_types(snapshot, how.tables)
     if how.dry_run:
         drift = {alias: look for alias, look in _drifted(snapshot).items() if not is_under_way(look, live)}
-        return plan_stats(snapshot, drift, how)
+        manifest = _manifest_row(branch, plan_manifest_compaction(snapshot.manifest))
+        return [*plan_stats(snapshot, drift, how), manifest]
     total = StatsSum(branch, _judge_drift(snapshot, how.world))
     _keep_up(graph, how, run_tasks or on_spark(SparkSettings()), total)
     manifest = _compact_manifest(root, branch, how.world)
     after = read_snapshot(root, branch, rules=how.world.rules)
     persist_adjacencies(after, how.tables)
-    return [*total.rows(after), manifest]
+    rows = [*total.rows(after), manifest]
+    for row in rows:
+        _log(row)
+    return rows
 
 
 def _keep_up(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, total: StatsSum) -> None:
@@ -113,7 +121,6 @@ def _keep_up(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, tota
         bound = left
         if how.partial_progress:
             bound = OPTIMIZE_GROUP_TASKS if left is None else min(left, OPTIMIZE_GROUP_TASKS)
-        started = time.perf_counter()
         upkeep = Upkeep(
             WriterKind.OPTIMIZE,
             ACTOR,
@@ -125,7 +132,7 @@ def _keep_up(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, tota
             isolated=True,
         )
         done = keep_up(graph.location, graph.branch_name, run_tasks, upkeep, how.world)
-        total.add(done, time.perf_counter() - started)
+        total.add(done)
         left = None if left is None else left - total.tasks_of(done)
         if done.commit is None or not total.has_more or (left is not None and left <= 0):
             return
@@ -170,8 +177,13 @@ def _compact_manifest(root: Location, branch: str, world: World) -> TableOptimiz
     try:
         done = compact_manifest_fully(root, snapshot.branch.lance_branch, world)
     except OmnigraphError as failure:
-        error = failure.message
+        error, stripped = failure.message, failure.facts.get("stripped") is True
+        done = replace(done, committed=stripped, stripped=stripped)
         log_event(logger, f"{MANIFEST} is not compacted: {error}", level=logging.ERROR, table=MANIFEST)
+    return replace(_manifest_row(branch, done), seconds=time.perf_counter() - started, error=error)
+
+
+def _manifest_row(branch: str, done: ManifestCompaction) -> TableOptimizeStats:
     return TableOptimizeStats(
         table_key=MANIFEST,
         branch=branch,
@@ -183,6 +195,21 @@ def _compact_manifest(root: Location, branch: str, world: World) -> TableOptimiz
         bytes_after=done.bytes_after,
         committed=done.committed,
         stripped=done.stripped,
-        seconds=time.perf_counter() - started,
-        error=error,
+    )
+
+
+def _log(row: TableOptimizeStats) -> None:
+    what = "committed" if row.committed else row.skipped or ("failed" if row.error else "nothing to do")
+    log_event(
+        logger,
+        f"optimize {row.table_key} on {row.branch}: {what}",
+        table=row.table_key,
+        branch=row.branch,
+        version=row.manifest_version,
+        committed=row.committed,
+        skipped=row.skipped,
+        fragments_removed=row.fragments_removed,
+        fragments_added=row.fragments_added,
+        error=row.error,
+        seconds=round(row.seconds, 3),
     )

@@ -21,7 +21,7 @@ from omnigraph.maintenance.rewrite_plan import Replaced, indexes_after, split_se
 from omnigraph.maintenance.run_plan import RunBounds, TablePlan, plan_run
 from omnigraph.maintenance.table_view import TableView, chosen_types, read_views
 from omnigraph.maintenance.table_work import fragments_after
-from omnigraph.maintenance.upkeep import Upkept, UpkeptTable
+from omnigraph.maintenance.upkept import Upkept, UpkeptTable
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeOptions
@@ -41,14 +41,13 @@ class StatsSum:
     def finished(self) -> frozenset[str]:
         return frozenset((*self.drift, *self._finished))
 
-    def add(self, done: Upkept, seconds: float) -> None:
+    def add(self, done: Upkept) -> None:
         """What one commit did."""
         self.has_more = False
         for alias, table in done.tables.items():
             if alias in self._finished:
                 continue
-            row = _row(self.branch, alias, table, done)
-            row = replace(row, seconds=seconds if row.committed or row.error else 0.0)
+            row = replace(_row(self.branch, alias, table, done), seconds=table.seconds)
             before = self._rows.get(alias)
             self._rows[alias] = row if before is None else _summed(before, row)
             if table.error is not None or table.has_conflict or alias in done.drifted:
@@ -85,7 +84,7 @@ def plan_stats(
         if alias in errors:
             row = replace(row, error=errors[alias].message)
         elif alias in plans:
-            row = _planned(row, views[alias], plans[alias])
+            row = _planned(row, views[alias], plans[alias], how.bounds.rows)
         rows.append(_with_versions(row, snapshot, drift))
     return rows
 
@@ -162,20 +161,23 @@ def _with_versions(
     return replace(row, manifest_version=version, lance_head_version=max(version, row.lance_head_version))
 
 
-def _planned(row: TableOptimizeStats, view: TableView, plan: TablePlan) -> TableOptimizeStats:
-    """The row of a dry run: a group becomes one fragment without its deleted rows."""
-    first = max(view.fragments, default=0) + 1
-    replaced = [Replaced(group, (first + place,)) for place, group in enumerate(plan.groups)]
+def _planned(
+    row: TableOptimizeStats, view: TableView, plan: TablePlan, rows_per_fragment: int
+) -> TableOptimizeStats:
+    """The row of a dry run: a group becomes as many fragments as its live rows fill, which share them evenly."""
     rows = {number: found.rows for number, found in view.fragments.items()}
-    size = dict.fromkeys(view.fragments, 0) | {n: found.size_bytes for n, found in view.fragments.items()}
-    for group in replaced:
-        rows[group.new_ids[0]] = sum(rows.pop(number) for number in group.old_ids)
-        size[group.new_ids[0]] = sum(
-            size.pop(n)
-            * view.fragments[n].rows
-            // max(1, view.fragments[n].rows + view.fragments[n].deleted_rows)
-            for n in group.old_ids
-        )
+    replaced: list[Replaced] = []
+    size = view.size_bytes
+    number = max(view.fragments, default=0)
+    for group in plan.groups:
+        olds = [view.fragments[one] for one in group]
+        size -= sum(old.size_bytes * old.deleted_rows // max(1, old.rows + old.deleted_rows) for old in olds)
+        live = sum(rows.pop(one) for one in group)
+        count = max(min(live, 1), live // rows_per_fragment)
+        new_ids = range(number + 1, number + 1 + count)
+        number += count
+        rows.update((new, live // count + (new - new_ids[0] < live % count)) for new in new_ids)
+        replaced.append(Replaced(group, tuple(new_ids)))
     present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
     indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), INDEX_ROWS_PER_TASK)
     works = [found.spec for found in indexes if isinstance(found, IndexWork)] if plan.indexes else []
@@ -184,9 +186,9 @@ def _planned(row: TableOptimizeStats, view: TableView, plan: TablePlan) -> Table
     return replace(
         row,
         fragments_removed=sum(len(group) for group in plan.groups),
-        fragments_added=len(plan.groups),
+        fragments_added=sum(len(group.new_ids) for group in replaced),
         bytes_before=view.size_bytes,
-        bytes_after=sum(size.values()),
+        bytes_after=size,
         skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.gated else None,
         pending_indexes=tuple(
             PendingIndex(found.spec.column, found.reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.maintenance.index_tasks import TableVersion
-from omnigraph.maintenance.task_failure import TaskFailure, isolated
+from omnigraph.maintenance.task_outcome import TaskOutcome, isolated
 from omnigraph.storage.compaction import Rewritten, rewrite_fragments
 
 
@@ -19,6 +19,6 @@ class RewriteTask:
     rows_per_fragment: int
 
 
-def rewrite_group(task: RewriteTask) -> Rewritten | TaskFailure:
+def rewrite_group(task: RewriteTask) -> TaskOutcome[Rewritten]:
     """Write the rows of the group anew."""
     return isolated(lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment))

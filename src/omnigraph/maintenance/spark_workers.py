@@ -10,7 +10,7 @@ from omnigraph.maintenance.cleanup_tasks import plan_dataset, read_pins
 from omnigraph.maintenance.index_tasks import BuiltSegments, build_segments, train_index
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
 from omnigraph.maintenance.schema_tasks import fill_columns, run_check
-from omnigraph.maintenance.task_failure import TaskFailure
+from omnigraph.maintenance.task_outcome import TaskOutcome
 from omnigraph.pipeline.load_source import Result, RunTasks, Task
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
@@ -40,14 +40,14 @@ def on_master(master: str | None, report: Report | None) -> RunTasks:
     return on_spark(SparkSettings(master=master), report or report_nothing)
 
 
-def built_size(built: BuiltSegments | TaskFailure) -> TaskSize:
+def built_size(built: TaskOutcome[BuiltSegments]) -> TaskSize:
     """What a finished build adds to the progress."""
-    return TaskSize(rows=built.rows if isinstance(built, BuiltSegments) else 0)
+    return TaskSize(rows=built.result.rows if isinstance(built.result, BuiltSegments) else 0)
 
 
-def rewritten_size(rewritten: Rewritten | TaskFailure) -> TaskSize:
+def rewritten_size(rewritten: TaskOutcome[Rewritten]) -> TaskSize:
     """What a finished rewrite adds to the progress."""
-    new = rewritten.new if isinstance(rewritten, Rewritten) else ()
+    new = rewritten.result.new if isinstance(rewritten.result, Rewritten) else ()
     return TaskSize(rows=sum(fragment.num_rows for fragment in new))
 
 

@@ -16,7 +16,7 @@ from omnigraph.maintenance.index_plan import IndexWork, still_fits
 from omnigraph.maintenance.rewrite_plan import Replaced, indexes_after, split_segments
 from omnigraph.storage.compaction import Rewritten
 from omnigraph.storage.coverage import IndexDescription
-from omnigraph.storage.fragments import Fragment
+from omnigraph.storage.fragments import Fragment, data_files
 from omnigraph.storage.indexes import IndexSegment, IndexSpec
 
 
@@ -28,6 +28,11 @@ class BuiltIndex:
     segments: tuple[IndexSegment, ...]
     fragments: Mapping[int, Fragment]
     row: IndexRow
+
+    @property
+    def uuids(self) -> frozenset[str]:
+        """What Lance knows its segments by."""
+        return frozenset(str(segment.native.uuid) for segment in self.segments)
 
 
 @dataclass(slots=True)
@@ -73,6 +78,12 @@ def is_unchanged(group: Rewritten, now: Mapping[int, Fragment]) -> bool:
     return same and all(number > max(now) for number in group.new_ids)
 
 
+def is_in_place(group: Rewritten, now: Mapping[int, Fragment]) -> bool:
+    """Whether a group has taken the place of its fragments."""
+    there = all(new.id in now and now[new.id].files == data_files(new) for new in group.new)
+    return there and now.keys().isdisjoint(group.old_ids)
+
+
 def replaced_by(groups: Sequence[Rewritten]) -> tuple[Replaced, ...]:
     """The numbers alone."""
     return tuple(Replaced(group.old_ids, group.new_ids) for group in groups)
@@ -84,7 +95,6 @@ def fragments_after(now: Mapping[int, Fragment], groups: Sequence[Rewritten]) ->
     after = {number: fragment for number, fragment in now.items() if number not in gone}
     for group in groups:
         for new in group.new:
-            files = tuple((file.path, tuple(file.fields)) for file in new.files)
             size = sum(file.file_size_bytes or 0 for file in new.files)
-            after[new.id] = Fragment(new.num_rows, files, 0, size, native=new)
+            after[new.id] = Fragment(new.num_rows, data_files(new), 0, size, native=new)
     return after

@@ -11,7 +11,7 @@ crash leaves unreferenced files, or what recovery publishes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -26,16 +26,19 @@ from omnigraph.graph.loose import TableUpkeep
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.stage import Outcome, Stage, discard_fork
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.staged import LooseEffect, Staged
 from omnigraph.maintenance.index_building import IndexOrder, build_indexes, version_of
 from omnigraph.maintenance.index_outcome import IndexRow
 from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
+from omnigraph.maintenance.published_work import keep_published
 from omnigraph.maintenance.rewrite_plan import RewriteBounds, split_segments
 from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
 from omnigraph.maintenance.run_plan import RunBounds, TablePlan, plan_run
+from omnigraph.maintenance.table_seconds import TableSeconds
 from omnigraph.maintenance.table_view import TableView, read_views, view_of
 from omnigraph.maintenance.table_work import BuiltIndex, TableWork
-from omnigraph.maintenance.task_failure import TaskFailure
+from omnigraph.maintenance.task_outcome import TaskFailure
+from omnigraph.maintenance.upkept import Upkept, UpkeptTable
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, Rewritten, clone_rewritten
 from omnigraph.storage.coverage import read_indexes
@@ -66,27 +69,6 @@ class Upkeep:
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
     left_alone: frozenset[str] = frozenset()
     isolated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UpkeptTable:
-    """One table: as it was, what was planned, what of it is committed, what was lost to others, or why it failed."""
-
-    before: TableView | None
-    plan: TablePlan | None
-    work: TableWork | None
-    has_conflict: bool
-    error: OmnigraphError | None
-
-
-@dataclass(frozen=True, slots=True)
-class Upkept:
-    """What a run did. `tables` and `indexes` are in the order of the schema; `drifted` are heads by alias."""
-
-    tables: Mapping[str, UpkeptTable]
-    indexes: tuple[IndexRow, ...]
-    commit: CommitRecord | None
-    drifted: Mapping[str, DriftError]
 
 
 def keep_up(
@@ -129,9 +111,10 @@ class _Run:
         self._drifted: dict[str, DriftError] = {}
         self._schema_hash = ""
         self._began: float | None = None
+        self._seconds = TableSeconds()
 
     def outcome(self, commit: CommitRecord | None) -> Upkept:
-        self._leave_out_unmoved(commit)
+        self._keep_published(commit)
         aliases = dict.fromkeys((*self._views, *self._errors))
         tables = {
             alias: UpkeptTable(
@@ -140,21 +123,20 @@ class _Run:
                 self._works.get(alias),
                 alias in self._conflicts,
                 self._errors.get(alias),
+                self._seconds.of(alias),
             )
             for alias in aliases
         }
         return Upkept(tables, tuple(self._rows.values()), commit, self._drifted)
 
-    def _leave_out_unmoved(self, commit: CommitRecord | None) -> None:
-        """A foreign change in between leaves its table out: what the others did was published without it."""
-        if commit is None:
-            return
-        moved = {move.table for move in commit.tables}
-        for alias, work in tuple(self._works.items()):
-            if work.target.table.id not in moved:
-                self._conflicts.add(alias)
-                for spec in work.built:
-                    self._skip(alias, spec)
+    def _keep_published(self, commit: CommitRecord | None) -> None:
+        """Tell only what is published: a foreign change that landed first may have taken its place."""
+        lost = {} if commit is None else keep_published(self._works, commit)
+        for alias, specs in lost.items():
+            self._conflicts.add(alias)
+            for spec in specs:
+                self._skip(alias, spec)
+            if self._works[alias].is_empty:
                 del self._works[alias]
 
     def leave_alone(self, drift: DriftError) -> bool:
@@ -245,8 +227,10 @@ class _Run:
             )
             for view, group in planned
         ]
-        results = self._run_tasks(rewrite_group, tasks) if tasks else ()
-        for (view, _), result in zip(planned, results, strict=True):
+        outcomes = self._run_tasks(rewrite_group, tasks) if tasks else ()
+        for (view, _), outcome in zip(planned, outcomes, strict=True):
+            result = outcome.result
+            self._seconds.add(view.alias, outcome.seconds)
             if isinstance(result, TaskFailure):
                 self._fail(view.alias, result.error)
             elif view.alias in self._works:
@@ -284,9 +268,9 @@ class _Run:
                     is_clone = view.dataset.location != own.location
                     readable = view if is_clone else view_at(view, work)
                     orders.append(IndexOrder(readable, planned, version_of(own) if is_clone else None))
-        for order, built in zip(
-            orders, build_indexes(orders, self._run_tasks, self._upkeep.rows_per_index_task), strict=True
-        ):
+        rows_max = self._upkeep.rows_per_index_task
+        finished = build_indexes(orders, self._run_tasks, rows_max, self._seconds.add)
+        for order, built in zip(orders, finished, strict=True):
             self._collect(order, built)
 
     def _collect(self, order: IndexOrder, built: object) -> None:
@@ -331,7 +315,9 @@ class _Run:
             self._discard(alias)
         if not self._works:
             return None
-        effects = tuple(at.upkeep(work.target, _changes(work)) for work in self._works.values())
+        effects = tuple(
+            self._seconds.committing(alias, _effect(at, work)) for alias, work in self._works.items()
+        )
         counts = {
             "indexes": sum(len(work.built) for work in self._works.values()),
             "fragments_removed": sum(len(g.old) for work in self._works.values() for g in work.groups),
@@ -357,7 +343,8 @@ class _Run:
 
     def _isolated(self, alias: str, run: Callable[[], Result]) -> Result | None:
         try:
-            return run()
+            with self._seconds.clocked(alias):
+                return run()
         except OmnigraphError as error:
             self._fail(alias, error)
             return None
@@ -368,9 +355,10 @@ def view_at(view: TableView, work: TableWork) -> TableView:
     return TableView(view.alias, work.target.dataset, view.fragments, view.declared, view.present)
 
 
-def _changes(work: TableWork) -> TableUpkeep:
+def _effect(at: Stage, work: TableWork) -> LooseEffect:
     segments = {spec: one.segments for spec, one in work.built.items()}
-    return TableUpkeep(work.strip, work.dropped if work.groups else frozenset(), work.groups, segments)
+    dropped = work.dropped if work.groups else frozenset[str]()
+    return at.upkeep(work.target, TableUpkeep(work.strip, dropped, work.groups, segments))
 
 
 def _first_number(view: TableView, groups: Sequence[Rewritten]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import obstore
@@ -34,19 +35,28 @@ class StoredFile:
 def list_files(location: Location, prefix: str = "") -> tuple[StoredFile, ...]:
     """Everything below the place, or below a folder of it, ordered by path; empty when there is nothing."""
     with substrate_errors("list files", location.uri):
-        match location.scheme:
-            case Scheme.LOCAL:
-                folder = f"{prefix}/" if prefix else ""
-                found = list(_walk(f"{location.uri}/{folder}", folder))
-            case Scheme.S3:
-                found = list(_list_objects(location, prefix))
-            case Scheme.MEMORY:
-                raise UsageError(
-                    "files in memory cannot be listed with their times",
-                    code="uri_is_memory",
-                    hint="use a graph on disk or in S3",
-                )
-    return tuple(sorted(found, key=lambda file: file.path))
+        return tuple(sorted(_found(location, prefix), key=lambda file: file.path))
+
+
+def has_more_files(location: Location, count: int) -> bool:
+    """Whether there are more files than so many below the place; the listing ends as soon as that is known."""
+    with substrate_errors("list files", location.uri):
+        return sum(1 for _ in islice(_found(location, ""), count + 1)) > count
+
+
+def _found(location: Location, prefix: str) -> Iterator[StoredFile]:
+    match location.scheme:
+        case Scheme.LOCAL:
+            folder = f"{prefix}/" if prefix else ""
+            return _walk(f"{location.uri}/{folder}", folder)
+        case Scheme.S3:
+            return _list_objects(location, prefix)
+        case Scheme.MEMORY:
+            raise UsageError(
+                "files in memory cannot be listed with their times",
+                code="uri_is_memory",
+                hint="use a graph on disk or in S3",
+            )
 
 
 def _walk(folder: str, prefix: str) -> Iterator[StoredFile]:

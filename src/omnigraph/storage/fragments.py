@@ -31,6 +31,11 @@ class Fragment:
     native: Any = None
 
 
+def data_files(native: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The files of a fragment as Lance describes it: paths, and the numbers of the fields read from them."""
+    return tuple((file.path, tuple(file.fields)) for file in native.files)
+
+
 def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
     """Every fragment of the version by its number, in the order of the rows."""
     with substrate_errors("read the fragments", dataset.uri):
@@ -38,7 +43,7 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
             rows = fragment.count_rows() if metadata.num_rows is None else metadata.num_rows
-            files = tuple((file.path, tuple(file.fields)) for file in metadata.files)
+            files = data_files(metadata)
             size = sum(file.file_size_bytes or 0 for file in metadata.files)
             updated = metadata.created_at_version_meta != metadata.last_updated_at_version_meta
             found[fragment.fragment_id] = Fragment(
@@ -63,7 +68,7 @@ def read_fragment_states(dataset: Dataset) -> Mapping[int, FragmentState]:
         found = {}
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
-            files = tuple((file.path, tuple(file.fields)) for file in metadata.files)
+            files = data_files(metadata)
             deletions = fragment.deletion_file()
             found[fragment.fragment_id] = FragmentState(
                 fragment.count_rows(), files, repr(metadata.overlays), deletions

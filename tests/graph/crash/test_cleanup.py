@@ -9,20 +9,35 @@ from omnigraph.graph.commit import World
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.storage.files import list_files
+from omnigraph.storage.location import Location
+from tests.conftest import S3Server
 from tests.graph.crash.killer import Killer
+from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.traces import read_traces
 from tests.graph.writers import read_contents
 from tests.maintenance.cleaning import Place, TomorrowClock, errors_of, every_snapshot, files_of
 
 CELLS = [cell for cell in read_traces()["cleanup"] if cell.startswith("cleanup.delete")]
 EXAMPLES = CELLS[:: len(CELLS) // 4]
+FENCE_CELLS = [cell for cell in read_traces()["cleanup"] if cell.startswith("cleanup.fence")]
 
 
 @pytest.mark.parametrize(
     "cell", [pytest.param(cell, marks=() if cell in EXAMPLES else (pytest.mark.soak,)) for cell in CELLS]
 )
 def test_the_next_one_finishes_it(cell: str, killer: Killer) -> None:
-    location = killer.prepared("cleanup")
+    _finishes(cell, killer, killer.prepared("cleanup"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("cell", [*EXAMPLES, *FENCE_CELLS])
+def test_on_s3_too(cell: str, killer: Killer, s3_server: S3Server) -> None:
+    location = s3_server.location(f"crash/cleanup/{cell.replace('@', '-')}.omni")
+    SCENARIOS["cleanup"].prepare(location, killer.kill)
+    _finishes(cell, killer, location)
+
+
+def _finishes(cell: str, killer: Killer, location: Location) -> None:
     wanted = read_contents(location)
     point, _, hit = cell.partition("@")
     killer.kill("cleanup", location, point, int(hit))

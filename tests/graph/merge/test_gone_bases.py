@@ -1,0 +1,41 @@
+"""The base of a merge when the manifest branch of its snapshot is gone: the merge of it wrote the pins down."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.merge.bases import Base, CommitBase, find_base
+from omnigraph.graph.merge.run import MergeRequest, merge_branch
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.storage.location import Location
+from tests.graph.writers import PERSON, Change, create, read_contents, run, triple
+
+
+def test_a_base_of_which_only_the_pins_are_left(local_location: Location) -> None:
+    create(local_location)
+    run(local_location, triple(["a"]))
+    create_branch(local_location, "dev", "tester", source_snapshot(local_location))
+    run(local_location, [Change(PERSON, upsert=(("dev", 1),))], branch="dev")
+    create_branch(local_location, "other", "tester", source_snapshot(local_location, "dev"))
+    run(local_location, [Change(PERSON, upsert=(("other", 2),))], branch="other")
+    assert merge_branch(local_location, MergeRequest("dev", "tester")).commit is not None
+    run(local_location, [Change(PERSON, upsert=(("main", 3),))])
+    dev = read_snapshot(local_location, "dev")
+    before = _base(local_location, dev.head)
+    assert isinstance(before, CommitBase)
+    assert before.commit == dev.head
+    assert dev.branch.lance_branch is not None
+    shutil.rmtree(Path(local_location.uri, MANIFEST, "tree", dev.branch.lance_branch, "_versions"))
+    assert _base(local_location, dev.head) == before
+    assert merge_branch(local_location, MergeRequest("other", "tester")).commit is not None
+    assert read_contents(local_location, MAIN)[PERSON] == {"a": None, "dev": 1, "other": 2, "main": 3}
+
+
+def _base(location: Location, theirs: CommitId) -> Base:
+    main = read_snapshot(location)
+    return find_base(main, make_lineage(main.head, main.manifest.read_commits()), main.head, theirs)
