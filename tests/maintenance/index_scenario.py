@@ -134,7 +134,7 @@ def _finds_itself(root: Location) -> bool:
     table = open_table(root, DOC)
     row = table.native.take([17], columns=["id", "face"]).to_pylist()[0]
     query = {"column": "face", "q": row["face"], "k": 5, "metric": "cosine", "refine_factor": 20}
-    near = table.native.scanner(nearest=query, columns=["id"])
+    near = table.native.scanner(nearest=query, columns=["id", "_distance"])
     found = [hit["id"] for hit in near.to_table().to_pylist()]
     return row["id"] in found and "ANNSubIndex" in str(near.explain_plan())
 

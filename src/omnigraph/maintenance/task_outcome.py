@@ -11,15 +11,20 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.pipeline.task_errors import pack_error, unpack_failure
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """The error of a task. It travels."""
+    """The error of a task, packed so that it travels from an executor."""
 
-    error: OmnigraphError
+    packed: str
+
+    @property
+    def error(self) -> OmnigraphError:
+        return unpack_failure(self.packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +42,5 @@ def isolated(run: Callable[[], Result]) -> TaskOutcome[Result]:
     try:
         result = run()
     except OmnigraphError as error:
-        result = TaskFailure(error)
+        result = TaskFailure(str(pack_error(error)))
     return TaskOutcome(result, time.perf_counter() - started)
