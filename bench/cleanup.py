@@ -2,12 +2,10 @@
 
 Ours looks for pending writes, drift, branches and snapshots, makes the list of files, and deletes exactly that. Lance's
 is `cleanup_old_versions` on the manifest and on every table, one after another. Both work on a fresh copy each time.
-`BENCH_CLEANUP=100` makes fewer versions.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -111,4 +109,4 @@ def _clean_plain(uri: str) -> None:
 def main() -> bool:
     """Run it in a folder of its own; whether the ratio is within its bar."""
     with tempfile.TemporaryDirectory() as folder:
-        return report("cleanup", run(Path(folder), int(os.environ.get("BENCH_CLEANUP", VERSIONS))))
+        return report("cleanup", run(Path(folder)))

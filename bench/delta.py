@@ -2,12 +2,10 @@
 
 A table of many small fragments on each side, without indexes, since Delta has none. Only told, without a bar: the two
 promise different things. Needs `pip install deltalake`, which the project itself does not use.
-`BENCH_DELTA="commits rows"` measures another size.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -109,7 +107,5 @@ def main() -> bool:
     except ImportError:
         print("delta: not measured, `pip install deltalake` first")
         return True
-    sizes = [int(text) for text in os.environ.get("BENCH_DELTA", "").split()]
-    commits, rows = sizes or (COMMITS, ROWS)
     with tempfile.TemporaryDirectory() as folder:
-        return report("delta", run(Path(folder), commits, rows))
+        return report("delta", run(Path(folder)))
