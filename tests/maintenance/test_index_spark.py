@@ -55,7 +55,7 @@ def _checked(world: World, more: dict[str, str]) -> dict[str, Any]:
         "node:Doc",
         "edge:Cites",
     }
-    assert (seen["failure"]["class"], seen["failure"]["code"]) == ("StorageError", "unavailable")
+    assert (seen["failure"]["class"], seen["failure"]["code"]) == ("FormatError", "unreadable")
     # Cleanup, too: what executors find is what a preview in one process found, and it goes.
     assert seen["cleaned"] == seen["previewed"]
     assert seen["same_files"]
