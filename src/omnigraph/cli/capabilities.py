@@ -26,6 +26,14 @@ _COLUMNS: Final = {
     "actor": ("--as",),
     "looks first": ("--dry-run", "--if-commit"),
     "agrees": ("--confirm", "--force", "--discard", "--allow-data-loss", "--yes"),
+    "bounds": (
+        "--limit",
+        "--max-hops",
+        "--max-memory",
+        "--max-seconds",
+        "--max-rows-per-task",
+        "--max-tasks",
+    ),
     "output": ("--json", "--format", "--out", "--log-file"),
     "Spark": ("--spark-master", "--engine"),
 }
