@@ -44,3 +44,14 @@ def test_a_branch_that_is_not_there(graph: Path, place: Path) -> None:
     outcome = apply(place, NEXT, "--branch", "dev")
     assert outcome.exit_code == 1
     assert "there is no branch 'dev'" in outcome.stderr
+
+
+def test_dropping_for_good_elsewhere_needs_a_yes(place: Path) -> None:
+    """Nobody is asked whether the graph is there before somebody agreed."""
+    (place / "next.pg").write_text(SCHEMA, encoding="utf-8")
+    outcome = omnigraph_here(
+        "schema", "apply", "--schema", "next.pg", "s3://bucket/g.omni", "--allow-data-loss", cwd=place
+    )
+    assert outcome.exit_code == 3
+    assert "schema apply --allow-data-loss destroys data at s3://bucket/g.omni" in outcome.stderr
+    assert "--yes" in outcome.stderr

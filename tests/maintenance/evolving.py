@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.graph import OpenOptions, init
@@ -18,12 +19,18 @@ def create(root: Location, schema: str) -> None:
 
 
 def evolve(
-    root: Location, schema: str, branch: str = MAIN, *, tasks: bool = False, world: World | None = None
+    root: Location,
+    schema: str,
+    branch: str = MAIN,
+    *,
+    tasks: bool = False,
+    hard: bool = False,
+    world: World | None = None,
 ) -> SchemaApplied:
     """Apply a schema; `tasks`: as if every table were too large for the driver, in small tasks."""
-    request = SchemaRequest(schema, "tester")
+    request = SchemaRequest(schema, "tester", hard=hard)
     if tasks:
-        request = SchemaRequest(schema, "tester", driver_rows_max=0, rows_per_task=2)
+        request = replace(request, driver_rows_max=0, rows_per_task=2)
     return apply_schema(root, branch, request, in_place, world)
 
 

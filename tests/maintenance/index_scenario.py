@@ -33,6 +33,7 @@ from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.maintenance.cleaning import DAY, TomorrowClock
 from tests.maintenance.graphs import CITES, DOC, append, create, open_table, rows_scanned
+from tests.maintenance.schema_scenario import evolve_on
 
 ROWS = 120_000  # more than small segments share a task for
 
@@ -59,7 +60,9 @@ def run_cluster() -> dict[str, Any]:
         )
     orphan = _plant_orphan(root)
     here, there = _clean_up(root, workers)
+    evolved = evolve_on(root, workers)
     return {
+        "evolved": evolved,
         "previewed": [row.to_json() for row in here],
         "cleaned": [row.to_json() for row in there],
         "same_files": [row.files for row in here] == [row.files for row in there],

@@ -45,6 +45,7 @@ def _checked(world: World, more: dict[str, str]) -> dict[str, Any]:
     assert seen["extended"]["doc"] == 2
     assert seen["extended"]["cites"] == 21, "the citations were not asked for"
     steps = {"train indexes", "build indexes", "work", "read snapshots", "find files"}
+    steps |= {"check rows", "write columns"}
     assert set(seen["steps"]) == steps
     assert seen["failure"] is not None
     # Optimize, in the same session: only executors rewrite, and both of them do.
@@ -64,4 +65,19 @@ def _checked(world: World, more: dict[str, str]) -> dict[str, Any]:
         "edge:Cites",
     }
     assert seen["rows_after"] == 120_000 + 6 * 20
+    _assert_evolved(seen["evolved"])
     return seen
+
+
+def _assert_evolved(seen: dict[str, Any]) -> None:
+    """Schema changes, too: executors look at every row and write the columns; the driver only commits."""
+    rejected = seen["rejected"]
+    assert rejected["code"] == "schema_rejected"
+    told = {(found["property"], found["code"]) for found in rejected["validation_errors"]}
+    assert told == {("size", "V202"), ("tag", "V402")}
+    assert rejected["total"] == 20_000 + 120_000 + 6 * 20 - 2
+    assert seen["commit"] == seen["head"]
+    assert seen["rows"] == seen["filled"] == 120_000 + 6 * 20
+    assert "note" not in seen["columns"]
+    assert "dataset.stage" not in seen["driver_writes"]
+    assert "dataset.commit" in seen["driver_writes"]

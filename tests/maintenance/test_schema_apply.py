@@ -1,192 +1,24 @@
-"""Schema apply: every kind of step, on empty and populated types, on main and on a branch, indexed and not.
-
-Whatever the step, the rows are those of before with the change, each table looks as its type says, the commit before
-still shows what it showed, nothing else moved, and the next plan is empty.
-"""
+"""Schema apply beside what each step does: tasks, rows that break rules, refusals, and what goes on afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import omnigraph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch, source_snapshot
-from omnigraph.graph.commit import World
 from omnigraph.graph.schema_plan import SchemaRefusedError
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
+from omnigraph.graph.snapshot import MAIN, read_commit_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRejectedError
-from omnigraph.schema import arrow_schema
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.crash.observe import unsteady
-from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
+from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents
+from tests.maintenance.schema_cases import BASE, CASES, COMPANY, PERSON, graph_at
 from tests.pipeline.in_place import in_place
-
-BASE = """\
-node Person { slug: String @key  age: I32? @index  mood: enum(glad, sad)  name: String @index }
-node Company { name: String @key }
-edge Knows: Person -> Person @card(0..5) { since: Date?  weight: F64? }
-"""
-ADD = """query add() {
-  insert Person { slug: "ada", age: 36, mood: "glad", name: "Ada" }
-  insert Person { slug: "bob", age: 7, mood: "sad", name: "Bob" }
-  insert Company { name: "Acme" }
-  insert Knows { from: "ada", to: "bob", weight: 0.5 }
-}"""
-Rows = dict[str, dict[str, Any]]
-Contents = dict[str, Rows]
-
-
-def same(before: Contents) -> Contents:
-    return before
-
-
-def columns(alias: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Contents], Contents]:
-    return lambda before: {
-        **before,
-        alias: {key: change(dict(row)) for key, row in before[alias].items()},
-    }
-
-
-def renamed(row: dict[str, Any], old: str, new: str) -> dict[str, Any]:
-    return {new if name == old else name: value for name, value in row.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What replaces what in the base text, and what it makes of the rows."""
-
-    old: str
-    new: str
-    after: Callable[[Contents], Contents] = same
-
-
-PERSON, COMPANY, KNOWS = "node:Person", "node:Company", "edge:Knows"
-CASES = {
-    "add types": Case(
-        "node Company",
-        "node City { name: String @key }\nedge In: Person -> City { v: Vector(4)? @index }\nnode Company",
-        lambda before: {**before, "node:City": {}, "edge:In": {}},
-    ),
-    "rename a type": Case(
-        "node Company",
-        "node Firm @rename_from(Company)",
-        lambda before: {"node:Firm" if alias == COMPANY else alias: rows for alias, rows in before.items()},
-    ),
-    "rename a type and its column": Case(
-        "node Company { name: String @key }",
-        "node Firm @rename_from(Company) { title: String @key @rename_from(name)  size: I64 @default(1) }",
-        lambda before: {
-            **{alias: rows for alias, rows in before.items() if alias != COMPANY},
-            "node:Firm": {key: {"title": key, "size": 1} for key in before[COMPANY]},
-        },
-    ),
-    "add nullable properties": Case(
-        "mood:",
-        "tags: [String]?  photo: Blob?  v: Vector(4)? @index  mood:",
-        columns(PERSON, lambda row: {**row, "tags": None, "photo": None, "v": None}),
-    ),
-    "add properties with defaults": Case(
-        "mood:",
-        'city: String? @default("Rome")  born: Date @default("2024-05-31")  mood:',
-        columns(PERSON, lambda row: {**row, "city": "Rome", "born": date(2024, 5, 31)}),
-    ),
-    "rename properties": Case(
-        "age: I32? @index",
-        "years: I32? @index @rename_from(age)",
-        columns(PERSON, lambda row: renamed(row, "age", "years")),
-    ),
-    "rename the key": Case(
-        "slug: String @key",
-        "handle: String @key @rename_from(slug)",
-        columns(PERSON, lambda row: renamed(row, "slug", "handle")),
-    ),
-    "add an index": Case("weight: F64?", "weight: F64? @index"),
-    "add rules": Case(
-        "name: String @index }",
-        'name: String @index @unique @unique(age, name) @range(age, 0..200) @check(name, "[A-Z][a-z]+") }',
-    ),
-    "require": Case("age: I32? @index", "age: I32 @index"),
-    "tighten a cardinality": Case("@card(0..5)", "@card(1..1)"),
-    "extend an enum": Case("enum(glad, sad)", "enum(glad, sad, calm)"),
-    "relax": Case("name: String @index }", "name: String? @index }"),
-    "relax beside a default": Case(
-        "name: String @index }",
-        "name: String? @index  score: F32 @default(0.5) }",
-        columns(PERSON, lambda row: {**row, "score": 0.5}),
-    ),
-    "note": Case("node Company", 'node Company @description("a firm")'),
-    "drop properties": Case(
-        "age: I32? @index  mood: enum(glad, sad)",
-        "",
-        columns(PERSON, lambda row: {name: row[name] for name in ("slug", "name")}),
-    ),
-    "drop a type": Case(
-        "node Company { name: String @key }\n",
-        "",
-        lambda before: {alias: rows for alias, rows in before.items() if alias != COMPANY},
-    ),
-    "drop an edge and a node": Case(
-        BASE,
-        "node Company { name: String @key }\n",
-        lambda before: {COMPANY: before[COMPANY]},
-    ),
-}
-
-
-def graph_at(place: Path, *, populated: bool = True, indexed: bool = False, branch: str = MAIN) -> Location:
-    root = parse_location(str(place / "graph.omni"))
-    create(root, BASE)
-    if populated:
-        omnigraph.open(root.uri).mutate(ADD)
-    if indexed:
-        ensure_indices(root, MAIN, in_place)
-    if branch != MAIN:
-        create_branch(root, branch, "tester", source_snapshot(root))
-    return root
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "main": {"branch": MAIN},
-    "indexed, on a branch": {"indexed": True, "branch": "dev"},
-    "empty": {"populated": False},
-}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_step(case: Case, variant: str, tmp_path: Path) -> None:
-    how = VARIANTS[variant]
-    branch = how.get("branch", MAIN)
-    root = graph_at(tmp_path, **how)
-    before, head = contents(root, branch), read_snapshot(root, branch).head
-    assert BASE.count(case.old) == 1
-    text = BASE.replace(case.old, case.new)
-    done = evolve(root, text, branch)
-    now = read_snapshot(root, branch)
-    assert done.commit is not None
-    assert (now.head, now.schema.source, now.schema.hash) == (done.commit.id, text, done.commit.schema_hash)
-    assert contents(root, branch) == case.after(before)
-    for entity in now.schema.catalog.types:
-        assert columns_of(opened(now, entity.alias).schema) == columns_of(arrow_schema(entity))
-        assert now.tables[entity.alias].row_count == len(case.after(before)[entity.alias])
-    assert len(now.tables) == len(now.schema.catalog.types)
-    assert snapshot_contents(read_commit_snapshot(root, head, branch)[0]) == before
-    assert unsteady(root, World()) == []
-    if branch != MAIN:
-        assert contents(root) == before
-        assert read_snapshot(root).head == head
-    again = evolve(root, text, branch)
-    assert (again.plan.steps, again.commit) == ((), None)
 
 
 @pytest.mark.parametrize("name", ["add properties with defaults", "add rules", "tighten a cardinality"])
@@ -245,6 +77,29 @@ def test_rows_that_break_a_new_rule(
         assert rejected.value.report.total == len(found)
         assert rejected.value.applied is not None
     assert everything(root) == files
+
+
+def test_a_text_that_means_the_same_is_kept(tmp_path: Path) -> None:
+    """It is what `schema show` prints, so it is the newest, comments and all; the schema stays what it was."""
+    root = graph_at(tmp_path)
+    before = read_snapshot(root)
+    text = "// a comment\n" + BASE.replace("node Company", "node   Company")
+    done = evolve(root, text)
+    now = read_snapshot(root)
+    assert [planned.to_json()["step"] for planned in done.plan.steps] == ["update_text"]
+    assert (now.schema.source, now.schema.hash) == (text, before.schema.hash)
+    assert now.tables == before.tables
+    assert evolve(root, text).commit is None
+
+
+def test_no_id_is_given_on_two_branches(tmp_path: Path) -> None:
+    root = graph_at(tmp_path, branch="dev")
+    evolve(root, BASE.replace("age:", "a: I32?  age:") + "node Aa { a: I32 }\n", "dev")
+    evolve(root, BASE.replace("age:", "b: I32?  age:") + "node Bb { b: I32 }\n")
+    main, dev = (read_snapshot(root, branch).schema.catalog for branch in (MAIN, "dev"))
+    added = [catalog.nodes[0].properties[-1].id for catalog in (main, dev)]
+    types = [catalog.nodes[-1].id for catalog in (main, dev)]
+    assert len(set(added)) == len(set(types)) == 2
 
 
 def test_what_is_unsupported_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -326,11 +181,6 @@ def test_branches_of_an_older_schema_keep_theirs(tmp_path: Path) -> None:
     )
     assert COMPANY in contents(root)
     assert contents(root)[PERSON]["ada"]["years"] == 36
-
-
-def columns_of(schema: pa.Schema) -> list[tuple[str, bool, bytes | None]]:
-    """Names, nullability and identities; Lance shows the type of a blob in another way than it takes it."""
-    return [(one.name, one.nullable, (one.metadata or {}).get(b"omnigraph:property_id")) for one in schema]
 
 
 def everything(root: Location) -> set[str]:

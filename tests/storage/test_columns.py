@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def contents(dataset: Dataset) -> dict[str, dict[str, Any]]:
 
 
 def staged(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    if not plan.fills:
+    if not plan.writes:
         return stage_columns(dataset, plan)
     parts = [write_columns(dataset, plan, [number]) for number in dataset.fragment_rows()]
     return stage_written_columns(dataset, plan, parts)
@@ -94,6 +95,13 @@ PLANS = {
     "add filled": ColumnPlan(pa.schema([ID, AGE, NAME, SCORE]), KEPT, {"score": 0.5}),
     "all without values": ColumnPlan(
         pa.schema([ID, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}
+    ),
+    "forget": ColumnPlan(pa.schema([ID, NAME]), {"id": "id", "name": "name"}, forgets=True),
+    "forget, fill and relax": ColumnPlan(
+        pa.schema([ID, SCORE, TAGS, YEARS.with_nullable(False)]),
+        {"id": "id", "years": "age"},
+        {"score": 0.5},
+        forgets=True,
     ),
     "all": ColumnPlan(
         pa.schema([ID, SCORE, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}, {"score": 0.5}
@@ -152,6 +160,27 @@ def test_a_dropped_column_can_come_back_filled(dataset: Dataset) -> None:
     without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), kept))
     again = changed(without, ColumnPlan(pa.schema([ID, AGE, NAME]), kept, {"name": "new"}))
     assert {row["name"] for row in contents(again).values()} == {"new"}
+
+
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_what_is_forgotten_is_in_no_file_of_the_version(place: Dataset, is_hard: bool) -> None:
+    secret = stage_append(place, pa.table({"id": ["x"], "age": [1], "name": ["s3cret-text"]}, schema=SCHEMA))
+    before = commit_staged(place, secret)
+    kept = {"id": "id", "age": "age"}
+    assert any(b"s3cret" in data for data in data_files(before))
+    plan = ColumnPlan(pa.schema([ID, AGE]), kept, forgets=is_hard)
+    expected = {key: {"age": row["age"]} for key, row in contents(before).items()}
+    after = changed(before, plan)
+    assert contents(after) == expected
+    assert any(b"s3cret" in data for data in data_files(after)) is not is_hard
+
+
+def data_files(dataset: Dataset) -> Iterator[bytes]:
+    """The bytes of every data file that the version names."""
+    for fragment in dataset.native.get_fragments():
+        for file in fragment.data_files():
+            (found,) = Path(dataset.location.uri).rglob(f"data/{file.path}")
+            yield found.read_bytes()
 
 
 @pytest.mark.parametrize("scalar", Scalar)

@@ -35,31 +35,36 @@ class SchemaMethods:
 
         def refuse_if_read_only(self) -> None: ...
 
-    def plan_schema(self, schema: str, *, source_name: str = "<schema>") -> SchemaPlan:
+    def plan_schema(
+        self, schema: str, *, allow_data_loss: bool = False, source_name: str = "<schema>"
+    ) -> SchemaPlan:
         """What it takes to bring the branch to this `.pg` schema: steps with their costs, and what is refused.
 
-        `source_name` is what errors in the text call it.
+        `allow_data_loss`: what is dropped goes for good. `source_name` is what errors in the text call it.
         """
         from omnigraph.graph.schema_plan import plan_schema
 
-        return plan_schema(self.snapshot(), schema, source_name=source_name)
+        return plan_schema(self.snapshot(), schema, source_name=source_name, hard=allow_data_loss)
 
-    def apply_schema(
+    def apply_schema(  # noqa: PLR0913  # a program names what it wants
         self,
         schema: str,
         *,
         actor: str | None = None,
+        allow_data_loss: bool = False,
         source_name: str = "<schema>",
         spark_master: str | None = None,
         report: Report | None = None,
     ) -> SchemaApplied:
         """Bring the branch to this `.pg` schema as one commit, or raise with nothing written.
 
-        New rules are checked against the rows first. Large tables are worked on by Spark.
+        New rules are checked against the rows first. What is dropped can be read at earlier commits until cleanup; with
+        `allow_data_loss` its values are in no file of the new commit, and the next cleanup removes the earlier ones.
+        Large tables are worked on by Spark.
         """
         self.refuse_if_read_only()
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
         from omnigraph.maintenance.spark_workers import on_master
 
-        request = SchemaRequest(schema, actor or login_name(), source_name)
+        request = SchemaRequest(schema, actor or login_name(), source_name, allow_data_loss)
         return apply_schema(self.location, self.branch_name, request, on_master(spark_master, report))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri
+from omnigraph.cli.confirm import confirm_destruction
+from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri, Yes
 from omnigraph.cli.output import write_json
 from omnigraph.cli.schema_file import read_schema_file
-from omnigraph.cli.schema_plan import SchemaFile, show_steps
+from omnigraph.cli.schema_plan import AllowDataLoss, SchemaFile, show_steps
 from omnigraph.cli.target import announce_target, resolve_target
 
 if TYPE_CHECKING:
@@ -28,24 +29,34 @@ def apply(
     store: Store = None,
     branch: Branch = "main",
     actor: Actor = None,
+    allow_data_loss: AllowDataLoss = False,
+    yes: Yes = False,
     spark_master: SparkMaster = None,
     as_json: Json = False,
 ) -> None:
     """Bring a branch to another schema, as one commit.
 
     Takes the steps that `schema plan` shows. New rules are checked against the rows first, and what breaks them is
-    listed. Nothing is written when a step is not supported or a rule is broken. Large tables are worked on by Spark.
+    listed. Nothing is written when a step is not supported or a rule is broken. What is dropped can be read at earlier
+    commits until `cleanup`; with --allow-data-loss it goes for good. Large tables are worked on by Spark.
     """
     location = resolve_target(context, uri, store)
     text = read_schema_file(Path(schema))
     announce_target(context, location)
+    if allow_data_loss:
+        confirm_destruction(context, location, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
 
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
 
     with show_progress(quiet=context.obj.quiet) as report:
         done = Graph(location, branch).apply_schema(
-            text, actor=actor, source_name=schema, spark_master=spark_master, report=report
+            text,
+            actor=actor,
+            allow_data_loss=allow_data_loss,
+            source_name=schema,
+            spark_master=spark_master,
+            report=report,
         )
     if as_json:
         write_json(_to_json(done))
@@ -78,5 +89,6 @@ COMMAND = CommandSource(
     (
         "omnigraph schema apply --schema next.pg graph.omni",
         "omnigraph schema apply --schema next.pg graph.omni --branch review/1 --as deploy --json",
+        "omnigraph schema apply --schema next.pg s3://bucket/graph.omni --allow-data-loss --yes",
     ),
 )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from omnigraph.schema.evolution import Unsupported
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The desired schema, a .pg file.")]
+AllowDataLoss = Annotated[
+    bool, typer.Option("--allow-data-loss", help="Drop for good: earlier commits go with the next cleanup.")
+]
 _EXIT_REFUSED = 3
 
 
@@ -28,6 +31,7 @@ def plan(
     uri: Uri = None,
     store: Store = None,
     branch: Branch = "main",
+    allow_data_loss: AllowDataLoss = False,
     as_json: Json = False,
 ) -> None:
     """Show the steps from a branch's schema to another one.
@@ -40,7 +44,8 @@ def plan(
 
     from omnigraph.api.graph import Graph
 
-    found = Graph(location, branch, read_only=True).plan_schema(text, source_name=schema)
+    graph = Graph(location, branch, read_only=True)
+    found = graph.plan_schema(text, allow_data_loss=allow_data_loss, source_name=schema)
     if as_json:
         write_json(found.to_json())
     else:

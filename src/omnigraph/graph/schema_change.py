@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import TypeId
@@ -22,9 +23,12 @@ from omnigraph.graph.stage import Outcome, Stage, WritableTable, discard_fork
 from omnigraph.graph.staged import ExactEffect, Staged
 from omnigraph.schema import EdgeType, NodeType, arrow_schema, catalog_to_json, schema_hash
 from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
-from omnigraph.schema.evolution import AddType, UpdateInterfaces
+from omnigraph.schema.evolution import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
 from omnigraph.storage.dataset import Dataset, create_dataset
+
+HARD_DROPS: Final = "hard_drops"
+"""The count by which a commit says that something was dropped for good: cleanup lets go of what was before it."""
 
 WriteColumns = Callable[[Dataset, ColumnPlan], Sequence[WrittenColumns]]
 """Writes the values of filled columns for every fragment of a dataset."""
@@ -59,10 +63,13 @@ def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
     beside = Change(tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema)
     concerned = _concerned(plan)
     reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in concerned)
-    return at.finish(tuple(work.effects), reads, Outcome({"steps": len(plan.steps)}, beside))
+    counts = {"steps": len(plan.steps)} | ({HARD_DROPS: hard} if (hard := _hard_drops(plan)) else {})
+    return at.finish(tuple(work.effects), reads, Outcome(counts, beside))
 
 
-def column_plan(old: NodeType | EdgeType, new: NodeType | EdgeType, rows: int) -> ColumnPlan:
+def column_plan(
+    old: NodeType | EdgeType, new: NodeType | EdgeType, rows: int, *, forgets: bool = False
+) -> ColumnPlan:
     """The columns of a type after a change; a column with a default is filled where there are rows."""
     system = EDGE_SYSTEM_COLUMNS if isinstance(old, EdgeType) else NODE_SYSTEM_COLUMNS
     origins = {name: name for name in system}
@@ -73,7 +80,7 @@ def column_plan(old: NodeType | EdgeType, new: NodeType | EdgeType, rows: int) -
             origins[found.name] = before.name
         elif rows and found.default is not None:
             fills[found.name] = found.default
-    return ColumnPlan(arrow_schema(new), origins, fills)
+    return ColumnPlan(arrow_schema(new), origins, fills, forgets=forgets and rows > 0)
 
 
 def _stage_type(
@@ -86,8 +93,8 @@ def _stage_type(
     elif not arrow_schema(old).equals(arrow_schema(new), check_metadata=True):
         target = at.writable(old.alias)
         work.targets.append(target)
-        columns = column_plan(old, new, table.row_count)
-        if columns.fills:
+        columns = column_plan(old, new, table.row_count, forgets=_forgets(plan, old))
+        if columns.writes:
             written = write(target.dataset, columns)
             transaction = stage_written_columns(target.dataset, columns, written)
         else:
@@ -109,7 +116,18 @@ def _create_table(at: Stage, entity: NodeType | EdgeType) -> TableRecord:
     return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, at.snapshot.branch.id, 0)
 
 
+def _forgets(plan: SchemaPlan, entity: NodeType | EdgeType) -> bool:
+    """Whether a column of the type is dropped for good."""
+    steps = (planned.step for planned in plan.steps)
+    return any(isinstance(step, DropProperty) and step.hard and step.type_id == entity.id for step in steps)
+
+
+def _hard_drops(plan: SchemaPlan) -> int:
+    steps = (planned.step for planned in plan.steps)
+    return sum(isinstance(step, DropProperty | DropType) and step.hard for step in steps)
+
+
 def _concerned(plan: SchemaPlan) -> frozenset[TypeId]:
     """The types that a step names: their rows must still be those that the plan was made for."""
     steps = (planned.step for planned in plan.steps)
-    return frozenset(step.type_id for step in steps if not isinstance(step, UpdateInterfaces))
+    return frozenset(step.type_id for step in steps if not isinstance(step, UpdateInterfaces | UpdateText))

@@ -6,6 +6,7 @@ but the manifest was read, whatever the number of types and rows. Nothing here w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.base.errors import Fact, RefusedError
@@ -13,15 +14,18 @@ from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import Catalog, build_catalog, parse_schema
 from omnigraph.schema.evolution import (
+    AddProperty,
     AddType,
     Cost,
     Step,
     Unsupported,
     UpdateInterfaces,
+    UpdateText,
     cost_of,
     find_steps,
     kind_of,
     next_catalog,
+    raise_counters,
     text_of,
 )
 
@@ -39,7 +43,7 @@ class PlannedStep:
     rows: int
 
     def to_json(self) -> dict[str, Fact]:
-        table = None if isinstance(self.step, UpdateInterfaces) else self.step.alias
+        table = None if isinstance(self.step, UpdateInterfaces | UpdateText) else self.step.alias
         return {
             "step": kind_of(self.step),
             "table_key": table,
@@ -64,6 +68,11 @@ class SchemaPlan:
     def can_apply(self) -> bool:
         return not self.unsupported
 
+    @property
+    def adds(self) -> bool:
+        """Whether something gets an id."""
+        return any(isinstance(planned.step, AddType | AddProperty) for planned in self.steps)
+
     def refuse_unsupported(self) -> None:
         """Raise `SchemaRefusedError` unless every change is supported."""
         if self.can_apply:
@@ -87,17 +96,24 @@ class SchemaPlan:
 
 
 def plan_schema(
-    snapshot: Snapshot, source: str, *, source_name: str = "<schema>", hard: bool = False
+    snapshot: Snapshot,
+    source: str,
+    *,
+    source_name: str = "<schema>",
+    hard: bool = False,
+    others: Iterable[Catalog] = (),
 ) -> SchemaPlan:
     """The plan from the snapshot's schema to the one of the text; raise `SchemaTextError` when it is none.
 
-    `hard`: what is dropped shall not be read again.
+    `hard`: what is dropped shall not be read again. `others`: catalogs whose ids are not given a second time.
     """
     desired = build_catalog(parse_schema(source, source_name))
-    accepted = snapshot.schema.catalog
+    accepted = raise_counters(snapshot.schema.catalog, others)
     rows = {TypeId(table.type_id): table.row_count for table in snapshot.tables.values()}
     found = find_steps(accepted, desired, rows, hard=hard)
     steps = tuple(_planned(step, rows) for step in found.steps)
+    if not steps and not found.unsupported and source != snapshot.schema.source:
+        steps = (_planned(UpdateText(), rows),)
     catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
     return SchemaPlan(snapshot.branch.name, snapshot.head, source, catalog, steps, found.unsupported)
 
@@ -121,5 +137,5 @@ def refusal_to_json(found: Unsupported) -> dict[str, Fact]:
 
 
 def _planned(step: Step, rows: dict[TypeId, int]) -> PlannedStep:
-    size = 0 if isinstance(step, AddType | UpdateInterfaces) else rows.get(step.type_id, 0)
+    size = 0 if isinstance(step, AddType | UpdateInterfaces | UpdateText) else rows.get(step.type_id, 0)
     return PlannedStep(step, cost_of(step, size), size)

@@ -32,6 +32,7 @@ from omnigraph.maintenance.cleanup_tasks import (
     read_pins,
 )
 from omnigraph.maintenance.doomed_files import DoomedFile, Why
+from omnigraph.maintenance.hard_drops import read_floors
 from omnigraph.maintenance.retention import Decision, Needs, Policy, decide
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.storage.files import list_files
@@ -75,10 +76,11 @@ class _Planning:
         heads = self._read_heads(main)
         live = frozenset(str(head.branch.id) for head in heads.values())
         newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
-        needs = Needs(self._merge_base_pins(heads), newest, live)
+        floors = read_floors(heads.values(), self.world.rules)
+        needs = Needs(self._merge_base_pins(heads), newest, live, floors.get(MANIFEST, frozenset()))
         pins = self._read_pins(self._decide_snapshots(needs))
         manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
-        tasks = [manifest_task, *self._dataset_tasks(heads, live, pins)]
+        tasks = [manifest_task, *self._dataset_tasks(heads, live, pins, floors)]
         manifest, *tables = self.run_tasks(plan_dataset, tasks)
         for plan in (manifest, *tables):
             _refuse_lost(plan)
@@ -124,7 +126,11 @@ class _Planning:
         return frozenset(pin for pins in self.run_tasks(read_pins, tasks) for pin in pins)
 
     def _dataset_tasks(
-        self, heads: Mapping[str, Snapshot], live: frozenset[str], pins: frozenset[TablePin]
+        self,
+        heads: Mapping[str, Snapshot],
+        live: frozenset[str],
+        pins: frozenset[TablePin],
+        floors: Mapping[str, frozenset[Pin]],
     ) -> list[DatasetTask]:
         """Every table that a snapshot has, that a manifest once had, or that lies where tables do."""
         needed: dict[str, set[TablePin]] = {}
@@ -140,7 +146,12 @@ class _Planning:
                 path,
                 min(pin.alias for pin in found),
                 self.policy,
-                Needs(frozenset(pin.pin for pin in found), frozenset(current.get(path, ())), live),
+                Needs(
+                    frozenset(pin.pin for pin in found),
+                    frozenset(current.get(path, ())),
+                    live,
+                    floors.get(path, frozenset()),
+                ),
             )
             for path, found in needed.items()
         ]

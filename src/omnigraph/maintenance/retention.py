@@ -64,11 +64,15 @@ class DatasetFacts:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What retained snapshots pin, what the heads of live branches pin, and the ids of live graph branches."""
+    """What retained snapshots pin, what the heads of live branches pin, and the ids of live graph branches.
+
+    `floors`: below these versions of Lance branches the policy keeps nothing, because something was dropped for good.
+    """
 
     pins: frozenset[Pin]
     heads: frozenset[Pin]
     live: frozenset[str]
+    floors: frozenset[Pin] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,8 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
     return Decision(retained, tuple(ordered), missing)
 
 
-def policy_keeps(line: Line, policy: Policy) -> frozenset[int]:
-    """The versions of a Lance branch that stay whoever needs them."""
+def policy_keeps(line: Line, policy: Policy, floor: int = 0) -> frozenset[int]:
+    """The versions of a Lance branch that stay whoever needs them; those below `floor` only while they are young."""
     ordered = sorted(line)
     kept = set(ordered[-1:])
     if policy.keep is not None:
@@ -110,6 +114,7 @@ def policy_keeps(line: Line, policy: Policy) -> frozenset[int]:
         kept.update(
             version for version, time_us in line.items() if policy.now_us - time_us <= policy.older_than_us
         )
+    kept = {version for version in kept if version >= floor}
     # A reader or a writer that began a moment ago may hold what was current then, however old it is.
     kept.update(older for older, newer in pairwise(ordered) if not policy.is_beyond_age(line[newer]))
     kept.update(version for version, time_us in line.items() if not policy.is_beyond_age(time_us))
@@ -127,7 +132,8 @@ def _retained(
 ) -> frozenset[int]:
     heads = [pin.version for pin in needs.heads if pin.branch == branch]
     above = {version for version in line if heads and version > max(heads)}
-    return frozenset(policy_keeps(line, policy) | (floors & line.keys()) | above)
+    floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
+    return frozenset(policy_keeps(line, policy, floor) | (floors & line.keys()) | above)
 
 
 def _kept_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozenset[str]:

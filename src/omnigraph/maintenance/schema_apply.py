@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 
 from omnigraph.base.errors import ContentError
 from omnigraph.base.limits import SCHEMA_DRIVER_ROWS_MAX, SCHEMA_ROWS_PER_TASK
+from omnigraph.graph.branch_schemas import read_other_catalogs
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.schema_change import column_plan, stage_schema
 from omnigraph.graph.schema_plan import SchemaPlan, plan_schema
+from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.stage import Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.integrity import ViolationReport, merge_reports
@@ -33,7 +35,7 @@ from omnigraph.maintenance.schema_tasks import (
     run_check,
 )
 from omnigraph.pipeline.load_source import Result, RunTasks, Task
-from omnigraph.schema import CheckRule, EdgeType, NodeType, RangeRule, Rules
+from omnigraph.schema import Catalog, CheckRule, EdgeType, NodeType, RangeRule, Rules
 from omnigraph.schema.evolution import AddConstraint, CardRule, Constraint, RequiredRule, UniqueRule
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns
 from omnigraph.storage.dataset import Dataset
@@ -66,11 +68,15 @@ class SchemaRejectedError(ContentError):
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
-    """Which schema, by whom. `source_name` is what errors in the text call it."""
+    """Which schema, by whom. `source_name` is what errors in the text call it.
+
+    `hard`: what is dropped goes for good.
+    """
 
     source: str
     actor: str
     source_name: str = "<schema>"
+    hard: bool = False
     driver_rows_max: int = SCHEMA_DRIVER_ROWS_MAX
     rows_per_task: int = SCHEMA_ROWS_PER_TASK
 
@@ -102,13 +108,20 @@ class _Applying:
         self.plan: SchemaPlan | None = None
 
     def stage(self, at: Stage) -> Staged | None:
-        request = self._request
-        self.plan = plan_schema(at.snapshot, request.source, source_name=request.source_name)
+        self.plan = self._plan(at.snapshot)
+        if self.plan.can_apply and self.plan.adds:
+            self.plan = self._plan(at.snapshot, read_other_catalogs(at.snapshot))
         self.plan.refuse_unsupported()
         if not self.plan.steps:
             return None
         self._check(at, self.plan)
         return stage_schema(at, self.plan, self._write_columns)
+
+    def _plan(self, snapshot: Snapshot, others: Sequence[Catalog] = ()) -> SchemaPlan:
+        request = self._request
+        return plan_schema(
+            snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others
+        )
 
     def _check(self, at: Stage, plan: SchemaPlan) -> None:
         """Raise `SchemaRejectedError` with everything that the new rules do not allow."""

@@ -3,7 +3,8 @@
 In: a dataset and a `ColumnPlan`. Out: a `StagedTransaction`. Lance knows a column by the number of its field and not by
 its name, so a plan says which present column each wanted one is. Without values to write this is a Project, which
 changes only metadata. With them it is a Merge over fragments that got one more data file each; a Merge may not change
-whether a present column is nullable, so such a column is copied into a new field there. See decision 0015.
+whether a present column is nullable, so such a column is copied into a new field there. See decision 0015. A plan that
+`forgets` writes every column that stays once more, so that no file of the new version has a value of one that goes.
 A failure leaves only files that nothing references.
 """
 
@@ -37,16 +38,22 @@ class ColumnPlan:
     """The columns that a dataset shall have, in order.
 
     `origins` has for a wanted column the present one that it is. The others are new: they get the value in `fills`, or
-    null. No new column has the name of a present one.
+    null. No new column has the name of a present one. `forgets`: what is dropped shall be in no file any more.
     """
 
     schema: pa.Schema
     origins: Mapping[str, str]
     fills: Mapping[str, object] = field(default_factory=dict)
+    forgets: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether values are written, and not only metadata."""
+        return bool(self.fills) or self.forgets
 
     def copied(self, present: pa.Schema) -> tuple[str, ...]:
         """The columns that must be copied beside a fill: those that become nullable or stop being it."""
-        if not self.fills:
+        if not self.writes:
             return ()
         return tuple(
             name
@@ -64,8 +71,8 @@ class WrittenColumns:
 
 
 def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    """Change only metadata; the plan fills nothing."""
-    assert not plan.fills, "values are written first"
+    """Change only metadata; the plan writes nothing."""
+    assert not plan.writes, "values are written first"
     with substrate_errors("stage other columns", dataset.uri):
         schema = _composed(dataset, plan, None)
     return _staged(dataset, lance.LanceOperation.Project(schema))
@@ -74,7 +81,7 @@ def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
 def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int]) -> WrittenColumns:
     """Write the values of new and copied columns for some fragments. Safe to repeat; runs on any machine."""
     announce("dataset.stage", dataset.uri)
-    copied = plan.copied(dataset.schema)
+    copied = tuple(plan.origins) if plan.forgets else plan.copied(dataset.schema)
     fields = [plan.schema.field(name) for name in plan.fills]
     fields += [plan.schema.field(name).with_name(_COPY_PREFIX + name) for name in copied]
     written = pa.schema(fields)
@@ -98,6 +105,8 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
             metadata, schema = fragment.merge_columns(values, columns=list(dict.fromkeys(columns)))
             fragments.append(metadata)
     assert schema is not None, "there is something to write"
+    if plan.forgets:
+        _forget_old_files(dataset, plan, fragments, schema)
     return WrittenColumns(tuple(fragments), schema)
 
 
@@ -109,6 +118,24 @@ def stage_written_columns(
     with substrate_errors("stage written columns", dataset.uri):
         schema = _composed(dataset, plan, written[0].schema)
     return _staged(dataset, lance.LanceOperation.Merge(fragments, schema))
+
+
+def _forget_old_files(
+    dataset: Dataset, plan: ColumnPlan, fragments: Sequence[FragmentMetadata], schema: LanceSchema
+) -> None:
+    """Let the file that was just written be the only one. A column that it copied keeps the number of its field, and
+    with it its indexes, unless it has to get another."""
+    present, written = _Protos.of(dataset.native.lance_schema), _Protos.of(schema)
+    moved = plan.copied(dataset.schema)
+    numbers: dict[int, int] = {}
+    for name, origin in plan.origins.items():
+        if name not in moved:
+            own, copy = present.field(origin).ids, written.field(_COPY_PREFIX + name).ids
+            numbers |= dict(zip(copy, own, strict=True))
+    for fragment in fragments:
+        newest = fragment.files[-1]
+        newest.fields = [numbers.get(number, number) for number in newest.fields]
+        fragment.files = [newest]
 
 
 def _composed(dataset: Dataset, plan: ColumnPlan, written: LanceSchema | None) -> LanceSchema:
@@ -172,9 +199,12 @@ class _Protos:
     def ids(self) -> list[int]:
         return [number for found in self.fields for number in found.ids]
 
+    def field(self, name: str) -> _Field:
+        return next(one for one in self.fields if one.name == name)
+
     def column(self, name: str, wanted: pa.Field[Any]) -> list[bytes]:
         """A column under its wanted name; in protobuf the last value of a member counts."""
-        found = next(one for one in self.fields if one.name == name)
+        found = self.field(name)
         first, *rest = found.messages
         changed = first + text_field(_NAME, wanted.name) + number_field(_NULLABLE, int(wanted.nullable))
         return [changed, *rest]

@@ -272,7 +272,11 @@ def test_refusal(old: str, new: str, code: EvolutionCode, detail: str) -> None:
 
 def test_every_code_is_refused_somewhere() -> None:
     tested = {code for _, _, code, _ in REFUSALS.values()}
-    others = {EvolutionCode.EMBEDDING_CHANGED, EvolutionCode.BLOB_BESIDE_DEFAULT}
+    others = {
+        EvolutionCode.EMBEDDING_CHANGED,
+        EvolutionCode.BLOB_BESIDE_DEFAULT,
+        EvolutionCode.BLOB_BESIDE_HARD_DROP,
+    }
     assert tested | others == set(EvolutionCode)
     assert len({code.code for code in EvolutionCode}) == len(EvolutionCode)
 

@@ -70,6 +70,12 @@ class EvolutionCode(Enum):
         "make the two changes one after the other",
     )
 
+    BLOB_BESIDE_HARD_DROP = (
+        "OG-MF-107",
+        "a property is to be dropped hard from a type that keeps a `Blob`, whose contents cannot be written once more",
+        "drop it without `--allow-data-loss`; or export and load the rows into a type without the property",
+    )
+
     @property
     def code(self) -> str:
         return self.value[0]

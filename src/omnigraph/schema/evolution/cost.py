@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, Step
+from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, DropProperty, Step
 
 
 class Cost(Enum):
@@ -21,6 +21,8 @@ def cost_of(step: Step, rows: int) -> Cost:
         case AddConstraint(implied=False) if rows:
             return Cost.READS
         case AddProperty(property=added) if rows and added.default is not None:
+            return Cost.REWRITES
+        case DropProperty(hard=True) if rows:
             return Cost.REWRITES
         case _:
             return Cost.METADATA

@@ -69,6 +69,34 @@ def find_steps(
     return Evolution(tuple(steps), tuple(refused))
 
 
+def find_steps_by_id(old: Catalog, new: Catalog) -> tuple[Step, ...]:
+    """The steps between two catalogs of one graph: what a type or a property is, its id says."""
+    pairs = [(before, after) for after in new.types if (before := _same_type(old, after)) is not None]
+    steps: list[Step] = [
+        DropType(found.id, found.alias)
+        for kind in (EdgeType, NodeType)
+        for found in old.types
+        if isinstance(found, kind) and _same_type(new, found) is None
+    ]
+    steps += [
+        RenameType(before.id, before.alias, after.name)
+        for before, after in pairs
+        if before.name != after.name
+    ]
+    for before, after in pairs:
+        steps += compare_type(TypePair(before, after, by_id=True)).steps
+    steps += [AddType(found) for found in new.types if _same_type(old, found) is None]
+    interfaces = _plain(new.interfaces)
+    if _plain(old.interfaces) != interfaces:
+        steps.append(UpdateInterfaces(interfaces))
+    return tuple(steps)
+
+
+def _same_type(catalog: Catalog, wanted: Entity) -> Entity | None:
+    found = catalog.type_with_id(wanted.id)
+    return found if found is not None and found.incarnation == wanted.incarnation else None
+
+
 def _of(match: _Match, kind: type[Entity]) -> Iterator[Entity]:
     return (found for found in match.dropped if isinstance(found, kind))
 

@@ -44,6 +44,7 @@ from omnigraph.schema.evolution.steps import (
     UniqueRule,
     UpdateInterfaces,
     UpdateMetadata,
+    UpdateText,
 )
 from omnigraph.schema.property_types import EnumType
 
@@ -65,6 +66,8 @@ def next_catalog(accepted: Catalog, steps: Iterable[Step]) -> Catalog:
                 )
             case UpdateInterfaces(interfaces):
                 catalog = replace(catalog, interfaces=interfaces)
+            case UpdateText():
+                pass
             case _:
                 catalog = replace(
                     catalog,

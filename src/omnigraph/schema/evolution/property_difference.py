@@ -47,15 +47,21 @@ _WIDER = {
 
 @dataclass(frozen=True, slots=True)
 class TypePair:
-    """One type as it is and as it shall be, and how many rows it has. `hard`: what is dropped is gone for good."""
+    """One type as it is and as it shall be, and how many rows it has. `hard`: what is dropped is gone for good.
+
+    `by_id`: both forms are of one graph, so a property is what its id says, whatever its name.
+    """
 
     old: NodeType | EdgeType
     new: NodeType | EdgeType
-    rows: int
-    hard: bool
+    rows: int = 0
+    hard: bool = False
+    by_id: bool = False
 
     def origin(self, after: Property) -> Property | None:
         """What a property of the new form was in the old one."""
+        if self.by_id:
+            return self.old.property_with_id(after.id)
         same = self.old.property_named(after.name)
         return same or (after.renamed_from and self.old.property_named(after.renamed_from)) or None
 
@@ -99,6 +105,8 @@ def compare_type(pair: TypePair) -> TypeDifference:
         )
     gone = [before for before in old.properties if before.name not in names]
     found.columns += [DropProperty(old.id, new.alias, one.id, one.name, pair.hard) for one in gone]
+    if gone:
+        _refuse_hard_beside_blob(pair, [after for _, after in kept], found)
     found.columns += [
         RenameProperty(old.id, new.alias, before.id, before.name, after.name)
         for before, after in kept
@@ -114,6 +122,14 @@ def compare_type(pair: TypePair) -> TypeDifference:
     return found
 
 
+def _refuse_hard_beside_blob(pair: TypePair, kept: list[Property], found: TypeDifference) -> None:
+    blob = next((one for one in kept if one.type == ScalarType(Scalar.BLOB)), None)
+    if pair.hard and pair.rows and blob is not None:
+        detail = f"{blob.name} stays and is a Blob"
+        code = EvolutionCode.BLOB_BESIDE_HARD_DROP
+        found.unsupported.append(Unsupported(code, pair.new.alias, blob.name, detail))
+
+
 def _match_properties(
     pair: TypePair, found: TypeDifference
 ) -> tuple[list[tuple[Property, Property]], list[Property]]:
@@ -121,6 +137,13 @@ def _match_properties(
     kept: list[tuple[Property, Property]] = []
     added: list[Property] = []
     for after in pair.new.properties:
+        if pair.by_id:
+            own = pair.origin(after)
+            if own is None:
+                added.append(after)
+            else:
+                kept.append((own, after))
+            continue
         same = pair.old.property_named(after.name)
         source = None if after.renamed_from is None else pair.old.property_named(after.renamed_from)
         if same is not None and source is not None:
@@ -148,7 +171,8 @@ def _added(pair: TypePair, added: list[Property], found: TypeDifference) -> Iter
             detail = f"the type has {count}"
             code = EvolutionCode.REQUIRED_WITHOUT_DEFAULT
             found.unsupported.append(Unsupported(code, pair.new.alias, one.name, detail))
-        yield AddProperty(pair.old.id, pair.new.alias, Property.from_shape(one, PropertyId(number)))
+        own = one.id if pair.by_id else PropertyId(number)
+        yield AddProperty(pair.old.id, pair.new.alias, Property.from_shape(one, own))
 
 
 def _compare_property(

@@ -177,8 +177,16 @@ class UpdateInterfaces:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateText:
+    """Another text for the same schema: comments, order, spaces, a `@rename_from` that is done."""
+
+
+@dataclass(frozen=True, slots=True)
 class DropProperty:
-    """A column that later commits do not have. Hard: not even earlier commits show it after the next cleanup."""
+    """A column that later commits do not have.
+
+    Hard: no file of theirs has its values, and the next cleanup lets the earlier commits go.
+    """
 
     type_id: TypeId
     alias: str
@@ -189,7 +197,7 @@ class DropProperty:
 
 @dataclass(frozen=True, slots=True)
 class DropType:
-    """A type that later commits do not have."""
+    """A type that later commits do not have. Hard: the next cleanup lets the earlier commits and its table go."""
 
     type_id: TypeId
     alias: str
@@ -219,6 +227,7 @@ Step = (
     | RelaxNullability
     | UpdateMetadata
     | UpdateInterfaces
+    | UpdateText
     | DropProperty
     | DropType
 )

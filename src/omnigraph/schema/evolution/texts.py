@@ -26,6 +26,7 @@ from omnigraph.schema.evolution.steps import (
     UniqueRule,
     UpdateInterfaces,
     UpdateMetadata,
+    UpdateText,
 )
 from omnigraph.schema.property_types import type_text
 
@@ -69,6 +70,8 @@ def text_of(step: Step) -> str:  # noqa: PLR0912  # one sentence for each kind
             return f"update what is noted of {alias}.{name}"
         case UpdateInterfaces():
             return "update the interfaces"
+        case UpdateText():
+            return "keep the new text, which means the same"
         case DropProperty(_, alias, _, name, hard):
             return f"drop property {alias}.{name} [{'hard' if hard else 'soft'}]"
         case DropType(_, alias, hard):

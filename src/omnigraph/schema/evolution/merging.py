@@ -1,0 +1,207 @@
+"""Three catalogs of one graph to one: what two branches made of the schema they had in common. Pure.
+
+In: the catalog of the base, ours and theirs. Out: the merged catalog, or why there is none. A type and a property are
+what their ids say, so names do not matter. Whatever only one side changed goes that side's way, down to the single
+annotation; what both changed alike is fine; an enum that both extended has the values of both. Anything else is a
+divergence, never a guess: as when both changed one thing, or one dropped what the other changed, or a name or an id
+was given twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from omnigraph.base.ids import PropertyId
+from omnigraph.schema.catalog import Catalog, CheckRule, EdgeType, NodeType, Property, RangeRule, Rules
+from omnigraph.schema.catalog_soundness import CatalogFault, check_soundness
+from omnigraph.schema.evolution.renaming import renamed_rules
+from omnigraph.schema.property_types import EnumType, PropertyType
+
+Entity = NodeType | EdgeType
+Thing = TypeVar("Thing", bound=Hashable)
+AnyValue = TypeVar("AnyValue")
+_PROPERTY_PARTS = ("name", "nullable", "indexed", "default", "embedding", "description", "metadata")
+_TYPE_PARTS = ("name", "description", "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class Diverged:
+    """Why two catalogs cannot become one."""
+
+    why: str
+
+
+class _Divergence(Exception):  # noqa: N818 - it never leaves this file
+    pass
+
+
+def merge_catalogs(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog | Diverged:
+    """The catalog with the changes of both sides; ours comes first where there is an order."""
+    if ours in (base, theirs):
+        return theirs
+    if theirs == base:
+        return ours
+    try:
+        merged = _merged(base, ours, theirs)
+        check_soundness(merged)
+    except (_Divergence, CatalogFault) as fault:
+        return Diverged(str(fault))
+    return merged
+
+
+def _merged(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog:
+    types = [
+        _merged_type(*sides)
+        for sides in _aligned(
+            *({_identity(found): found for found in side.types} for side in (base, ours, theirs))
+        )
+    ]
+    kept = [found for found in types if found is not None]
+    return Catalog(
+        tuple(found for found in kept if isinstance(found, NodeType)),
+        tuple(found for found in kept if isinstance(found, EdgeType)),
+        _part("the interfaces", base.interfaces, ours.interfaces, theirs.interfaces),
+        max(ours.next_type_id, theirs.next_type_id),
+    )
+
+
+def _identity(found: Entity) -> tuple[str, str]:
+    return found.id, found.incarnation
+
+
+def _aligned(
+    base: Mapping[Thing, AnyValue], ours: Mapping[Thing, AnyValue], theirs: Mapping[Thing, AnyValue]
+) -> Iterable[tuple[AnyValue | None, AnyValue | None, AnyValue | None]]:
+    for key in dict.fromkeys((*ours, *theirs, *base)):
+        yield base.get(key), ours.get(key), theirs.get(key)
+
+
+def _merged_type(base: Entity | None, ours: Entity | None, theirs: Entity | None) -> Entity | None:
+    if base is None:
+        if ours is not None and theirs is not None and ours != theirs:
+            raise _Divergence(f"both sides changed {ours.alias}, which their common state does not have")
+        return ours or theirs
+    if ours is None or theirs is None:
+        kept = ours or theirs
+        if kept is not None and kept != base:
+            raise _Divergence(f"one side dropped {base.alias} and the other changed it")
+        return None
+    if theirs == base:
+        return ours
+    if ours == base:
+        return theirs
+    return _both_changed(base, ours, theirs)
+
+
+def _both_changed(base: Entity, ours: Entity, theirs: Entity) -> Entity:
+    alias = ours.alias
+    by_id = [{found.id: found for found in side.properties} for side in (base, ours, theirs)]
+    merged = [_merged_property(alias, *sides) for sides in _aligned(*by_id)]
+    properties = tuple(found for found in merged if found is not None)
+    names = {found.id: found.name for found in properties}
+    _check_sources(properties)
+    parts: dict[str, Any] = {
+        part: _part(f"{part} of {alias}", *(getattr(side, part) for side in (base, ours, theirs)))
+        for part in (*_TYPE_PARTS, "implements" if isinstance(ours, NodeType) else "cardinality")
+    }
+    return replace(
+        ours,
+        **parts,
+        properties=properties,
+        rules=_merged_rules(alias, (base, ours, theirs), names),
+        next_property_id=max(ours.next_property_id, theirs.next_property_id),
+    )
+
+
+def _merged_property(
+    alias: str, base: Property | None, ours: Property | None, theirs: Property | None
+) -> Property | None:
+    if base is None:
+        if ours is not None and theirs is not None and ours != theirs:
+            raise _Divergence(
+                f"{alias}.{ours.name} and {alias}.{theirs.name} were given one id at the same moment"
+            )
+        return ours or theirs
+    where = f"{alias}.{base.name}"
+    if ours is None or theirs is None:
+        kept = ours or theirs
+        if kept is not None and kept != base:
+            raise _Divergence(f"one side dropped {where} and the other changed it")
+        return None
+    parts: dict[str, Any] = {
+        part: _part(f"{part} of {where}", *(getattr(side, part) for side in (base, ours, theirs)))
+        for part in _PROPERTY_PARTS
+    }
+    return replace(ours, **parts, type=_merged_kind(where, base.type, ours.type, theirs.type))
+
+
+def _merged_kind(where: str, base: PropertyType, ours: PropertyType, theirs: PropertyType) -> PropertyType:
+    match base, ours, theirs:
+        case EnumType(), EnumType(left), EnumType(right):
+            return EnumType(tuple(sorted({*left, *right})))
+        case _:
+            return _part(f"the type of {where}", base, ours, theirs)
+
+
+def _part(what: str, base: AnyValue, ours: AnyValue, theirs: AnyValue) -> AnyValue:
+    if theirs in (base, ours):
+        return ours
+    if ours == base:
+        return theirs
+    raise _Divergence(f"both sides changed {what}")
+
+
+def _check_sources(properties: tuple[Property, ...]) -> None:
+    """What a vector is made from must still have the name that its side knew."""
+    names = {found.name for found in properties}
+    for found in properties:
+        if found.embedding is not None and found.embedding.source not in names:
+            raise _Divergence(
+                f"one side renamed or dropped {found.embedding.source}, from which the other makes {found.name}"
+            )
+
+
+def _merged_rules(alias: str, sides: tuple[Entity, Entity, Entity], names: Mapping[PropertyId, str]) -> Rules:
+    """The rules of both, under the merged names of their columns."""
+    base, ours, theirs = (_under(side, names) for side in sides)
+    columns = dict.fromkeys(
+        rule.property for side in (ours, theirs, base) for rule in (*side.ranges, *side.checks)
+    )
+    ranges: list[RangeRule] = []
+    checks: list[CheckRule] = []
+    for name in columns:
+        of = [
+            (
+                tuple(rule for rule in side.ranges if rule.property == name),
+                tuple(rule for rule in side.checks if rule.property == name),
+            )
+            for side in (base, ours, theirs)
+        ]
+        kept_ranges, kept_checks = _part(f"the rules of {alias}.{name}", *of)
+        ranges += kept_ranges
+        checks += kept_checks
+    return Rules(
+        _part(f"the key of {alias}", base.key, ours.key, theirs.key),
+        _merged_uniques(base.uniques, ours.uniques, theirs.uniques),
+        tuple(ranges),
+        tuple(checks),
+    )
+
+
+def _under(side: Entity, names: Mapping[PropertyId, str]) -> Rules:
+    """A side's rules; a column that the merged type lacks keeps its name, which soundness then misses."""
+    return renamed_rules(
+        side.rules, {found.name: names.get(found.id, found.name) for found in side.properties}
+    )
+
+
+Uniques = tuple[tuple[str, ...], ...]
+
+
+def _merged_uniques(base: Uniques, ours: Uniques, theirs: Uniques) -> Uniques:
+    every = dict.fromkeys((*ours, *theirs))
+    return tuple(
+        columns for columns in every if columns not in base or (columns in ours and columns in theirs)
+    )

@@ -1,0 +1,145 @@
+"""Every kind of step that a schema can take, as a change of one text and of the rows; and a graph to try it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import omnigraph
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.storage.location import Location, parse_location
+from tests.maintenance.evolving import create
+from tests.pipeline.in_place import in_place
+
+BASE = """\
+node Person { slug: String @key  age: I32? @index  mood: enum(glad, sad)  name: String @index }
+node Company { name: String @key }
+edge Knows: Person -> Person @card(0..5) { since: Date?  weight: F64? }
+"""
+ADD = """query add() {
+  insert Person { slug: "ada", age: 36, mood: "glad", name: "Ada" }
+  insert Person { slug: "bob", age: 7, mood: "sad", name: "Bob" }
+  insert Company { name: "Acme" }
+  insert Knows { from: "ada", to: "bob", weight: 0.5 }
+}"""
+Rows = dict[str, dict[str, Any]]
+Contents = dict[str, Rows]
+
+
+def same(before: Contents) -> Contents:
+    return before
+
+
+def columns(alias: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Contents], Contents]:
+    return lambda before: {
+        **before,
+        alias: {key: change(dict(row)) for key, row in before[alias].items()},
+    }
+
+
+def renamed(row: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    return {new if name == old else name: value for name, value in row.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What replaces what in the base text, and what it makes of the rows."""
+
+    old: str
+    new: str
+    after: Callable[[Contents], Contents] = same
+    hard: bool = False
+
+
+PERSON, COMPANY, KNOWS = "node:Person", "node:Company", "edge:Knows"
+CASES = {
+    "add types": Case(
+        "node Company",
+        "node City { name: String @key }\nedge In: Person -> City { v: Vector(4)? @index }\nnode Company",
+        lambda before: {**before, "node:City": {}, "edge:In": {}},
+    ),
+    "rename a type": Case(
+        "node Company",
+        "node Firm @rename_from(Company)",
+        lambda before: {"node:Firm" if alias == COMPANY else alias: rows for alias, rows in before.items()},
+    ),
+    "rename a type and its column": Case(
+        "node Company { name: String @key }",
+        "node Firm @rename_from(Company) { title: String @key @rename_from(name)  size: I64 @default(1) }",
+        lambda before: {
+            **{alias: rows for alias, rows in before.items() if alias != COMPANY},
+            "node:Firm": {key: {"title": key, "size": 1} for key in before[COMPANY]},
+        },
+    ),
+    "add nullable properties": Case(
+        "mood:",
+        "tags: [String]?  photo: Blob?  v: Vector(4)? @index  mood:",
+        columns(PERSON, lambda row: {**row, "tags": None, "photo": None, "v": None}),
+    ),
+    "add properties with defaults": Case(
+        "mood:",
+        'city: String? @default("Rome")  born: Date @default("2024-05-31")  mood:',
+        columns(PERSON, lambda row: {**row, "city": "Rome", "born": date(2024, 5, 31)}),
+    ),
+    "rename properties": Case(
+        "age: I32? @index",
+        "years: I32? @index @rename_from(age)",
+        columns(PERSON, lambda row: renamed(row, "age", "years")),
+    ),
+    "rename the key": Case(
+        "slug: String @key",
+        "handle: String @key @rename_from(slug)",
+        columns(PERSON, lambda row: renamed(row, "slug", "handle")),
+    ),
+    "add an index": Case("weight: F64?", "weight: F64? @index"),
+    "add rules": Case(
+        "name: String @index }",
+        'name: String @index @unique @unique(age, name) @range(age, 0..200) @check(name, "[A-Z][a-z]+") }',
+    ),
+    "require": Case("age: I32? @index", "age: I32 @index"),
+    "tighten a cardinality": Case("@card(0..5)", "@card(1..1)"),
+    "extend an enum": Case("enum(glad, sad)", "enum(glad, sad, calm)"),
+    "relax": Case("name: String @index }", "name: String? @index }"),
+    "relax beside a default": Case(
+        "name: String @index }",
+        "name: String? @index  score: F32 @default(0.5) }",
+        columns(PERSON, lambda row: {**row, "score": 0.5}),
+    ),
+    "note": Case("node Company", 'node Company @description("a firm")'),
+    "drop properties": Case(
+        "age: I32? @index  mood: enum(glad, sad)",
+        "",
+        columns(PERSON, lambda row: {name: row[name] for name in ("slug", "name")}),
+    ),
+    "drop a type": Case(
+        "node Company { name: String @key }\n",
+        "",
+        lambda before: {alias: rows for alias, rows in before.items() if alias != COMPANY},
+    ),
+    "drop an edge and a node": Case(
+        BASE,
+        "node Company { name: String @key }\n",
+        lambda before: {COMPANY: before[COMPANY]},
+    ),
+}
+CASES |= {
+    f"{name}, for good": replace(CASES[name], hard=True)
+    for name in ("drop properties", "drop a type", "drop an edge and a node")
+}
+
+
+def graph_at(place: Path, *, populated: bool = True, indexed: bool = False, branch: str = MAIN) -> Location:
+    root = parse_location(str(place / "graph.omni"))
+    create(root, BASE)
+    if populated:
+        omnigraph.open(root.uri).mutate(ADD)
+    if indexed:
+        ensure_indices(root, MAIN, in_place)
+    if branch != MAIN:
+        create_branch(root, branch, "tester", source_snapshot(root))
+    return root

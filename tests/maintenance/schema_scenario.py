@@ -1,0 +1,46 @@
+"""Schema changes on a real session: executors look at the rows and write columns, the driver commits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.base.effects import observed
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.schema_apply import SchemaRejectedError, SchemaRequest, apply_schema
+from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.storage.location import Location
+from tests.maintenance.graphs import DOC, SCHEMA, open_table
+
+BROKEN = SCHEMA.replace("size: I32? @index", "size: I32? @index @range(size, 0..99999)").replace(
+    "tag: enum(red, blue)? @index", "tag: enum(red, blue)? @index @unique"
+)
+CHANGED = SCHEMA.replace("note: String?", "rank: I64 @default(7)").replace(
+    "title: String @index", "title: String @index @unique @range(size, 0..200000)"
+)
+
+
+def evolve_on(root: Location, workers: RunTasks) -> dict[str, Any]:
+    """A change that rows do not allow, and one that checks, fills and drops for good."""
+    effects: list[tuple[str, str]] = []
+    rejected: dict[str, Any] = {}
+    with observed(lambda effect, target: effects.append((effect, target))):
+        try:
+            _apply(root, BROKEN, workers)
+        except SchemaRejectedError as error:
+            rejected = error.to_json()
+        done = _apply(root, CHANGED, workers)
+    table = open_table(root, DOC)
+    return {
+        "rejected": rejected,
+        "commit": None if done is None else done.id,
+        "head": read_snapshot(root).head,
+        "rows": table.count_rows(),
+        "filled": table.count_rows("rank = 7"),
+        "columns": table.schema.names,
+        "driver_writes": sorted({effect for effect, target in effects if "/nodes/" in target}),
+    }
+
+
+def _apply(root: Location, text: str, workers: RunTasks) -> Any:
+    request = SchemaRequest(text, "tester", hard=True, driver_rows_max=1_000, rows_per_task=20_000)
+    return apply_schema(root, MAIN, request, workers).commit

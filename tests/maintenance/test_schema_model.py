@@ -1,0 +1,143 @@
+"""Any graph brought to any schema is the graph of that schema, loaded with the rows as they should have become.
+
+What becomes of a row is worked out here from the two texts alone: a property is the one of its name, else the one that
+`@rename_from` says, else its default. A change that rows do not allow is one that a fresh graph does not load either.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from omnigraph.graph.schema_plan import SchemaRefusedError
+from omnigraph.maintenance.schema_apply import SchemaRejectedError
+from omnigraph.pipeline.load import LoadRejectedError
+from omnigraph.schema import Catalog, EdgeType, NodeType, Scalar, ScalarType
+from omnigraph.storage.location import Location, parse_location
+from tests.maintenance.evolving import evolve
+from tests.pipeline.exporting import export_here, lines, load_records, make_graph
+from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs
+from tests.schema.incarnations import catalog_of
+
+Record = dict[str, Any]
+_cells = st.tuples(st.booleans(), st.booleans())
+
+
+@st.composite
+def rows(draw: st.DrawFn, catalog: Catalog) -> list[Record]:
+    """Some rows of every type. Values are mostly distinct and small, so that rules are sometimes broken."""
+    found: list[Record] = []
+    sizes: dict[str, int] = {}
+    for node in catalog.nodes:
+        sizes[node.id] = draw(st.integers(0, 3))
+        for number in range(sizes[node.id]):
+            data = {"id": f"{node.id[-1]}{number}", **draw(values(node, number))}
+            found.append({"type": node.name, "data": data})
+    for edge in catalog.edges:
+        ends = sizes[edge.source], sizes[edge.target]
+        for number in range(draw(st.integers(0, 3)) if all(ends) else 0):
+            source, target = (draw(st.integers(0, size - 1)) for size in ends)
+            named = {"from": f"{edge.source[-1]}{source}", "to": f"{edge.target[-1]}{target}"}
+            found.append({"edge": edge.name, **named, "data": draw(values(edge, number))})
+    return found
+
+
+@st.composite
+def values(draw: st.DrawFn, entity: NodeType | EdgeType, number: int) -> Record:
+    found: Record = {}
+    for own in entity.properties:
+        is_absent, is_shared = draw(_cells)
+        at = 0 if is_shared else number
+        assert isinstance(own.type, ScalarType)
+        if not (own.nullable and is_absent):
+            found[own.name] = {
+                Scalar.I64: 4 * at,
+                Scalar.STRING: f"text {at}",
+                Scalar.F64: at / 4,
+                Scalar.DATE: f"2024-01-0{at + 1}",
+            }[own.type.scalar]
+    return found
+
+
+def transformed(record: Record, before: Catalog, after: Catalog) -> Record | None:
+    """What a row becomes; None when its type goes."""
+    word = "type" if "type" in record else "edge"
+    old = before.type_named(record[word])
+    assert old is not None
+    for new in after.types:
+        if new.kind is old.kind and origin(new, {found.name for found in before.types}) == old.name:
+            there = {found.name for found in old.properties}
+            data = {"id": record["data"]["id"]} if "id" in record["data"] else {}
+            for own in new.properties:
+                source = origin(own, there)
+                value = record["data"].get(source) if source else None
+                if source is None and own.default is not None:
+                    value = own.default.isoformat() if isinstance(own.default, date) else own.default
+                if value is not None:
+                    data[own.name] = value
+            return {**record, word: new.name, "data": data}
+    return None
+
+
+def origin(found: Any, there: set[str]) -> str | None:
+    if found.name in there:
+        return str(found.name)
+    return found.renamed_from if found.renamed_from in there else None
+
+
+def dumped(root: Location, path: Path) -> list[Record]:
+    export_here(root, path)
+    return sorted(lines(path), key=lambda line: str(sorted(line.items(), key=str)))
+
+
+def check(pair: SchemaPair, data: st.DataObject) -> None:
+    before, after = catalog_of(pair.before), catalog_of(pair.after)
+    assume(pair.before and pair.after)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        root = make_graph(parse_location(f"{name}/graph.omni"), pair.before)
+        try:
+            load_records(root, folder, data.draw(rows(before)))
+        except LoadRejectedError:
+            assume(False)
+        was = dumped(root, folder / "before.jsonl")
+        fresh = make_graph(parse_location(f"{name}/fresh.omni"), pair.after)
+        try:
+            evolve(root, pair.after, tasks=data.draw(st.booleans()))
+        except SchemaRefusedError:
+            assert dumped(root, folder / "same.jsonl") == was
+            return
+        except SchemaRejectedError:
+            assert dumped(root, folder / "same.jsonl") == was
+            with pytest.raises(LoadRejectedError):
+                load_records(fresh, folder, become(was, before, after))
+            return
+        load_records(fresh, folder, become(was, before, after))
+        assert dumped(root, folder / "after.jsonl") == dumped(fresh, folder / "fresh.jsonl")
+
+
+def become(records: list[Record], before: Catalog, after: Catalog) -> list[Record]:
+    made = (transformed(record, before, after) for record in records)
+    return [record for record in made if record is not None]
+
+
+_calm = [HealthCheck.filter_too_much, HealthCheck.too_slow]
+
+
+@given(schema_pairs, st.data())
+@settings(max_examples=12, suppress_health_check=_calm, deadline=None)
+def test_some_pairs(pair: SchemaPair, data: st.DataObject) -> None:
+    check(pair, data)
+
+
+@pytest.mark.soak
+@given(schema_pairs, st.data())
+@settings(max_examples=300, suppress_health_check=_calm, deadline=None)
+def test_many_pairs(pair: SchemaPair, data: st.DataObject) -> None:
+    check(pair, data)

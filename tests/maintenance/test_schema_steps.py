@@ -1,0 +1,70 @@
+"""Every kind of step on empty and populated types, on main and a branch, indexed and not, before and after optimize.
+
+Whatever the step, the rows are those of before with the change, each table looks as its type says, the commit before
+still shows what it showed, nothing else moved, and the next plan is empty.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.graph.commit import World
+from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.schema import arrow_schema
+from omnigraph.storage.location import Location
+from tests.graph.crash.observe import unsteady
+from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents
+from tests.maintenance.schema_cases import BASE, CASES, Case, graph_at
+from tests.pipeline.in_place import in_place
+
+VARIANTS = list(
+    product(
+        ["populated", "empty"], [MAIN, "dev"], ["plain", "indexed"], ["", "optimize first", "optimize then"]
+    )
+)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_step(case: Case, variant: tuple[str, str, str, str], tmp_path: Path) -> None:
+    rows, branch, indexed, optimized = variant
+    root = graph_at(tmp_path, populated=rows == "populated", indexed=indexed == "indexed", branch=branch)
+    if optimized == "optimize first":
+        optimize(root, branch)
+    before, main_before = contents(root, branch), contents(root)
+    head, main_head = read_snapshot(root, branch).head, read_snapshot(root).head
+    assert BASE.count(case.old) == 1
+    text = BASE.replace(case.old, case.new)
+    done = evolve(root, text, branch, hard=case.hard)
+    now = read_snapshot(root, branch)
+    assert done.commit is not None
+    assert (now.head, now.schema.source, now.schema.hash) == (done.commit.id, text, done.commit.schema_hash)
+    if optimized == "optimize then":
+        optimize(root, branch)
+        now = read_snapshot(root, branch)
+    assert contents(root, branch) == case.after(before)
+    for entity in now.schema.catalog.types:
+        assert columns_of(opened(now, entity.alias).schema) == columns_of(arrow_schema(entity))
+        assert now.tables[entity.alias].row_count == len(case.after(before)[entity.alias])
+    assert len(now.tables) == len(now.schema.catalog.types)
+    assert snapshot_contents(read_commit_snapshot(root, head, branch)[0]) == before
+    assert unsteady(root, World()) == []
+    if branch != MAIN:
+        assert (contents(root), read_snapshot(root).head) == (main_before, main_head)
+    again = evolve(root, text, branch)
+    assert (again.plan.steps, again.commit) == ((), None)
+
+
+def optimize(root: Location, branch: str) -> None:
+    optimize_all_tables(omnigraph.open(root.uri, branch), OptimizeOptions(), in_place)
+
+
+def columns_of(schema: pa.Schema) -> list[tuple[str, bool, bytes | None]]:
+    """Names, nullability and identities; Lance shows the type of a blob in another way than it takes it."""
+    return [(one.name, one.nullable, (one.metadata or {}).get(b"omnigraph:property_id")) for one in schema]

@@ -1,0 +1,167 @@
+"""What two branches made of one schema, as one; or that it cannot be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+
+from omnigraph.schema import Catalog
+from omnigraph.schema.catalog_soundness import check_soundness
+from omnigraph.schema.evolution import (
+    Diverged,
+    find_steps,
+    find_steps_by_id,
+    kind_of,
+    merge_catalogs,
+    next_catalog,
+    raise_counters,
+)
+from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs, without_ids
+from tests.schema.incarnations import catalog_of
+
+BASE = """\
+node Person { slug: String @key  age: I32?  mood: enum(glad, sad)  name: String  v: Vector(2)? @embed("name") }
+node Company { name: String @key }
+edge Knows: Person -> Person @card(0..5) { since: Date? }
+"""
+
+
+def evolved(catalog: Catalog, text: str, *others: Catalog) -> Catalog:
+    """The catalog after a change; `others` have ids that are not given again."""
+    accepted = raise_counters(catalog, others)
+    found = find_steps(accepted, catalog_of(text))
+    assert not found.unsupported
+    return next_catalog(accepted, found.steps)
+
+
+def changed(*changes: tuple[str, str]) -> str:
+    text = BASE
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+CITY = ("node Company", "node City { name: String @key }\nnode Company")
+TOWN = ("edge Knows", "node Town { name: String @key }\nedge Knows")
+RENAMED = ("age: I32?", "years: I32? @rename_from(age)")
+NO_AGE = ("age: I32?", "")
+NO_COMPANY = ("node Company { name: String @key }\n", "")
+BOTH = {
+    "two types": ([CITY], [TOWN]),
+    "two properties": (
+        [("age: I32?", "age: I32?  a: I32?")],
+        [("age: I32?", "age: I32?  b: I32 @default(1)")],
+    ),
+    "a rename and a rule": ([RENAMED], [("age: I32?", "age: I32?  @range(age, 0..9)")]),
+    "a rename and an edge": (
+        [("node Company {", "node Firm @rename_from(Company) {")],
+        [("node Company {", "edge Owns: Person -> Company\nnode Company {")],
+    ),
+    "values of an enum": ([("glad, sad", "glad, sad, calm")], [("glad, sad", "glad, sad, wild")]),
+    "an index and a note": (
+        [("age: I32?", "age: I32? @index")],
+        [("age: I32?", 'age: I32? @description("d")')],
+    ),
+    "two uniques": (
+        [("name: String  v", "name: String @unique  v")],
+        [("age: I32?", "age: I32?  @unique(age, name)")],
+    ),
+    "the same": ([("age: I32?", "age: I32? @index")], [("age: I32?", "age: I32? @index"), CITY]),
+    "two drops": ([NO_AGE], [NO_COMPANY]),
+    "a cardinality and a drop": ([("0..5", "0..7")], [NO_AGE]),
+}
+DIVERGED = {
+    "one name for two types": ([CITY], [CITY], "City"),
+    "one name for two properties": (
+        [("age: I32?", "age: I32?  a: I32?")],
+        [("age: I32?", "age: I32?  a: String?")],
+        "`a`",
+    ),
+    "two names for one property": ([RENAMED], [("age: I32?", "old: I32? @rename_from(age)")], "name of"),
+    "a drop and a change": ([NO_AGE], [("age: I32?", "age: I32? @index")], "dropped"),
+    "a drop and a rule": ([NO_AGE], [("age: I32?", "age: I32?  @range(age, 0..9)")], "age"),
+    "a dropped type and a change": (
+        [NO_COMPANY],
+        [("node Company {", 'node Company @description("d") {')],
+        "dropped",
+    ),
+    "a dropped type and an edge to it": (
+        [NO_COMPANY],
+        [("edge Knows", "edge Owns: Person -> Company\nedge Knows")],
+        "Owns",
+    ),
+    "two ranges": (
+        [("age: I32?", "age: I32?  @range(age, 0..9)")],
+        [("age: I32?", "age: I32?  @range(age, 0..8)")],
+        "the rules of",
+    ),
+    "two cardinalities": ([("0..5", "0..7")], [("0..5", "0..9")], "cardinality"),
+    "the source of a vector": (
+        [
+            ("name: String  v:", "title: String @rename_from(name)  v:"),
+            ('@embed("name")', '@embed("title")'),
+        ],
+        [("v: Vector", 'w: Vector(3)? @embed("name")  v: Vector')],
+        "makes w",
+    ),
+}
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("left", "right"), BOTH.values(), ids=BOTH.keys())
+def test_changes_that_commute(
+    left: list[tuple[str, str]], right: list[tuple[str, str]], swapped: bool
+) -> None:
+    """The order of the sides does not matter, and the result is one change after the other."""
+    base = catalog_of(BASE)
+    one = evolved(base, changed(*left))
+    other = evolved(base, changed(*right), one)
+    ours, theirs = (other, one) if swapped else (one, other)
+    merged = merge_catalogs(base, ours, theirs)
+    assert isinstance(merged, Catalog)
+    if not {old for old, _ in left} & {old for old, _ in right}:
+        assert without_ids(merged) == without_ids(evolved(one, changed(*left, *right), other))
+    for side in (ours, theirs):
+        assert without_ids(next_catalog(side, find_steps_by_id(side, merged))) == without_ids(merged)
+    assert merge_catalogs(theirs, merged, theirs) == merged
+    assert merge_catalogs(theirs, theirs, merged) == merged
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("left", "right", "why"), DIVERGED.values(), ids=DIVERGED.keys())
+def test_changes_that_do_not(
+    left: list[tuple[str, str]], right: list[tuple[str, str]], why: str, swapped: bool
+) -> None:
+    base = catalog_of(BASE)
+    one = evolved(base, changed(*left))
+    other = evolved(base, changed(*right), one)
+    merged = merge_catalogs(base, *((other, one) if swapped else (one, other)))
+    assert isinstance(merged, Diverged)
+    assert why in merged.why
+
+
+def test_ids_that_were_given_twice() -> None:
+    """Two branches that add something at the same moment do not see each other."""
+    base = catalog_of(BASE)
+    for old, new in (
+        ("age: I32?", "age: I32?  p{}: I32?"),
+        ("edge Knows", "node T{} {{ a: I32 }}\nedge Knows"),
+    ):
+        sides = [evolved(base, changed((old, new.format(number)))) for number in (1, 2)]
+        assert isinstance(merge_catalogs(base, *sides), Diverged)
+
+
+@given(schema_pairs)
+def test_the_steps_between_two_states_of_one_graph(pair: SchemaPair) -> None:
+    before = catalog_of(pair.before)
+    found = find_steps(before, catalog_of(pair.after))
+    assume(not found.unsupported)
+    after = next_catalog(before, found.steps)
+    by_id = find_steps_by_id(before, after)
+    assert {kind_of(step) for step in by_id} == {kind_of(step) for step in found.steps}
+    again = next_catalog(before, by_id)
+    check_soundness(again)
+    assert without_ids(again) == without_ids(after)
+    assert merge_catalogs(before, before, after) == after
+    assert merge_catalogs(before, after, before) == after
