@@ -10,7 +10,7 @@ import omnigraph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.schema_plan import SchemaRefusedError
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot
+from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRejectedError

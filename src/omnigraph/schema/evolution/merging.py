@@ -166,12 +166,11 @@ def _check_sources(properties: tuple[Property, ...]) -> None:
 def _merged_rules(alias: str, sides: tuple[Entity, Entity, Entity], names: Mapping[PropertyId, str]) -> Rules:
     """The rules of both, under the merged names of their columns."""
     base, ours, theirs = (_under(side, names) for side in sides)
-    columns = dict.fromkeys(
-        rule.property for side in (ours, theirs, base) for rule in (*side.ranges, *side.checks)
-    )
+    bounded = [rule.property for side in (ours, theirs, base) for rule in side.ranges]
+    checked = [rule.property for side in (ours, theirs, base) for rule in side.checks]
     ranges: list[RangeRule] = []
     checks: list[CheckRule] = []
-    for name in columns:
+    for name in dict.fromkeys((*bounded, *checked)):
         of = [
             (
                 tuple(rule for rule in side.ranges if rule.property == name),
