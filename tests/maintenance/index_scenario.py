@@ -60,7 +60,7 @@ def run_cluster() -> dict[str, Any]:
         )
     orphan = _plant_orphan(root)
     here, there = _clean_up(root, workers)
-    evolved = evolve_on(root, workers)
+    evolved = evolve_on(workers)
     return {
         "evolved": evolved,
         "previewed": [row.to_json() for row in here],

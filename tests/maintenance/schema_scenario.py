@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from omnigraph.base.effects import observed
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.schema_apply import SchemaRejectedError, SchemaRequest, apply_schema
 from omnigraph.pipeline.load_source import RunTasks
-from omnigraph.storage.location import Location
-from tests.maintenance.graphs import DOC, SCHEMA, open_table
+from omnigraph.storage.location import Location, parse_location
+from tests.maintenance.graphs import DOC, SCHEMA, append, create, open_table
 
-BROKEN = SCHEMA.replace("size: I32? @index", "size: I32? @index @range(size, 0..99999)").replace(
+ROWS = 5_000
+BROKEN = SCHEMA.replace("size: I32? @index", "size: I32? @index @range(size, 0..3999)").replace(
     "tag: enum(red, blue)? @index", "tag: enum(red, blue)? @index @unique"
 )
 CHANGED = SCHEMA.replace("note: String?", "rank: I64 @default(7)").replace(
@@ -19,8 +21,11 @@ CHANGED = SCHEMA.replace("note: String?", "rank: I64 @default(7)").replace(
 )
 
 
-def evolve_on(root: Location, workers: RunTasks) -> dict[str, Any]:
+def evolve_on(workers: RunTasks) -> dict[str, Any]:
     """A change that rows do not allow, and one that checks, fills and drops for good."""
+    root = parse_location(str(Path("evolved.omni").resolve()))
+    create(root)
+    append(root, "a", ROWS)
     effects: list[tuple[str, str]] = []
     rejected: dict[str, Any] = {}
     with observed(lambda effect, target: effects.append((effect, target))):
@@ -42,5 +47,5 @@ def evolve_on(root: Location, workers: RunTasks) -> dict[str, Any]:
 
 
 def _apply(root: Location, text: str, workers: RunTasks) -> Any:
-    request = SchemaRequest(text, "tester", hard=True, driver_rows_max=1_000, rows_per_task=20_000)
+    request = SchemaRequest(text, "tester", hard=True, driver_rows_max=1_000, rows_per_task=1_000)
     return apply_schema(root, MAIN, request, workers).commit
