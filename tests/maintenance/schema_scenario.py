@@ -32,7 +32,7 @@ def evolve_on(workers: RunTasks) -> dict[str, Any]:
         try:
             _apply(root, BROKEN, workers)
         except SchemaRejectedError as error:
-            rejected = error.to_json()
+            rejected = {"code": error.code, **error.facts}
         done = _apply(root, CHANGED, workers)
     table = open_table(root, DOC)
     return {

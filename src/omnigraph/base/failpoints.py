@@ -50,6 +50,7 @@ class Failpoint(StrEnum):
     REWRITE_AFTER = "rewrite.after"
     INDEX_BEFORE = "index.commit.before"
     INDEX_AFTER = "index.commit.after"
+    COMMIT_BETWEEN = "commit.between"
     COMMIT_AFTER = "commit.after"
     MIGRATE_BEFORE = "manifest.migrate.before"
     STAMP_BEFORE = "manifest.stamp.before"

@@ -50,6 +50,7 @@ def _table(effect: Effect, target: Target) -> IntentTable:
         forked_from=None if origin is None else PinObject(origin.branch, origin.version),
         result_rows=effect.result_rows,
         alias=effect.alias,
+        lead=int(isinstance(effect, ExactEffect) and effect.lead is not None),
     )
 
 

@@ -248,6 +248,10 @@ class _Session:
 
     def _commit_table(self, staged: Staged, effect: Effect, handle: Dataset) -> Dataset:
         if isinstance(effect, ExactEffect):
+            if effect.lead is not None:
+                handle = commit_staged(handle, effect.lead)
+                self.lease.hold()
+                failpoint(Failpoint.COMMIT_BETWEEN)
             return commit_staged(handle, effect.transaction)
         committed = effect.run(handle, self.lease.hold)
         refuse_displaced(effect, staged.kind, staged.operation, committed)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS, LOOKUP_FILTER_VALUES_MAX
 from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, arrow_schema
+from omnigraph.schema.arrow import PROPERTY_ID_KEY
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
 from omnigraph.storage.row_reads import Numbers, Texts, find_rows, locate_rows, read_places
 from omnigraph.storage.row_slices import read_blobs
@@ -74,7 +75,7 @@ def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Locate
     if dataset is not None and size:
         is_few = entity is not None and size <= LOOKUP_FILTER_VALUES_MAX
         if entity is not None and is_few:
-            found = find_rows(dataset, ids, _columns(dataset, entity))
+            found = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
         else:
             found = locate_rows(dataset, ids)
         at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
@@ -92,7 +93,10 @@ def filled(dataset: Dataset, entity: Entity, located: Located) -> Located:
         return located
     there = located.present
     rows = read_places(
-        dataset, located.identities[there], located.addresses[there], _columns(dataset, entity)
+        dataset,
+        located.identities[there],
+        located.addresses[there],
+        list(column_names(dataset, entity).values()),
     )
     return replace(located, rows=rows.take(_aligned(there)))
 
@@ -109,20 +113,21 @@ def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Ima
 
 
 def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
-    """The rows of ids that are all there, in their order. A column that the table lacks is null."""
+    """The rows of ids that are all there, in their order. A column that the table lacks has the default, or null."""
     schema = arrow_schema(entity)
-    names = _columns(dataset, entity)
+    names = column_names(dataset, entity)
     found = located.rows
     if found is None:
-        found = read_places(dataset, located.identities, located.addresses, names)
+        found = read_places(dataset, located.identities, located.addresses, list(names.values()))
     columns: list[Any] = []
     for field in schema:
-        if field.name not in names:
-            columns.append(pa.nulls(found.num_rows, field.type))
+        there = names.get(field.name)
+        if there is None:
+            columns.append(filled_column(entity, field, found.num_rows))
         elif field.name in blob_names(entity):
-            columns.append(_contents(dataset, field, found.column(field.name), located.addresses))
+            columns.append(_contents(dataset, field, there, located.addresses, found.column(there)))
         else:
-            columns.append(found.column(field.name).cast(field.type))
+            columns.append(found.column(there).cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
 
 
@@ -142,18 +147,35 @@ def _aligned(present: Mask) -> Any:
     return pa.array(np.cumsum(present) - 1, mask=~present)
 
 
-def _columns(dataset: Dataset, entity: Entity) -> list[str]:
-    there = set(dataset.schema.names)
-    return [name for name in arrow_schema(entity).names if name in there]
+def column_names(dataset: Dataset, entity: Entity) -> dict[str, str]:
+    """For each column of the type that the table has, its name there: a property is what its id says."""
+    there = {_identity(field): field.name for field in dataset.schema}
+    wanted = ((field.name, _identity(field)) for field in arrow_schema(entity))
+    return {name: there[identity] for name, identity in wanted if identity in there}
 
 
-def _contents(dataset: Dataset, field: Any, described: Any, addresses: Numbers) -> Any:
+def filled_column(entity: Entity, field: Any, rows: int) -> Any:
+    """What rows get in a column that they do not have: the default, or null."""
+    found = entity.property_named(field.name)
+    if found is None or found.default is None:
+        return pa.nulls(rows, field.type)
+    make: Any = pa.scalar
+    return pa.repeat(make(found.default, field.type), rows)
+
+
+def _identity(field: Any) -> bytes | str:
+    """The id of a property; a system column is its name."""
+    own: bytes | None = (field.metadata or {}).get(PROPERTY_ID_KEY.encode())
+    return field.name if own is None else own
+
+
+def _contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, described: Any) -> Any:
     """Blobs as they are written: bytes, or the URI of one that lies outside of the graph."""
     whole = described.combine_chunks()
     uris = whole.field("blob_uri").to_pylist()
     valid = whole.is_valid().to_pylist()
     inside = [row for row, there in enumerate(valid) if there and not uris[row]]
-    found = iter(read_blobs(dataset, field.name, [int(addresses[row]) for row in inside]))
+    found = iter(read_blobs(dataset, name, [int(addresses[row]) for row in inside]))
     values: list[dict[str, Any] | None] = [
         None if not there else {"uri": uri} if uri else {"data": next(found)}
         for there, uri in zip(valid, uris, strict=True)

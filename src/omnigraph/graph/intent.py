@@ -58,7 +58,8 @@ class StreamObject(msgspec.Struct, frozen=True):
 class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     """One table of an intent. `uuid` None: a loose effect, known by its base and the operations allowed after it.
 
-    `alias` is the name that the table gets, when it gets another.
+    `alias` is the name that the table gets, when it gets another. `lead` is the number of versions that the write makes
+    before the one of `uuid`.
     """
 
     id: str
@@ -71,6 +72,7 @@ class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: PinObject | None
     result_rows: int
     alias: str | None = None
+    lead: int = 0
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):

@@ -105,11 +105,24 @@ class Stage:
         failpoint(Failpoint.FORK_AFTER)
         return WritableTable(record, fork, record.pin)
 
-    def exact(self, target: WritableTable, transaction: StagedTransaction, result_rows: int) -> ExactEffect:
-        """The effect of one staged transaction, marked as ours."""
-        marked = transaction.with_properties(operation_properties(self.operation, self.commit, self.kind))
+    def exact(
+        self,
+        target: WritableTable,
+        transaction: StagedTransaction,
+        result_rows: int,
+        lead: StagedTransaction | None = None,
+    ) -> ExactEffect:
+        """The effect of one staged transaction, or of two that follow each other, marked as ours."""
+        ours = operation_properties(self.operation, self.commit, self.kind)
         base = Pin(target.dataset.branch, target.dataset.version)
-        return ExactEffect(target.table, base, marked, result_rows, forked_from=target.forked_from)
+        return ExactEffect(
+            target.table,
+            base,
+            transaction.with_properties(ours),
+            result_rows,
+            forked_from=target.forked_from,
+            lead=None if lead is None else lead.with_properties(ours),
+        )
 
     def upkeep(self, target: WritableTable, change: TableUpkeep) -> LooseEffect:
         """The effect of finished upkeep, marked as ours where Lance lets us."""

@@ -23,7 +23,10 @@ LooseRun = Callable[[Dataset, Callable[[], None]], Dataset]
 
 @dataclass(frozen=True, slots=True)
 class ExactEffect:
-    """One table whose change is one staged transaction on top of `base`. `alias`: its name from then on, if another."""
+    """One table whose change is one staged transaction on top of `base`. `alias`: its name from then on, if another.
+
+    `lead`: a transaction that is committed directly before it, as other columns come before rows that have them.
+    """
 
     table: TableRecord
     base: Pin
@@ -32,6 +35,7 @@ class ExactEffect:
     preserving: bool = False
     forked_from: Pin | None = None
     alias: str | None = None
+    lead: StagedTransaction | None = None
 
 
 @dataclass(frozen=True, slots=True)

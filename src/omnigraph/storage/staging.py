@@ -151,7 +151,11 @@ def stage_delete_rows(dataset: Dataset, addresses: Sequence[int]) -> StagedTrans
 
 def write_moved_rows(dataset: Dataset, rows: Rows, identities: Sequence[int]) -> list[FragmentMetadata]:
     """Write rows that replace others and keep their identities, as fragments for this very dataset."""
-    fragments = write_rows(dataset, rows)
+    return keep_identities(write_rows(dataset, rows), identities)
+
+
+def keep_identities(fragments: list[FragmentMetadata], identities: Sequence[int]) -> list[FragmentMetadata]:
+    """Fragments whose rows, in their order, have these identities."""
     assert sum(one.physical_rows for one in fragments) == len(identities), "each row has its identity"
     at = 0
     for fragment in fragments:

@@ -14,7 +14,7 @@ from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.lineage import Lineage
 from omnigraph.graph.merge_bases import merge_bases
-from omnigraph.graph.records import Pin, TableId
+from omnigraph.graph.records import Pin, SchemaRecord, TableId
 from omnigraph.graph.snapshot import Snapshot, read_record_snapshot
 
 Pins = Mapping[TableId, Pin]
@@ -22,10 +22,11 @@ Pins = Mapping[TableId, Pin]
 
 @dataclass(frozen=True, slots=True)
 class CommitBase:
-    """The state of one commit."""
+    """The state of one commit. `schema` None: it was collected, and only the pins are known."""
 
     commit: CommitId
     pins: Pins
+    schema: SchemaRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,12 @@ class _Finder:
     def state(self, commit: CommitId) -> CommitBase:
         record = self.lineage.commits[commit]
         try:
-            return CommitBase(commit, pins_of(read_record_snapshot(self.known, record)))
+            found = read_record_snapshot(self.known, record)
+            return CommitBase(commit, pins_of(found), found.schema)
         except NotFoundError:
             for merge in self.lineage.commits.values():
                 if merge.merged_parent == commit and merge.pins is not None:
-                    return CommitBase(commit, merge.pins)
+                    known = self.known.schema
+                    is_known = known.hash == record.schema_hash
+                    return CommitBase(commit, merge.pins, known if is_known else None)
             raise

@@ -24,12 +24,12 @@ from omnigraph.graph.merge.decide import join_bases
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_reads import Texts, every_id
+from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableSides:
-    """One table and where its sides are. `choices` are those for this table, by id."""
+    """One table and where its sides are. `choices` are those for this table, by id; `also` are more rows to look at."""
 
     root: Location
     entity: Entity
@@ -37,6 +37,7 @@ class TableSides:
     theirs: Pin
     base: Base
     choices: Mapping[str, Side] = field(default_factory=dict)
+    also: Texts = NO_TEXTS
 
     @property
     def location(self) -> Location:
@@ -92,7 +93,7 @@ class Candidates:
 
 def find_candidates(sides: TableSides) -> Candidates:
     """Every row that they may have changed, and those that somebody chose a side for."""
-    chosen: Texts = pa.array(sorted(sides.choices), pa.utf8())
+    chosen = union(pa.array(sorted(sides.choices), pa.utf8()), sides.also)
     compared: list[Comparison] = []
     ids: list[Texts] = [chosen]
     for pin in sides.base_pins():

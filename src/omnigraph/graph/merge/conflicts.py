@@ -63,7 +63,8 @@ class Conflict:
     """One thing that both sides disagree on.
 
     `entity` is None when it is about the whole graph. `ours` and `theirs` are the entities that take the side's state
-    when somebody chooses that side. `states` are what the entity is; they are read last, for those who decide.
+    when somebody chooses that side. `states` are what the entity is; they are read last, for those who decide. `plans`
+    are the ways that the schema went on both sides.
     """
 
     kind: ConflictKind
@@ -73,12 +74,14 @@ class Conflict:
     ours: tuple[EntityName, ...] = ()
     theirs: tuple[EntityName, ...] = ()
     states: EntityStates | None = None
+    plans: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def describe(self) -> str:
         """One line for people."""
         where = "" if self.entity is None else f"{self.entity.describe()}: "
         values = "" if self.states is None else describe_states(self.states)
-        return f"{self.kind}: {where}{self.message}" + (f" ({values})" if values else "")
+        shown = f" ({values})" if values else ""
+        return f"{self.kind}: {where}{self.message}{shown}{_describe_plans(self.plans)}"
 
     def to_json(self) -> dict[str, Fact]:
         entity = self.entity
@@ -91,6 +94,11 @@ class Conflict:
             "properties": list(self.properties),
             "message": self.message,
             **({} if self.states is None else _objects(self.states)),
+            **(
+                {"plans": {"ours": list(self.plans[0]), "theirs": list(self.plans[1])}}
+                if self.kind is ConflictKind.SCHEMA_DIVERGED
+                else {}
+            ),
         }
 
 
@@ -119,6 +127,13 @@ class MergeConflictError(ConflictError):
         more = len(self.conflicts) - len(shown)
         tail = [f"  and {more} more; --json lists all of them"] if more else []
         return "\n".join([self.message, *shown, *tail])
+
+
+def _describe_plans(plans: tuple[tuple[str, ...], tuple[str, ...]]) -> str:
+    if not any(plans):
+        return ""
+    sides = zip(("the target", "the source"), plans, strict=True)
+    return "".join(f"\n    {side}: {'; '.join(steps) or 'no change'}" for side, steps in sides)
 
 
 def describe_states(states: EntityStates) -> str:

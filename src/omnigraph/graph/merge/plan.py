@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from omnigraph.base.ids import SchemaHash
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.candidates import TableSides
-from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, Side
+from omnigraph.graph.merge.conflicts import Conflict, Side
 from omnigraph.graph.merge.rules import rule_conflicts
+from omnigraph.graph.merge.schema_rows import filled_otherwise, plans_to_check
+from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import Choices, TablePlan, plan_table
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot
@@ -23,14 +24,22 @@ from omnigraph.graph.snapshot import MAIN, Snapshot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphSides:
-    """The sides of a merge. `ours_is_base`: our side did nothing since, so the result is theirs and needs no check."""
+    """The sides of a merge. `ours_is_base`: our side did nothing since, so the result is theirs and needs no check.
 
-    ours: Snapshot
+    `schema` is what becomes of the schema, or the conflict over it.
+    """
+
+    schema: MergedSchema | Conflict
     theirs: Mapping[TableId, TableRecord]
-    theirs_schema: SchemaHash
     base: Base
     ours_is_base: bool = False
     choices: Choices = field(default_factory=dict)
+
+    @property
+    def ours(self) -> Snapshot:
+        """Our side, as if it had the merged schema already."""
+        assert isinstance(self.schema, MergedSchema), "the schemas go together"
+        return self.schema.ours
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,39 +50,48 @@ class MergePlan:
     adopted: tuple[TableRecord, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     reads: frozenset[TableId] = frozenset()
+    schema: MergedSchema | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not (self.tables or self.adopted or self.conflicts)
+        return not (self.tables or self.adopted or self.conflicts or (self.schema and self.schema.is_changed))
 
 
 def plan_merge(sides: GraphSides) -> MergePlan:
     """Plan a merge, with every conflict there is."""
-    if sides.theirs_schema != sides.ours.schema.hash:
-        return MergePlan(conflicts=(_schema_conflict(sides),))
+    schema = sides.schema
+    if isinstance(schema, Conflict):
+        return MergePlan(conflicts=(schema,))
     chosen: dict[str, dict[str, Side]] = defaultdict(dict)
     for name, side in sides.choices.items():
         chosen[name.table][name.id] = side
     plans: list[TablePlan] = []
     adopted: list[TableRecord] = []
     for entity in sides.ours.schema.catalog.types:
-        ours = sides.ours.tables[entity.alias]
-        theirs = sides.theirs[ours.id]
+        found_ours = sides.ours.tables.get(entity.alias)
+        found_theirs = None if found_ours is None else sides.theirs.get(found_ours.id)
+        if found_ours is None or found_theirs is None:
+            continue  # only one side has the type, and its rows are as they are
+        ours, theirs = found_ours, found_theirs
         choices = chosen.get(entity.alias, {})
-        is_adopted = not choices and _can_adopt(sides, ours, theirs)
+        is_adopted = not choices and schema.has_columns_of(entity) and _can_adopt(sides, ours, theirs)
         if is_adopted:
-            adopted.append(theirs)
+            adopted.append(replace(theirs, alias=entity.alias))
         if not (is_adopted and sides.ours_is_base) and (choices or _is_changed(sides, ours, theirs)):
             root = sides.ours.root
-            plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices)))
+            also = filled_otherwise(root.child(ours.path), entity, schema.new_columns(entity), theirs.pin)
+            plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, also)))
     found = [plan for plan in plans if not plan.is_empty]
     conflicts = [conflict for plan in found for conflict in plan.conflicts]
     if not sides.ours_is_base or sides.choices:
-        conflicts += rule_conflicts(sides.ours, found)
+        checked, broken = plans_to_check(schema, found, sides.base)
+        conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
     moved = {table.id for table in adopted}
     written = tuple(plan for plan in found if plan.table.id not in moved)
     reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
-    return MergePlan(written, tuple(adopted), tuple(conflicts), reads)
+    if schema.is_changed:
+        reads = frozenset(table.id for table in sides.ours.tables.values())
+    return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema)
 
 
 def _is_changed(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
@@ -105,8 +123,3 @@ def _reads(ours: Snapshot, plans: tuple[TablePlan, ...], adopted: set[TableId]) 
         elif touched & {edge.source, edge.target}:
             found.add(by_type[edge.id])
     return frozenset(found)
-
-
-def _schema_conflict(sides: GraphSides) -> Conflict:
-    message = f"the schemas differ: {sides.ours.schema.hash[:12]}… here, {sides.theirs_schema[:12]}… there"
-    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, message)

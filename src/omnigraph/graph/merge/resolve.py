@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import MERGE_ROUNDS_MAX
-from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
+from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import GraphSides, MergePlan, plan_merge
 
 
@@ -28,7 +28,7 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     """Plan a merge with choices. What a single entity was given is never overruled by a kind."""
     choices: dict[EntityName, Side] = dict(resolution.entities)
     for name in choices:
-        if name.table not in sides.ours.tables:
+        if not isinstance(sides.schema, Conflict) and name.table not in sides.ours.tables:
             raise UsageError(
                 f"there is no table '{name.table}' to decide about",
                 code="merge_decisions",

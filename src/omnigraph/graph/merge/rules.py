@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.base.ids import TypeId
 from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
+from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.table_plan import TablePlan
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.graph.snapshot import Snapshot
@@ -30,8 +31,8 @@ from omnigraph.storage.row_reads import Texts
 
 def rule_conflicts(ours: Snapshot, tables: Sequence[TablePlan]) -> tuple[Conflict, ...]:
     """Everything that the merged graph would break."""
-    written = [plan for plan in tables if len(plan.taken.ids) or len(plan.removed.ids)]
-    checking = _Checking(ours, {plan.entity.id: plan for plan in written}, SnapshotLookup(ours))
+    written = [plan for plan in tables if plan.keys.num_rows or len(plan.removed.ids)]
+    checking = _Checking(ours, {plan.entity.id: plan for plan in written}, MergedLookup(ours))
     return tuple(dict.fromkeys((*checking.breaches(written), *checking.orphans())))
 
 
@@ -59,7 +60,10 @@ class _Checking:
                     yield from self._orphans_at(edge, end, plan)
 
     def _orphans_at(self, edge: EdgeType, end: str, plan: TablePlan) -> Iterator[Conflict]:
-        there = _edges_at(self.ours, self.ours.tables[edge.alias], end, plan.removed.ids)
+        table = self.ours.tables.get(edge.alias)
+        if table is None:
+            return  # the type comes with theirs
+        there = _edges_at(self.ours, table, end, plan.removed.ids)
         ids: Any = there.column("id").combine_chunks()
         own = self.plans.get(edge.id)
         if own is not None:

@@ -21,7 +21,9 @@ from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
 from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
 from omnigraph.graph.merge.plan import GraphSides, MergePlan
 from omnigraph.graph.merge.resolve import Resolution, plan_resolved
+from omnigraph.graph.merge.schemas import MergedSchema, diverged, merge_schemas
 from omnigraph.graph.merge.stage import stage_plan
+from omnigraph.graph.merge.stage_schema import stage_schema_merge
 from omnigraph.graph.merge.states import with_states
 from omnigraph.graph.publish import Change, CommitDraft
 from omnigraph.graph.records import CommitRecord
@@ -105,7 +107,7 @@ def merge_branch(root: Location, request: MergeRequest, world: World | None = No
         base = find_base(ours, lineage, ours.head, theirs.head)
         ours_is_base = isinstance(base, CommitBase) and base.commit == ours.head
         tables = {table.id: table for table in theirs.tables.values()}
-        sides = GraphSides(ours, tables, theirs.schema.hash, base, ours_is_base)
+        sides = GraphSides(merge_schemas(ours, theirs, base), tables, base, ours_is_base)
         return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
 
     kind = WriterKind.MERGE
@@ -125,8 +127,15 @@ def revert_commit(root: Location, request: RevertRequest, world: World | None = 
         undone, before = read_record_snapshot(ours, record), read_record_snapshot(ours, parent)
         base = CommitBase(record.id, pins_of(undone))
         tables = {table.id: table for table in before.tables.values()}
-        schema = before.schema.hash if undone.schema.hash == ours.schema.hash else undone.schema.hash
-        return _Prepared(GraphSides(ours, tables, schema, base, record.id == ours.head))
+        hashes = {before.schema.hash, undone.schema.hash, ours.schema.hash}
+        schema = (
+            MergedSchema(ours, ours.schema.catalog)
+            if len(hashes) == 1
+            else diverged(
+                "the schema was changed by the commit or since, and a revert does not change it back"
+            )
+        )
+        return _Prepared(GraphSides(schema, tables, base, record.id == ours.head))
 
     kind = WriterKind.REVERT
     commit = merging.run(root, _Writing(kind, request.actor, request.branch, request.dry_run), prepare, world)
@@ -208,7 +217,12 @@ class _Merging:
 
     def _stage(self, at: Stage) -> Staged:
         assert self.prepared is not None, "it was planned"
-        effects = stage_plan(at, self.plan)
+        schema = self.plan.schema
+        others = Change()
+        if schema is not None and schema.is_changed:
+            effects, others = stage_schema_merge(at, self.plan)
+        else:
+            effects = stage_plan(at, self.plan)
         theirs = self.prepared.theirs
         counts = {
             "inserted": sum(plan.inserted_rows for plan in self.plan.tables),
@@ -225,7 +239,8 @@ class _Merging:
             merged_parent=None if theirs is None else theirs.head,
             pins=None if theirs is None else pins_of(theirs),
         )
-        beside = Change(commit=draft, tables=self.plan.adopted, ancestors=self.prepared.ancestors)
+        tables = (*self.plan.adopted, *others.tables)
+        beside = replace(others, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
         return at.finish(effects, self.plan.reads, Outcome(counts, beside))
 
 

@@ -18,22 +18,31 @@ from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.graph.staged import ExactEffect
 from omnigraph.schema import arrow_schema
 from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.later_rows import stage_later_rows
 from omnigraph.storage.staging import RowReplacement, StagedTransaction, stage_row_changes
 
 
 def stage_plan(at: Stage, plan: MergePlan) -> tuple[ExactEffect, ...]:
     """The effects on every table that gets rows or loses some."""
     assert not plan.conflicts, "a plan with conflicts is not staged"
-    return tuple(_stage_table(at, table) for table in plan.tables)
+    return tuple(stage_table(at, at.writable(table.entity.alias), table) for table in plan.tables)
 
 
-def _stage_table(at: Stage, plan: TablePlan) -> ExactEffect:
-    target = at.writable(plan.entity.alias)
+def stage_table(
+    at: Stage, target: WritableTable, plan: TablePlan, columns: StagedTransaction | None = None
+) -> ExactEffect:
+    """The effect on one table. `columns`: it gets other columns first, and the rows have those."""
+    moved, new = _rows(at, plan)
+    removed = plan.removed.addresses.tolist()
     rows = plan.table.row_count + plan.inserted_rows - plan.removed_rows
-    return at.exact(target, _transaction(at, target, plan), rows)
+    if columns is None:
+        return at.exact(target, stage_row_changes(target.dataset, moved, new, removed), rows)
+    later = stage_later_rows(target.dataset, columns, moved, new, removed)
+    return at.exact(target, later, rows, lead=columns)
 
 
-def _transaction(at: Stage, target: WritableTable, plan: TablePlan) -> StagedTransaction:
+def _rows(at: Stage, plan: TablePlan) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
+    """The rows that replace ours, and those that are new here."""
     is_moved = plan.replaced.present
     moved, new = None, None
     if is_moved.any():
@@ -42,7 +51,7 @@ def _transaction(at: Stage, target: WritableTable, plan: TablePlan) -> StagedTra
         moved = RowReplacement(rows, there.identities.tolist(), there.addresses.tolist())
     if not is_moved.all():
         new = _reader(at, plan, plan.taken.only(~is_moved))
-    return stage_row_changes(target.dataset, moved, new, plan.removed.addresses.tolist())
+    return moved, new
 
 
 def _reader(at: Stage, plan: TablePlan, wanted: Located) -> pa.RecordBatchReader:

@@ -136,7 +136,7 @@ def _finding(intent: Intent, table: IntentTable, history: TableHistory, ours: in
     if ours is None:
         return TableFinding(Moved.NO, table.preserving)
     if table.uuid is not None:
-        moved = Moved.NEXT if ours == table.base + 1 else Moved.ELSEWHERE
+        moved = Moved.NEXT if ours == table.base + table.lead + 1 else Moved.ELSEWHERE
         return TableFinding(moved, table.preserving, history.restored_by(operation, above=ours))
     clean = history.only(LOOSE_OPERATIONS[WriterKind(intent.kind)], operation)
     undone = history.content_of(history.head) == table.base
@@ -167,7 +167,7 @@ def _rolled_back(
     if look.dataset is None or look.ours is None or look.finding.overtaken:
         return look
     is_loose = look.table.uuid is None
-    before = look.table.base if is_loose else look.ours - 1
+    before = look.table.base if is_loose else look.ours - look.table.lead - 1
     is_undone = look.history.content_of(look.history.head) == look.history.content_of(before)
     is_foreign = look.finding.moved is Moved.ELSEWHERE if is_loose else look.history.foreign_above(look.ours)
     if is_undone or is_foreign:

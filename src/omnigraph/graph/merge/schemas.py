@@ -1,0 +1,150 @@
+"""What becomes of the schema when two branches meet, before any row is looked at.
+
+In: our snapshot, theirs, and what they have in common. Out: a `MergedSchema`, or the conflict `schema_diverged` with
+what each side did. When only one side changed the schema it is that side's; changes of both that commute are both made
+(`schema/evolution/merging`). A type that one side dropped and to which the other wrote rows is a conflict too. Nothing
+here writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from omnigraph.graph.changes import compare_pins
+from omnigraph.graph.merge.bases import Base, base_commits
+from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
+from omnigraph.graph.records import SchemaRecord, TableRecord
+from omnigraph.graph.snapshot import Snapshot
+from omnigraph.schema import (
+    Catalog,
+    EdgeType,
+    NodeType,
+    arrow_schema,
+    catalog_to_json,
+    print_schema,
+    schema_from_catalog,
+    schema_hash,
+)
+from omnigraph.schema.evolution import (
+    AddConstraint,
+    AddProperty,
+    Diverged,
+    Step,
+    find_steps_by_id,
+    merge_catalogs,
+    text_of,
+)
+
+Entity = NodeType | EdgeType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergedSchema:
+    """The schema of a merge. `ours` is our snapshot as if it had it already: its names, and the pins of now.
+
+    `steps` are what our side still has to take; `added` are the tables of theirs that come with it.
+    """
+
+    ours: Snapshot
+    theirs: Catalog
+    steps: tuple[Step, ...] = ()
+    added: tuple[TableRecord, ...] = ()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether our side gets another schema."""
+        return bool(self.steps)
+
+    def has_columns_of(self, entity: Entity) -> bool:
+        """Whether their table of a type has the very columns of the merged one."""
+        theirs = self.theirs.type_with_id(entity.id)
+        return theirs is not None and arrow_schema(theirs).equals(arrow_schema(entity), check_metadata=True)
+
+    def new_columns(self, entity: Entity) -> tuple[str, ...]:
+        """The columns of a type that their side has and ours gets."""
+        added = (step for step in self.steps if isinstance(step, AddProperty) and step.type_id == entity.id)
+        return tuple(step.property.name for step in added)
+
+    def new_rules(self, entity: Entity) -> bool:
+        """Whether our rows may break a rule of a type that they did not know."""
+        rules = (step for step in self.steps if isinstance(step, AddConstraint) and not step.implied)
+        return any(step.type_id == entity.id for step in rules)
+
+
+def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema | Conflict:
+    """The schema of a merge of theirs into ours."""
+    ours_catalog, theirs_catalog = ours.schema.catalog, theirs.schema.catalog
+    if ours.schema.hash == theirs.schema.hash:
+        return MergedSchema(ours, theirs_catalog)
+    known = {one.schema.hash: one.schema for one in base_commits(base) if one.schema is not None}
+    if len(known) != 1 or any(one.schema is None for one in base_commits(base)):
+        return diverged("what the schemas of both sides have in common cannot be told")
+    (common,) = known.values()
+    merged = merge_catalogs(common.catalog, ours_catalog, theirs_catalog)
+    plans = (
+        find_steps_by_id(common.catalog, ours_catalog),
+        find_steps_by_id(common.catalog, theirs_catalog),
+    )
+    if isinstance(merged, Diverged):
+        return diverged(merged.why, *plans)
+    for side, other in ((ours, theirs), (theirs, ours)):
+        written = _written_and_dropped(merged, (side, other), base)
+        if written is not None:
+            return diverged(f"one side dropped {written} and the other wrote to it", *plans)
+    return _as_if(ours, theirs, merged)
+
+
+def diverged(why: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
+    """The conflict over the whole schema, with the two ways that it went."""
+    plans = (tuple(map(text_of, ours)), tuple(map(text_of, theirs)))
+    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, why, plans=plans)
+
+
+def _written_and_dropped(merged: Catalog, sides: tuple[Snapshot, Snapshot], base: Base) -> str | None:
+    """A type that the other side dropped and this one wrote rows to since the base."""
+    side, other = sides
+    there = {table.id for table in other.tables.values()}
+    for entity in side.schema.catalog.types:
+        table = side.tables[entity.alias]
+        if _kept(merged, entity) is not None or table.id in there:
+            continue
+        for one in base_commits(base):
+            pin = one.pins.get(table.id)
+            place = side.root.child(table.path)
+            if pin is not None and pin != table.pin and len(compare_pins(place, pin, table.pin).ids()):
+                return entity.alias
+    return None
+
+
+def _as_if(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
+    by_id = {table.id: table for table in ours.tables.values()}
+    their_tables = {table.id: table for table in theirs.tables.values()}
+    tables: dict[str, TableRecord] = {}
+    for entity in ours.schema.catalog.types:
+        after = _kept(merged, entity)
+        if after is not None:
+            tables[after.alias] = replace(by_id[ours.tables[entity.alias].id], alias=after.alias)
+    present = {table.type_id for table in tables.values()}
+    added = tuple(
+        replace(table, alias=entity.alias)
+        for entity in merged.types
+        if entity.id not in present
+        for table in their_tables.values()
+        if (table.type_id, table.incarnation) == (entity.id, entity.incarnation)
+    )
+    record = SchemaRecord(_text(merged, ours, theirs), catalog_to_json(merged), schema_hash(merged))
+    steps = find_steps_by_id(ours.schema.catalog, merged)
+    return MergedSchema(replace(ours, schema=record, tables=tables), theirs.schema.catalog, steps, added)
+
+
+def _kept(merged: Catalog, entity: Entity) -> Entity | None:
+    found = merged.type_with_id(entity.id)
+    return found if found is not None and found.incarnation == entity.incarnation else None
+
+
+def _text(merged: Catalog, ours: Snapshot, theirs: Snapshot) -> str:
+    """The text of the side whose schema it is; one that neither wrote is printed."""
+    for side in (ours, theirs):
+        if side.schema.catalog == merged:
+            return side.schema.source
+    return print_schema(schema_from_catalog(merged))

@@ -1,0 +1,109 @@
+"""A merge that changes the schema of our side, through the Stage of the write path: columns, names, types and rows.
+
+In: a plan without conflicts whose schema changes. Out: one effect per table, and what is published beside. A table
+whose columns and rows change moves by two transactions that follow each other. A type of theirs comes as a fork of its
+table, owned by our branch; one that goes gets a tombstone. A crash leaves only files and forks that nothing references.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.graph.merge.plan import MergePlan
+from omnigraph.graph.merge.schemas import MergedSchema
+from omnigraph.graph.merge.stage import stage_table
+from omnigraph.graph.merge.table_plan import TablePlan
+from omnigraph.graph.publish import Change
+from omnigraph.graph.records import Pin, TableRecord, TombstoneRecord
+from omnigraph.graph.schema_change import column_plan
+from omnigraph.graph.stage import Stage, WritableTable, discard_fork
+from omnigraph.graph.staged import ExactEffect
+from omnigraph.schema import EdgeType, NodeType, arrow_schema
+from omnigraph.storage.columns import stage_columns, stage_written_columns, write_columns
+from omnigraph.storage.commit import commit_branch
+from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.staging import StagedTransaction
+
+Entity = NodeType | EdgeType
+
+
+@dataclass(slots=True)
+class _Work:
+    """What has been staged so far."""
+
+    targets: list[WritableTable] = field(default_factory=list)
+    effects: list[ExactEffect] = field(default_factory=list)
+    tables: list[TableRecord] = field(default_factory=list)
+    tombstones: list[TombstoneRecord] = field(default_factory=list)
+
+
+def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, ...], Change]:
+    """Everything that the merge does, but for the tables that our branch only points at."""
+    assert plan.schema is not None, "the schema changes"
+    assert not plan.conflicts, "a plan with conflicts is not staged"
+    work = _Work()
+    done = False
+    try:
+        for old in at.snapshot.schema.catalog.types:
+            _stage_type(at, old, plan, work)
+        for table in plan.schema.added:
+            work.tables.append(_forked(at, table, work))
+        done = True
+    finally:
+        if not done:
+            for target in work.targets:
+                discard_fork(target)
+    beside = Change(
+        tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=plan.schema.ours.schema
+    )
+    return tuple(work.effects), beside
+
+
+def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: _Work) -> None:
+    assert plan.schema is not None
+    table = at.table(old.alias)
+    new = _after(plan.schema, table)
+    if new is None:
+        work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
+        return
+    if any(adopted.id == table.id for adopted in plan.adopted):
+        return
+    rows: TablePlan | None = next((one for one in plan.tables if one.table.id == table.id), None)
+    has_columns = arrow_schema(old).equals(arrow_schema(new), check_metadata=True)
+    if has_columns and rows is None:
+        work.tables += [replace(table, alias=new.alias)] if new.alias != old.alias else []
+        return
+    target = at.writable(old.alias)
+    work.targets.append(target)
+    columns = None if has_columns else _columns(target.dataset, old, new, table.row_count)
+    if rows is not None:
+        effect = stage_table(at, target, rows, columns)
+    else:
+        assert columns is not None, "something changes"
+        effect = at.exact(target, columns, table.row_count)
+    work.effects.append(replace(effect, table=table, alias=new.alias if new.alias != old.alias else None))
+
+
+def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
+    alias = next((one.alias for one in schema.ours.tables.values() if one.id == table.id), None)
+    return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
+
+
+def _columns(dataset: Dataset, old: Entity, new: Entity, rows: int) -> StagedTransaction:
+    columns = column_plan(old, new, rows)
+    if not columns.writes:
+        return stage_columns(dataset, columns)
+    written = write_columns(dataset, columns, tuple(dataset.fragment_rows()))
+    return stage_written_columns(dataset, columns, [written])
+
+
+def _forked(at: Stage, table: TableRecord, work: _Work) -> TableRecord:
+    """A type of theirs: our branch gets a Lance branch of its own, from their version."""
+    place = at.snapshot.root.child(table.path)
+    theirs = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+    failpoint(Failpoint.FORK_BEFORE)
+    fork = commit_branch(theirs, f"g-{at.snapshot.branch.id}-{at.operation}")
+    failpoint(Failpoint.FORK_AFTER)
+    work.targets.append(WritableTable(table, fork, table.pin))
+    return replace(table, pin=Pin(fork.branch, fork.version), owner=at.snapshot.branch.id)
