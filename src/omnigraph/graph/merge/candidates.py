@@ -37,7 +37,7 @@ class TableSides:
     theirs: Pin
     base: Base
     choices: Mapping[str, Side] = field(default_factory=dict)
-    also: Texts = NO_TEXTS
+    also: Texts = field(default_factory=lambda: NO_TEXTS)
 
     @property
     def location(self) -> Location:

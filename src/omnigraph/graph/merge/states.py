@@ -35,18 +35,22 @@ def with_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Confl
 
 
 def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityName, EntityStates]:
-    table = sides.ours.tables[alias]
+    """What they are. A type that only one side has is nowhere on the other."""
     entity = next(one for one in sides.ours.schema.catalog.types if one.alias == alias)
-    theirs = sides.theirs[table.id].pin
+    by_type = {table.type_id: table for table in sides.theirs.values()}
+    ours, theirs = sides.ours.tables.get(alias), by_type.get(entity.id)
+    table = ours or theirs
+    assert table is not None, "one side has it"
     found = Candidates(
-        TableSides(sides.ours.root, entity, table, theirs, sides.base), pa.array(ids, pa.utf8())
+        TableSides(sides.ours.root, entity, table, (theirs or table).pin, sides.base),
+        pa.array(ids, pa.utf8()),
     )
     states = {}
     for start, rows in pieces(entity, len(ids)):
         images = (
             found.base_image(start, rows),
-            found.image(table.pin, start, rows),
-            found.image(theirs, start, rows),
+            found.image(None if ours is None else ours.pin, start, rows),
+            found.image(None if theirs is None else theirs.pin, start, rows),
         )
         lines = zip(*(image_lines(entity, image, digest_of) for image in images), strict=True)
         for name, told in zip(ids[start : start + rows], lines, strict=True):

@@ -1,0 +1,293 @@
+"""Merging branches whose schemas went apart: what commutes comes together with its rows, the rest is a conflict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.commit import World
+from omnigraph.graph.merge.conflicts import MergeConflictError
+from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.schema import arrow_schema
+from omnigraph.storage.location import Location, parse_location
+from tests.graph.crash.observe import unsteady
+from tests.maintenance.cleaning import Place, TomorrowClock
+from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
+
+BASE = """\
+node Person { slug: String @key  age: I64? @index  note: String? }
+node Company { name: String @key }
+edge Knows: Person -> Person { since: Date? }
+"""
+START = """query m() {
+  insert Person { slug: "ada", age: 36, note: "n" }  insert Person { slug: "bob", age: 7 }
+  insert Company { name: "Acme" }  insert Knows { from: "ada", to: "bob" }
+}"""
+UPDATE_BOB = 'query m() { update Person set { age: 8 } where slug = "bob" }'
+ADD_CAT = 'query m() { insert Person { slug: "cat", age: 3 } }'
+RENAMED = BASE.replace("age: I64?", "years: I64? @rename_from(age)")
+RANKED = BASE.replace("note: String?", "note: String?  rank: I64 @default(1)")
+SCORED = BASE.replace("note: String?", "note: String?  score: F64?")
+CITY = BASE + "node City { name: String @key }\nedge LivesIn: Person -> City\n"
+TOWN = BASE + "node Town { name: String @key }\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one branch does: a schema, if any, and then mutations in its words."""
+
+    schema: str | None = None
+    mutations: tuple[str, ...] = ()
+    first: str | None = None
+    then: str | None = None
+
+    def happen(self, root: Location, branch: str) -> None:
+        if self.first is not None:
+            omnigraph.open(root.uri, branch).mutate(self.first)
+        if self.schema is not None:
+            evolve(root, self.schema, branch)
+        for mutation in self.mutations:
+            omnigraph.open(root.uri, branch).mutate(mutation)
+        if self.then is not None:
+            evolve(root, self.then, branch)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Location:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location, BASE)
+    omnigraph.open(location.uri).mutate(START)
+    create_branch(location, "dev", "tester", source_snapshot(location))
+    return location
+
+
+def person(now: dict[str, dict[str, dict[str, Any]]], alias: str = "node:Person") -> dict[str, Any]:
+    return {
+        name: {key: value for key, value in row.items() if key != "slug"} for name, row in now[alias].items()
+    }
+
+
+ADA, BOB = {"age": 36, "note": "n"}, {"age": 7, "note": None}
+MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
+    "only theirs, without rows": (
+        Side(),
+        Side(RENAMED),
+        {"ada": {"years": 36, "note": "n"}, "bob": {"years": 7, "note": None}},
+    ),
+    "only theirs, with rows": (
+        Side(),
+        Side(RENAMED, ('query m() { update Person set { years: 8 } where slug = "bob" }',), ADD_CAT),
+        {
+            "ada": {"years": 36, "note": "n"},
+            "bob": {"years": 8, "note": None},
+            "cat": {"years": 3, "note": None},
+        },
+    ),
+    "theirs beside our rows": (
+        Side(mutations=(UPDATE_BOB,)),
+        Side(RANKED, ('query m() { insert Person { slug: "cat", rank: 5 } }',)),
+        {
+            "ada": {**ADA, "rank": 1},
+            "bob": {"age": 8, "note": None, "rank": 1},
+            "cat": {"age": None, "note": None, "rank": 5},
+        },
+    ),
+    "a deletion beside a new column": (
+        Side(),
+        Side(
+            RANKED,
+            (
+                "query m() { delete Knows where since is null }",
+                'query m() { delete Person where slug = "bob" }',
+                'query m() { update Person set { rank: 9 } where slug = "ada" }',
+            ),
+        ),
+        {"ada": {**ADA, "rank": 9}},
+    ),
+    "only ours": (
+        Side(RENAMED),
+        Side(mutations=(UPDATE_BOB,)),
+        {"ada": {"years": 36, "note": "n"}, "bob": {"years": 8, "note": None}},
+    ),
+    "two properties": (
+        Side(RANKED, ('query m() { update Person set { rank: 2 } where slug = "ada" }',)),
+        Side(SCORED, ('query m() { update Person set { score: 0.5 } where slug = "bob" }',)),
+        {"ada": {**ADA, "rank": 2, "score": None}, "bob": {**BOB, "rank": 1, "score": 0.5}},
+    ),
+    "a rename and a property": (
+        Side(RENAMED),
+        Side(SCORED, (ADD_CAT,)),
+        {
+            "ada": {"years": 36, "note": "n", "score": None},
+            "bob": {"years": 7, "note": None, "score": None},
+            "cat": {"years": 3, "note": None, "score": None},
+        },
+    ),
+    "a drop beside our rows": (
+        Side(mutations=(ADD_CAT,)),
+        Side(BASE.replace("note: String?", "")),
+        {"ada": {"age": 36}, "bob": {"age": 7}, "cat": {"age": 3}},
+    ),
+    "a default that was changed later": (
+        Side(),
+        Side(RANKED, ('query m() { insert Person { slug: "cat" } }',), then=RANKED.replace("(1)", "(5)")),
+        {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}, "cat": {"age": None, "note": None, "rank": 1}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "expected"), MERGES.values(), ids=MERGES.keys())
+def test_schemas_that_go_together(root: Location, ours: Side, theirs: Side, expected: dict[str, Any]) -> None:
+    ours.happen(root, MAIN)
+    theirs.happen(root, "dev")
+    was, head, dev = contents(root), read_snapshot(root).head, contents(root, "dev")
+    outcome = omnigraph.open(root.uri).merge("dev")
+    assert outcome.commit is not None
+    now = read_snapshot(root)
+    assert (now.head, now.schema.hash) == (outcome.commit.id, outcome.commit.schema_hash)
+    assert person(contents(root)) == expected
+    for entity in now.schema.catalog.types:
+        assert opened(now, entity.alias).schema.names == arrow_schema(entity).names
+        assert now.tables[entity.alias].row_count == len(contents(root)[entity.alias])
+        assert now.tables[entity.alias].pin.branch is None
+    assert snapshot_contents(read_commit_snapshot(root, head)[0]) == was
+    assert contents(root, "dev") == dev
+    assert unsteady(root, World()) == []
+    assert evolve(root, now.schema.source).commit is None
+    # The other way round the branch gets what it lacks, and then they are alike.
+    omnigraph.open(root.uri, "dev").merge(MAIN)
+    assert contents(root, "dev") == contents(root)
+    assert read_snapshot(root, "dev").schema.hash == now.schema.hash
+    assert omnigraph.open(root.uri).merge("dev").commit is None or contents(root) == contents(root, "dev")
+
+
+def test_types_of_both_sides(root: Location) -> None:
+    Side(TOWN, ('query m() { insert Town { name: "t" } }',)).happen(root, MAIN)
+    live = 'query m() { insert City { name: "c" }  insert LivesIn { from: "ada", to: "c" } }'
+    Side(CITY, (live,)).happen(root, "dev")
+    graph = omnigraph.open(root.uri)
+    graph.merge("dev")
+    now = contents(root)
+    assert (list(now["node:Town"]), list(now["node:City"]), len(now["edge:LivesIn"])) == (["t"], ["c"], 1)
+    asked = "query q() { match { $p: Person  $p livesIn $c } return { $p.slug, $c.name } }"
+    assert graph.query(asked).arrow().to_pylist() == [{"p.slug": "ada", "c.name": "c"}]
+    # Both write to the type that came over, and merge again.
+    graph.mutate('query m() { insert City { name: "d" }  insert LivesIn { from: "bob", to: "d" } }')
+    omnigraph.open(root.uri, "dev").mutate('query m() { insert City { name: "e" } }')
+    graph.merge("dev")
+    assert sorted(contents(root)["node:City"]) == ["c", "d", "e"]
+    # The branch goes, and with it its files; what came over stays.
+    omnigraph.open(root.uri, "dev").merge(MAIN)
+    before = contents(root)
+    graph.delete_branch("dev")
+    policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
+    rows = cleanup_all_tables(Place(root), policy, world=World(clock=TomorrowClock()))
+    assert [row.error for row in rows if row.error] == []
+    assert contents(root) == before
+    graph.mutate('query m() { insert City { name: "f" } }')
+    assert sorted(contents(root)["node:City"]) == ["c", "d", "e", "f"]
+    assert unsteady(root, World()) == []
+
+
+def test_a_type_that_goes(root: Location) -> None:
+    evolve(root, BASE.replace("node Company { name: String @key }\n", ""), "dev")
+    omnigraph.open(root.uri).mutate(UPDATE_BOB)
+    omnigraph.open(root.uri).merge("dev")
+    assert sorted(contents(root)) == ["edge:Knows", "node:Person"]
+    evolve(root, BASE)
+    assert contents(root)["node:Company"] == {}
+
+
+def test_a_renamed_type(root: Location) -> None:
+    Side(BASE.replace("node Company", "node Firm @rename_from(Company)")).happen(root, "dev")
+    Side(mutations=('query m() { insert Company { name: "New" } }',)).happen(root, MAIN)
+    omnigraph.open(root.uri).merge("dev")
+    assert sorted(contents(root)["node:Firm"]) == ["Acme", "New"]
+
+
+NARROW = BASE.replace("note: String?", "note: String?  @range(age, 0..50)")
+CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
+    "two names": (
+        Side(RENAMED),
+        Side(BASE.replace("age: I64?", "old: I64? @rename_from(age)")),
+        ["schema_diverged"],
+    ),
+    "one name twice": (Side(CITY), Side(CITY), ["schema_diverged"]),
+    "a type that was written to": (
+        Side(mutations=('query m() { insert Company { name: "New" } }',)),
+        Side(BASE.replace("node Company { name: String @key }\n", "")),
+        ["schema_diverged"],
+    ),
+    "our rows and their rule": (
+        Side(mutations=('query m() { update Person set { age: 99 } where slug = "bob" }',)),
+        Side(NARROW),
+        ["value_constraint_violation"],
+    ),
+    "their rows and our rule": (
+        Side(NARROW),
+        Side(mutations=('query m() { update Person set { age: 99 } where slug = "bob" }',)),
+        ["value_constraint_violation"],
+    ),
+    "our rows and their unique": (
+        Side(mutations=('query m() { update Person set { age: 36 } where slug = "bob" }',)),
+        Side(BASE.replace("age: I64?", "age: I64? @unique")),
+        ["unique_violation"],
+    ),
+    "an edge of theirs to a node that ours deleted": (
+        Side(
+            mutations=(
+                "query m() { delete Knows where since is null }",
+                'query m() { delete Person where slug = "ada" }',
+            )
+        ),
+        Side(CITY, ('query m() { insert City { name: "c" }  insert LivesIn { from: "ada", to: "c" } }',)),
+        ["orphan_edge"],
+    ),
+    "both changed a row": (
+        Side(mutations=('query m() { update Person set { age: 9 } where slug = "bob" }',)),
+        Side(RENAMED, ('query m() { update Person set { years: 10 } where slug = "bob" }',)),
+        ["divergent_update"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "kinds"), CONFLICTS.values(), ids=CONFLICTS.keys())
+def test_schemas_that_do_not(root: Location, ours: Side, theirs: Side, kinds: list[str]) -> None:
+    ours.happen(root, MAIN)
+    theirs.happen(root, "dev")
+    before, head = contents(root), read_snapshot(root).head
+    with pytest.raises(MergeConflictError) as refused:
+        omnigraph.open(root.uri).merge("dev")
+    told = [conflict.to_json() for conflict in refused.value.conflicts]
+    assert [one["kind"] for one in told] == kinds
+    if kinds == ["schema_diverged"]:
+        plans = told[0]["plans"]
+        assert isinstance(plans, dict)
+        assert plans["theirs"]
+        assert bool(plans["ours"]) is (ours.schema is not None)
+        assert "the source: " in refused.value.render()
+    assert (contents(root), read_snapshot(root).head) == (before, head)
+    assert unsteady(root, World()) == []
+
+
+def test_reverting_a_schema_change_is_refused(root: Location) -> None:
+    done = evolve(root, RENAMED)
+    assert done.commit is not None
+    with pytest.raises(MergeConflictError, match="schema_diverged"):
+        omnigraph.open(root.uri).revert(done.commit.id)
+
+
+def test_rules_that_the_source_made_its_rows_obey(root: Location) -> None:
+    """Rows that the source mended before it made the rule do not stand in the way as they were."""
+    mend = 'query m() { update Person set { age: 5 } where slug = "ada" }'
+    Side(BASE.replace("note: String?", "note: String?  @range(age, 0..9)"), (), mend).happen(root, "dev")
+    Side(mutations=('query m() { insert Company { name: "New" } }',)).happen(root, MAIN)
+    omnigraph.open(root.uri).merge("dev")
+    assert contents(root)["node:Person"]["ada"]["age"] == 5
