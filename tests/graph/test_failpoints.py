@@ -28,7 +28,8 @@ init.remove.before init.mark.before init.table.before init.manifest.before init.
 fork.before fork.after fork.discard.before schema.table.before scratch.remove.before
 lease.acquire.before lease.acquire.after lease.collect.before lease.renew.before
 check.done heal.before heal.publish.before arm.before arm.after commit.before
-table.strip.before index.drop.before rewrite.before rewrite.after index.commit.before index.commit.after commit.after
+table.strip.before index.drop.before rewrite.before rewrite.after index.commit.before index.commit.after
+commit.between commit.after
 manifest.migrate.before manifest.stamp.before manifest.strip.before manifest.compact.before manifest.compact.after
 publish.before publish.after disarm.before disarm.after lease.release.before lease.release.after
 branch.fork.before branch.row.before branch.fence.before branch.remove.before

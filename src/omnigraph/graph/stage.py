@@ -97,9 +97,14 @@ class Stage:
     def writable(self, alias: str) -> WritableTable:
         """The table where this branch may write it; forked first if another branch owns the pinned Lance branch."""
         record = self.table(alias)
-        dataset = self.read(alias)
         if record.owner == self.snapshot.branch.id:
-            return WritableTable(record, dataset, None)
+            return WritableTable(record, self.read(alias), None)
+        return self.forked(record)
+
+    def forked(self, record: TableRecord) -> WritableTable:
+        """The table on a Lance branch of our own, from the version that a branch has pinned."""
+        location = self.snapshot.root.child(record.path)
+        dataset = open_dataset(location, branch=record.pin.branch, version=record.pin.version)
         failpoint(Failpoint.FORK_BEFORE)
         fork = commit_branch(dataset, f"g-{self.snapshot.branch.id}-{self.operation}")
         failpoint(Failpoint.FORK_AFTER)

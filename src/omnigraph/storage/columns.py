@@ -78,6 +78,14 @@ def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
     return _staged(dataset, lance.LanceOperation.Project(schema))
 
 
+def stage_columns_here(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
+    """Any plan, with its values written by this process."""
+    if not plan.writes:
+        return stage_columns(dataset, plan)
+    written = write_columns(dataset, plan, tuple(dataset.fragment_rows()))
+    return stage_written_columns(dataset, plan, [written])
+
+
 def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int]) -> WrittenColumns:
     """Write the values of new and copied columns for some fragments. Safe to repeat; runs on any machine."""
     announce("dataset.stage", dataset.uri)

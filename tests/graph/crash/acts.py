@@ -115,6 +115,13 @@ def schema_apply_on_branch(location: Location) -> None:
     apply_schema(location, DEV, SchemaRequest(EVOLVED, "tester"), in_place)
 
 
+def drop_for_good(location: Location) -> None:
+    text = EVOLVED.replace('note: String @default("d")', "").replace(
+        "since: I64?  label: String?", "since: I64?"
+    )
+    apply_schema(location, MAIN, SchemaRequest(text, "tester", hard=True), in_place)
+
+
 def fork(location: Location) -> None:
     run(location, LOADED, branch=DEV)
 

@@ -94,6 +94,19 @@ def _two_sides(location: Location, kill: Kill) -> None:
     run(location, ON_MAIN)
 
 
+def _two_schemas(location: Location, kill: Kill) -> None:
+    """The source has other columns, one type more, and rows in a table whose columns changed."""
+    _with_branch(location, kill)
+    acts.schema_apply_on_branch(location)
+    run(location, ON_DEV, branch=acts.DEV)
+    run(location, ON_MAIN)
+
+
+def _evolved_already(location: Location, kill: Kill) -> None:
+    seed(location)
+    acts.schema_apply(location)
+
+
 def _killed(scenario: str, point: Failpoint, hit: int = 1) -> Callable[[Location, Kill], None]:
     def prepare(location: Location, kill: Kill) -> None:
         SCENARIOS[scenario].prepare(location, kill)
@@ -175,6 +188,11 @@ def _wrote(
         return {**before, branch: now}
 
     return after
+
+
+def _merged_schema(before: GraphState) -> GraphState:
+    now = _wrote(ON_DEV, "merge by tester")(before)
+    return {**now, MAIN: BranchState({**now[MAIN].contents, "node:City": {}}, now[MAIN].operations)}
 
 
 def _reverted(before: GraphState) -> GraphState:
@@ -283,6 +301,10 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         _wrote(ON_MAIN, "merge by tester", acts.DEV),
         _WRITTEN,
         in_place=True,
+    ),
+    "merge_schema": Scenario(_two_schemas, acts.merge_dev, _merged_schema, _WRITTEN, in_place=True),
+    "schema_apply_hard": Scenario(
+        _evolved_already, acts.drop_for_good, _wrote((), "schema_apply by tester"), _WRITTEN
     ),
     "revert": Scenario(_seeded, acts.revert_head, _reverted, _WRITTEN),
     "recover_merge": Scenario(

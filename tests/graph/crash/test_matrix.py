@@ -42,6 +42,7 @@ S3_CELLS = [
     ("branch_delete", "branch.remove.before@1"),
     ("merge", "commit.after@1"),
     ("merge", "publish.before@1"),
+    ("merge_schema", "commit.between@1"),
     ("recover_back", "recovery.rollback.after@1"),
     ("recover_forward", "recovery.delete.before@1"),
 ]
@@ -62,6 +63,7 @@ LONG = frozenset(
     {
         "compact",
         "merge_into_branch",
+        "merge_schema",
         "recover_merge",
         "revert",
         "renew",
@@ -73,6 +75,7 @@ LONG = frozenset(
         "recover_mutate",
         "recover_optimize",
         "recover_ensure_indices",
+        "schema_apply_hard",
         "schema_apply_on_branch",
     }
 )
@@ -85,7 +88,8 @@ Note = Callable[[str, object], None]
 
 def _cell(scenario: str, cell: str) -> ParameterSet:
     is_repeated = cell.startswith(ALIKE) and scenario not in KILLED_THERE
-    marks = (pytest.mark.soak,) if scenario in LONG or is_repeated else ()
+    is_long = scenario in LONG and not cell.startswith("commit.between")
+    marks = (pytest.mark.soak,) if is_long or is_repeated else ()
     return pytest.param(scenario, cell, id=f"{scenario}-{cell}", marks=marks)
 
 

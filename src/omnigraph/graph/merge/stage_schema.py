@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.stage import stage_table
@@ -20,10 +19,7 @@ from omnigraph.graph.schema_change import column_plan
 from omnigraph.graph.stage import Stage, WritableTable, discard_fork
 from omnigraph.graph.staged import ExactEffect
 from omnigraph.schema import EdgeType, NodeType, arrow_schema
-from omnigraph.storage.columns import stage_columns, stage_written_columns, write_columns
-from omnigraph.storage.commit import commit_branch
-from omnigraph.storage.dataset import Dataset, open_dataset
-from omnigraph.storage.staging import StagedTransaction
+from omnigraph.storage.columns import stage_columns_here
 
 Entity = NodeType | EdgeType
 
@@ -76,7 +72,9 @@ def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: _Work) -> None:
         return
     target = at.writable(old.alias)
     work.targets.append(target)
-    columns = None if has_columns else _columns(target.dataset, old, new, table.row_count)
+    columns = None
+    if not has_columns:
+        columns = stage_columns_here(target.dataset, column_plan(old, new, table.row_count))
     if rows is not None:
         effect = stage_table(at, target, rows, columns)
     else:
@@ -90,20 +88,9 @@ def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
     return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
-def _columns(dataset: Dataset, old: Entity, new: Entity, rows: int) -> StagedTransaction:
-    columns = column_plan(old, new, rows)
-    if not columns.writes:
-        return stage_columns(dataset, columns)
-    written = write_columns(dataset, columns, tuple(dataset.fragment_rows()))
-    return stage_written_columns(dataset, columns, [written])
-
-
 def _forked(at: Stage, table: TableRecord, work: _Work) -> TableRecord:
     """A type of theirs: our branch gets a Lance branch of its own, from their version."""
-    place = at.snapshot.root.child(table.path)
-    theirs = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
-    failpoint(Failpoint.FORK_BEFORE)
-    fork = commit_branch(theirs, f"g-{at.snapshot.branch.id}-{at.operation}")
-    failpoint(Failpoint.FORK_AFTER)
-    work.targets.append(WritableTable(table, fork, table.pin))
-    return replace(table, pin=Pin(fork.branch, fork.version), owner=at.snapshot.branch.id)
+    target = at.forked(table)
+    work.targets.append(target)
+    pin = Pin(target.dataset.branch, target.dataset.version)
+    return replace(table, pin=pin, owner=at.snapshot.branch.id)
