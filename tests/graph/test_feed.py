@@ -9,9 +9,12 @@ import pytest
 import omnigraph as og
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.feed import ChangeFeedGapError, read_feed
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.storage.location import Location
 from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_compaction, triple
+from tests.graph.writers import SCHEMA as SCHEMA_OF_WRITERS
+from tests.pipeline.in_place import in_place
 
 SCHEMA = """\
 node Thing { name: String @key  tags: [String]?  weight: F64?  at: DateTime?  data: Blob?  vector: Vector(2)? }
@@ -86,6 +89,22 @@ def test_a_collected_state_is_a_gap(part: str, local_location: Location) -> None
             old.unlink()
     with pytest.raises(ChangeFeedGapError):
         read_feed(local_location, cursor=cursor)
+
+
+def test_a_page_ends_before_a_gap(local_location: Location) -> None:
+    """What can be told is told whole; a change of the properties of a type is a gap, as what was collected is."""
+    create(local_location)
+    cursor = read_snapshot(local_location).head
+    run(local_location, triple(["a"]))
+    known = read_snapshot(local_location).head
+    text = SCHEMA_OF_WRITERS.replace("age: I64?", "age: I64?  nick: String?")
+    apply_schema(local_location, MAIN, SchemaRequest(text, "tester"), in_place)
+    page = read_feed(local_location, cursor=cursor)
+    assert ([block.commit.id for block in page.blocks], page.cursor, page.has_more) == ([known], known, True)
+    with pytest.raises(ChangeFeedGapError, match="other properties"):
+        read_feed(local_location, cursor=page.cursor)
+    later = read_snapshot(local_location).head
+    assert read_feed(local_location, cursor=later).blocks == ()
 
 
 def _old_manifests(versions: Path) -> list[Path]:

@@ -60,10 +60,19 @@ class ChangeBatch:
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[ChangeBatch]:
     """Every entity that differs; types in the order of the newer schema, those that it dropped last."""
+    refuse_schema_change(before, after)
     old, new = _by_id(before), _by_id(after)
     for table in [*new, *(one for one in old if one not in new)]:
         pair = (old.get(table), new.get(table))
         yield from _diff_table(before, pair)
+
+
+def refuse_schema_change(before: Snapshot, after: Snapshot) -> None:
+    """Raise `SchemaDiffError` when a table cannot be compared. Nothing is read for it."""
+    old = _by_id(before)
+    for table, (entity, record) in _by_id(after).items():
+        if table in old and old[table][1].pin != record.pin:
+            _refuse_other_columns(old[table][0], entity)
 
 
 def _by_id(snapshot: Snapshot) -> dict[TableId, tuple[Entity, TableRecord]]:
@@ -106,7 +115,6 @@ def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _S
     """The ids that may differ, in their order, and both sides of them."""
     old, new = pair
     if old is not None and new is not None:
-        _refuse_other_columns(old[0], new[0])
         compared = compare_pins(place, old[1].pin, new[1].pin)
         ids = _ordered(compared.ids())
         left, right = compared.locate_left(ids), compared.locate_right(ids)

@@ -2,8 +2,8 @@
 
 A cursor is a commit id, and the caller keeps it: whoever asks again with the same one gets the same commits again, at
 least once and whole. Commits are those of the branch's own line, along first parents; a merge is one of them, with all
-that it brought. When the line no longer has the cursor, or a state on the way was collected, it is a gap: the caller
-takes a new baseline. Nothing here writes.
+that it brought. When the line no longer has the cursor, a state on the way was collected, or the properties of a type
+changed, it is a gap: the caller takes a new baseline. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.diff import ChangeBatch, diff_snapshots
+from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_schema_change
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
@@ -58,7 +58,7 @@ def read_feed(
 ) -> FeedPage:
     """The commits after the cursor, at most so many; without a cursor from the first one on.
 
-    A page ends before a state that was collected, so that what it has can be told whole; the next page is the gap.
+    A page ends before a gap, so that what it has can be told whole; the next page is the gap.
     """
     newest = read_snapshot(root, branch)
     line = list(make_lineage(newest.head, newest.manifest.read_commits()).history())
@@ -83,11 +83,12 @@ def commit_changes(newest: Snapshot, commit: CommitRecord) -> Iterator[ChangeBat
 def _readable_blocks(
     newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]
 ) -> Iterator[FeedBlock]:
-    """The commits up to the first one whose state is gone; when that is the first of all, it is the gap."""
+    """The commits up to the first one that cannot be told; when that is the first of all, it is the gap."""
     before = _state(newest, cursor) if cursor is not None and commits else None
     for number, commit in enumerate(commits):
         try:
             block = _read_block(newest, before, commit)
+            _refuse_untellable(block)
             if number == 0:
                 next(block.changes(), None)  # also that its tables are there, before anything is told
         except ChangeFeedGapError:
@@ -102,6 +103,15 @@ def _read_block(newest: Snapshot, before: Snapshot | None, commit: CommitRecord)
     return FeedBlock(commit, before, _state(newest, commit))
 
 
+def _refuse_untellable(block: FeedBlock) -> None:
+    """A change of the schema that no change of an entity says is a gap too: who follows needs a new baseline."""
+    try:
+        if block.before is not None:
+            refuse_schema_change(block.before, block.after)
+    except SchemaDiffError as refused:
+        raise _gap(block.after.branch.name, block.commit.id, refused.message) from refused
+
+
 def _state(newest: Snapshot, commit: CommitRecord) -> Snapshot:
     try:
         return read_record_snapshot(newest, commit)
@@ -113,6 +123,6 @@ def _gap(branch: str, commit: CommitId, why: str) -> ChangeFeedGapError:
     return ChangeFeedGapError(
         f"the changes of branch {branch} from {commit} on cannot be told: {why}",
         code="change_feed_gap",
-        hint="export the branch again and go on from that commit",
+        hint="export the branch again and go on from the commit that the export names",
         facts={"change_feed_gap": {"branch": branch, "commit": commit}},
     )

@@ -23,6 +23,7 @@ node Person { slug: String @key  email: String?  age: I64?  @unique(email)  @ran
 node Company { name: String @key }
 edge WorksAt: Person -> Company @card(0..1)
 edge Owns: Person -> Company @card(1..*)
+edge Meets: Person -> Person
 """
 START: Final = """query start() {
   insert Person { slug: "p" }
@@ -100,7 +101,7 @@ def test_more_edges_than_allowed(side: str, kept: str, graph: og.Graph) -> None:
     mutate(graph, 'insert WorksAt { from: "p", to: "a" }')
     mutate(graph.branch("b"), 'insert WorksAt { from: "p", to: "b" }')
     assert told(graph) == [("cardinality_violation", "node:Person", "p")]
-    graph.merge("b", strategy={"cardinality_violation": side})
+    graph.merge("b", resolve={("node:Person", "p"): side})
     assert ends(graph, "edge:WorksAt") == {kept}
 
 
@@ -111,6 +112,29 @@ def test_fewer_edges_than_needed(side: str, kept: str, graph: og.Graph) -> None:
     assert told(graph) == [("cardinality_violation", "node:Person", "p")]
     graph.merge("b", strategy=side)
     assert ends(graph, "edge:Owns") == {kept}
+
+
+@pytest.mark.parametrize(("side", "nodes", "edges"), [("ours", {"p", "q"}, {"q"}), ("theirs", {"p"}, set())])
+def test_a_decision_about_an_edge_decides_about_its_node(
+    side: str, nodes: set[str], edges: set[str], graph: og.Graph
+) -> None:
+    mutate(graph, 'insert Person { slug: "q" }')
+    graph.merge("main", into="b")
+    mutate(graph, 'insert Meets { from: "p", to: "q" }')
+    mutate(graph.branch("b"), 'delete Person where slug = "q"')
+    (found,) = graph.merge("b", dry_run=True).conflicts
+    assert found.describe().endswith('at which this edge of the target ends ("p" → "q")')
+    assert found.entity is not None
+    graph.merge("b", resolve={("edge:Meets", found.entity.id): side})
+    assert (ids(graph, "node:Person"), ends(graph, "edge:Meets")) == (nodes, edges)
+
+
+def test_a_deleted_entity_is_told_by_what_the_other_side_changed(graph: og.Graph) -> None:
+    mutate(graph, 'delete Person where slug = "p"')
+    mutate(graph.branch("b"), 'update Person set { age: 7 } where slug = "p"')
+    (line,) = [one.describe() for one in graph.merge("b", dry_run=True).conflicts]
+    assert line.startswith("delete_vs_update: Person p: the target deleted it and the source changed it")
+    assert line.endswith("(age null, theirs 7)")
 
 
 def test_a_value_that_breaks_a_rule(graph: og.Graph) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -137,28 +136,29 @@ def _describe_plans(plans: tuple[tuple[str, ...], tuple[str, ...]]) -> str:
 
 
 def describe_states(states: EntityStates) -> str:
-    """The values in which the states differ, as `age 36, ours 41, theirs 42`; nothing where they are all alike."""
-    base, ours, theirs = (_values(side) for side in (states.base, states.ours, states.theirs))
+    """The values in which the states differ, as `age 36, ours 41, theirs 42`; of an edge of one side, its ends.
+
+    The base comes first and without a word; a state that has not got the entity says nothing.
+    """
+    sides = (("", states.base), ("ours ", states.ours), ("theirs ", states.theirs))
+    there = [(word, _values(state)) for word, state in sides if state is not None]
+    if len(there) == 1:
+        ((_, values),) = there
+        return f"{_shown(values['from'])} → {_shown(values['to'])}" if "from" in values else ""
     told = []
-    for name in {**base, **ours, **theirs}:
-        values = [side.get(name) for side in (base, ours, theirs)]
-        if values.count(values[0]) < len(values):
-            told.append(f"{name} {', '.join(_told(states, values))}")
+    for name in {name: None for _, values in there for name in values}:
+        found = [(word, values.get(name)) for word, values in there]
+        if any(value != found[0][1] for _, value in found):
+            told.append(f"{name} {', '.join(word + _shown(value) for word, value in found)}")
     return "; ".join(told)
 
 
-def _told(states: EntityStates, values: list[Any]) -> Iterator[str]:
-    """What a property is in each state that has the entity; the base comes first, without a word."""
-    sides = (("", states.base), ("ours ", states.ours), ("theirs ", states.theirs))
-    for (word, state), value in zip(sides, values, strict=True):
-        if state is not None:
-            text = json.dumps(value, ensure_ascii=False)
-            yield word + (text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
-def _values(state: str | None) -> dict[str, Any]:
-    if state is None:
-        return {}
+def _values(state: str) -> dict[str, Any]:
     line = json.loads(state)
     ends = {name: line[name] for name in ("from", "to") if name in line}
     return {**ends, **line["data"]}

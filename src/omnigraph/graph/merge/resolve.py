@@ -25,7 +25,10 @@ class Resolution:
 
 
 def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
-    """Plan a merge with choices. What a single entity was given is never overruled by a kind."""
+    """Plan a merge with choices. What a single entity was given is never overruled by a kind.
+
+    A choice for an entity also settles what else it is in conflict about: whoever takes an edge takes its nodes.
+    """
     choices: dict[EntityName, Side] = dict(resolution.entities)
     for name in choices:
         if not isinstance(sides.schema, Conflict) and name.table not in sides.ours.tables:
@@ -39,7 +42,8 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     for _ in range(MERGE_ROUNDS_MAX):
         added: dict[EntityName, Side] = {}
         for conflict in plan.conflicts:
-            side = resolution.kinds.get(conflict.kind)
+            chosen = None if conflict.entity is None else resolution.entities.get(conflict.entity)
+            side = chosen or resolution.kinds.get(conflict.kind)
             names = () if side is None else conflict.ours if side is Side.OURS else conflict.theirs
             added.update({name: side for name in names if side is not None and name not in choices})
         if not added:
