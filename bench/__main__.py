@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Final
@@ -80,4 +81,6 @@ def _tell(results: list[Result]) -> None:
 
 
 if __name__ == "__main__":
+    # A process that runs apart is ended with this one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main(sys.argv[1:]))

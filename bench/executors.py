@@ -1,4 +1,4 @@
-"""How a load scales: on one executor process, on two, and on threads of one process, all with one core for each.
+"""How a load scales: on one executor process and on two, with one core for each.
 
 Each kind of session lives in a process of its own, which is started and warm before the clock; the processes take
 turns, and whoever waits does nothing. With two cores the driver and its JVM share them with the executors.
@@ -20,12 +20,10 @@ from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.pipeline.session import SparkSettings, spark_session
 
 LINES: Final = sized(2_000_000, 50_000)
-ROUNDS: Final = sized(3, 2)
+ROUNDS: Final = sized(3, 7)
 MASTERS: Final = {
     "2 executors": "local-cluster[2,1,1024]",
     "1 executor": "local-cluster[1,1,1024]",
-    "2 threads": "local[2]",
-    "1 thread": "local[1]",
 }
 _CONF: Final = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 
@@ -55,18 +53,14 @@ class Session:
 
 
 def run(folder: Path) -> list[Ratio]:
-    """More over fewer, as executors and as threads; and the two kinds beside each other."""
+    """Two over one."""
     file = graph_file(LINES)
     with ExitStack() as stack:
         sessions = {
             name: Session.start(master, folder / name, file, stack) for name, master in MASTERS.items()
         }
         times = median_seconds({name: session.load for name, session in sessions.items()}, ROUNDS)
-    name = f"load of {LINES:,} lines"
-    pairs = (("2 executors", "1 executor"), ("2 threads", "1 thread"), ("2 executors", "2 threads"))
-    return [
-        compare(f"{name}: {ours} over {theirs}", times, (ours, theirs), None, LINES) for ours, theirs in pairs
-    ]
+    return [compare(f"load of {LINES:,} lines", times, ("2 executors", "1 executor"), None, LINES)]
 
 
 def serve(master: str, folder: Path, file: str) -> None:

@@ -42,7 +42,7 @@ SECTIONS: Final = (
     ),
     Section(
         "Executors",
-        "The same load on one and on two executor processes with one core each, and on threads of one process.",
+        "The same load on one and on two executor processes with one core each, beside the driver.",
         ("executors",),
         (Plot("executors", "A load, by executors", Shape.BARS, ("executors",)),),
     ),

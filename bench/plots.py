@@ -17,6 +17,8 @@ from bench.harness import Ratio, Result
 OURS: Final = "#3465a4"
 OTHERS: Final = ("#c4a000", "#73d216", "#75507b", "#cc0000")
 _WIDTH: Final = 8.0
+_GAP: Final = 0.7
+_LINEAR_MAX: Final = 25
 _LOOK: Final = {"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"}
 
 
@@ -38,7 +40,7 @@ class Plot:
     benchmarks: tuple[str, ...]
     of: tuple[str, ...] = ("",)
     without: tuple[str, ...] = ()
-    axis: str = "seconds; less is better"
+    axis: str = "time; less is better"
 
     @property
     def file(self) -> str:
@@ -94,6 +96,8 @@ def draw(plot: Plot, results: Sequence[Result]) -> str:
                 _draw_rates(axes, rates_of(ratios))
             case Shape.LINES:
                 _draw_lines(axes, lines_of(ratios))
+                if all(ratio.unit == "s" for ratio in ratios):
+                    axes.yaxis.set_major_formatter(lambda value, _: told(value))
             case unknown:
                 assert_never(unknown)
         small = any(result.quick for result in results)
@@ -108,7 +112,7 @@ def draw(plot: Plot, results: Sequence[Result]) -> str:
 def _height(plot: Plot, ratios: Sequence[Ratio]) -> float:
     match plot.shape:
         case Shape.BARS:
-            return 0.9 + 0.22 * sum(len(ratio.sides) + 1 for ratio in ratios)
+            return 0.9 + 0.2 * sum(len(ratio.sides) + _GAP for ratio in ratios)
         case Shape.RATES:
             return 0.9 + 0.35 * len(rates_of(ratios))
         case Shape.LINES:
@@ -127,11 +131,20 @@ def _draw_bars(axes: Any, groups: Mapping[str, Mapping[str, float]]) -> None:
             bar = axes.barh(place, value, height=0.9, color=_color(number))
             axes.bar_label(bar, [f"{side} {told(value)}"], padding=3, fontsize=7.5)
             place += 1
-        place += 1
+        place += _GAP
     axes.set_yticks(list(ticks.values()), list(ticks))
     axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.margins(x=0.3)
+    axes.margins(y=0.02)
+    values = [value for sides in groups.values() for value in sides.values()]
+    least, most = min(values), max(values)
+    # A bar in a logarithmic plot has no honest beginning, so only what would not be seen otherwise is drawn in one.
+    if most > _LINEAR_MAX * least:
+        axes.set_xscale("log")
+        axes.set_xlim(least / 3, most * (most / least) ** 0.3)
+    else:
+        axes.set_xlim(0, most * 1.3)
+    axes.xaxis.set_major_formatter(lambda value, _: told(value))
+    axes.minorticks_off()
 
 
 def _draw_rates(axes: Any, rates: Mapping[str, float]) -> None:
@@ -163,5 +176,7 @@ def _color(number: int) -> str:
 def told(seconds: float) -> str:
     """A time in words that are as short as it is."""
     if seconds < 0.1:
-        return f"{seconds * 1e3:.1f} ms"
-    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"

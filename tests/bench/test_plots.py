@@ -34,7 +34,7 @@ def test_what_has_no_sides_or_no_size_is_not_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.00123, "1.2 ms"), (0.123, "123 ms"), (1.23, "1.2 s"), (123, "123.0 s")]
+    ("seconds", "text"), [(0.00123, "1.23 ms"), (0.123, "123 ms"), (1.234, "1.23 s"), (12_345, "12,345 s")]
 )
 def test_times_are_told_shortly(seconds: float, text: str) -> None:
     assert told(seconds) == text
