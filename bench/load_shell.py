@@ -48,6 +48,7 @@ class Shell:
         environ = {
             **os.environ,
             "OMNIGRAPH_HOME": str(RESULTS / "home"),
+            "OMNIGRAPH_CLASS_ARCHIVE": "on",
             "JAVA_HOME": str(find_java().home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",

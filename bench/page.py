@@ -160,7 +160,9 @@ def _beyond(results: Sequence[Result]) -> str:
 
 
 def _failures(results: Sequence[Result]) -> Iterator[str]:
-    rows = [f"- `{result.name}`: {result.failure}" for result in results if result.failure]
+    why = {result.name: result.failure for result in results}
+    names = [name for section in SECTIONS for name in section.benchmarks]
+    rows = [f"- `{name}`: {why.get(name) or 'was not run'}" for name in names if name not in why or why[name]]
     if rows:
         yield "## Not measured"
         yield "\n".join(rows)
