@@ -125,7 +125,8 @@ def _head(results: Sequence[Result]) -> Iterator[str]:
     yield "# Measurements"
     days = sorted({result.day for result in results})
     machines = dict.fromkeys(_machine(result.machine) for result in results)
-    yield f"Made by `make bench` on {' to '.join(dict.fromkeys((days[0], days[-1])))}: {'; '.join(machines)}."
+    when = " to ".join(dict.fromkeys((days[0], days[-1])))
+    yield f"Measured on {when}: {'; '.join(machines)}. `make bench` measures everything anew."
     yield (
         "A ratio is ours over what it is measured by, both of one run, as medians of rounds that take turns wherever "
         "it can be repeated; below 1 ours is faster. A busy machine changes the seconds more than the ratios. A bar is "
