@@ -36,6 +36,7 @@ TABLE: Final = "node:T0"
 ROWS: Final = 10
 WARM: Final = 5
 ALONE: Final = 40
+_ROOT: Final = Path(__file__).parents[1]
 _EPOCH: Final = re.compile(r"__locks/.+/\d{20}\.json")
 _RELEASE: Final = re.compile(r"__locks/.+/\d{20}\.release\.json")
 
@@ -44,7 +45,7 @@ def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Rati
     """How long a writer waits, in optimize's longest commit section, and how much slower its writes are."""
     stop, held = folder / "stop", _Held()
     command = [sys.executable, "-m", "bench.beside", graph.uri, str(stop)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         alone = json.loads(writer.stdout.readline())
         with observed(held.see):
@@ -106,21 +107,26 @@ class _Writer:
             self.acquired_at = perf_counter()
 
     def write(self) -> None:
+        self.count += 1
         started = perf_counter()
-        assert write(self.graph.location, MAIN, Write(WriterKind.LOAD, "bench", self._stage)) is not None
+        request = Write(WriterKind.LOAD, "bench", self._stage, lambda at, _: self._append(at))
+        assert write(self.graph.location, MAIN, request) is not None
         self.writes.append(perf_counter() - started)
         self.waits.append(self.acquired_at - self.staged_at)
 
     def _stage(self, at: Stage) -> Staged:
+        """Before the lease; what is staged again under it is no waiting."""
+        staged = self._append(at)
+        self.staged_at = perf_counter()
+        return staged
+
+    def _append(self, at: Stage) -> Staged:
         target = at.writable(TABLE)
         names = [f"beside{self.count}-{number}" for number in range(ROWS)]
-        self.count += 1
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
         staged = stage_append(target.dataset, pa.table(values, schema=target.dataset.schema))
         effect = at.exact(target, staged, target.table.row_count + ROWS)
-        finished = at.finish((effect,), frozenset(), Outcome({}))
-        self.staged_at = perf_counter()
-        return finished
+        return at.finish((effect,), frozenset(), Outcome({}))
 
     def tell(self) -> None:
         print(json.dumps({"waits": self.waits, "writes": self.writes}), flush=True)

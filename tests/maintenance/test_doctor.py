@@ -114,7 +114,7 @@ def test_fragments_and_settings(graph: Graph, tool: ForeignTool) -> None:
         (COMPANY, Health.NOTICE, OPTIMIZE),
         (PERSON, Health.NOTICE, OPTIMIZE),
     ]
-    assert found[1].message == "1 deleted rows still take room beside 2"
+    assert found[1].message == "1 deleted row still in the files, beside 2"
     assert "small fragments" in found[2].message
 
 

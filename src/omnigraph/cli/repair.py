@@ -93,6 +93,10 @@ def _tell(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
     for row in rows:
         if row.error is not None:
             sys.stderr.write(f"{row.table_key} on {row.branch}: {row.error}\n")
+    for row in rows:
+        if row.action.value == "forced" and not quiet:
+            unchecked = " and ".join(row.not_checked)
+            sys.stderr.write(f"note: nobody checked the {unchecked} of {row.table_key} on {row.branch}\n")
     waiting = {row.classification.value for row in rows if row.action.value in ("preview", "refused")}
     if quiet or not waiting:
         return

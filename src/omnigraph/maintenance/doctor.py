@@ -200,9 +200,11 @@ class _Seen:
         pinned = {(t.path, t.pin.branch) for snapshot in self.branches for t in snapshot.tables.values()}
         if len(self.branches) == len(self.main.state.branches):  # else it is not known what is needed
             broken = {t.path for t in self.main.tables.values() if t.id in self.unreadable}
-            for path in sorted({path for path, _ in pinned} - broken):
-                yield from _forks(open_dataset(self.root.child(path)), path, pinned)
-            live = {(MANIFEST, record.lance_branch) for record in self.main.state.branches.values()}
+            names = {t.path: t.alias for snapshot in self.branches for t in snapshot.tables.values()}
+            for path in sorted(names.keys() - broken):
+                forks = {branch for at, branch in pinned if at == path}
+                yield from _forks(open_dataset(self.root.child(path)), names[path], forks)
+            live = {record.lance_branch for record in self.main.state.branches.values()}
             yield from _forks(self.main.manifest.dataset, MANIFEST, live)
             yield from self._orphan_files()
         store = ObjectStore(self.root)
@@ -240,16 +242,16 @@ def _files(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:
         yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small} small fragments", where, branch, OPTIMIZE)
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > HEALTHY_DELETED_SHARE_MAX * (total + deleted):
-        text = f"{deleted} deleted rows still take room beside {total}"
+        text = f"{deleted} deleted {'row' if deleted == 1 else 'rows'} still in the files, beside {total}"
         yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, OPTIMIZE)
 
 
-def _forks(dataset: Dataset, where: str, needed: set[tuple[str, str | None]]) -> Iterator[Finding]:
+def _forks(dataset: Dataset, where: str, needed: set[str | None]) -> Iterator[Finding]:
     """Lance branches that no live branch reads, nor anything that was made from them."""
     parents = dataset.lance_branches()
     kept: set[str] = set()
     for name in parents:
-        if (where, name) not in needed:
+        if name not in needed:
             continue
         at: str | None = name
         while at is not None and at not in kept:
