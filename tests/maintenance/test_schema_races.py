@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import omnigraph
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.requirements import ReadSetConflictError
@@ -83,6 +86,44 @@ def test_another_change_was_first(root: Location, text: str) -> None:
     assert conflict.value.facts["read_set_conflict"] is not None
     assert "schema" in conflict.value.message
     assert evolve(root, text).commit is None
+
+
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_a_merge_was_first(root: Location, with_schema: bool) -> None:
+    """It moved the table, or brought another schema; the change is staged for neither."""
+    create_branch(root, "dev", "tester", source_snapshot(root))
+    if with_schema:
+        evolve(root, BASE + "node City { name: String @key }\n", "dev")
+    omnigraph.open(root.uri, "dev").mutate(ADD)
+    with pytest.raises(ReadSetConflictError):
+        evolve_after(root, RENAMED, lambda: omnigraph.open(root.uri).merge("dev"))
+    assert sorted(contents(root)["node:Person"]) == ["ada", "eve"]
+    evolve(root, RENAMED + ("node City { name: String @key }\n" if with_schema else ""))
+
+
+def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_path: Path) -> None:
+    """Each applies its own schema, with loads beside them, until it is in; nobody's change is half."""
+    texts = [f"{BASE}node T{number} {{ a: I32 }}\n" for number in range(3)]
+    name = written(tmp_path, "c.jsonl", '{"type":"Company","data":{"name":"Acme"}}\n')
+
+    def until_in(act: Callable[[], object]) -> int:
+        for attempt in range(20):
+            try:
+                act()
+            except ReadSetConflictError:
+                continue
+            return attempt
+        raise AssertionError("it never got in")
+
+    acts = [partial(evolve, root, text) for text in texts]
+    acts.append(partial(load_here, root, name))
+    with ThreadPoolExecutor(len(acts)) as threads:
+        list(threads.map(until_in, acts))
+    operations = [commit.operation for commit in omnigraph.open(root.uri).commits()]
+    assert (operations.count("schema_apply"), operations.count("load")) == (3, 1)
+    now = contents(root)
+    assert (sorted(now["node:Company"]), now["node:Person"]["ada"]["age"]) == (["Acme"], 36)
+    assert len(now) == 3, "each schema drops the type of the one before it"
 
 
 def test_a_writer_that_prepared_against_the_old_schema(root: Location) -> None:

@@ -6,7 +6,7 @@ parallel. Where one table's failure is not to stop the others, it comes back as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from omnigraph.graph.stage import Stage
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.index_plan import DeclaredIndex, TableIndexes
 from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, VectorType, declared_indexes
+from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX
 from omnigraph.storage.coverage import IndexDescription, read_indexes
 from omnigraph.storage.dataset import Dataset
@@ -97,6 +98,21 @@ def view_of(like: TableView, dataset: Dataset) -> TableView:
     )
 
 
+def named_spec(column: str, kind: IndexKind, present: Sequence[IndexDescription]) -> IndexSpec:
+    """The index of a column under the name that it has, or under one that is free.
+
+    An index stays with its column and keeps its name when the column is renamed; another column may then have the old
+    name of the column, and its index needs a name of its own.
+    """
+    plain = IndexSpec(column, kind)
+    owners = {index.name: (index.column, index.kind) for index in present}
+    own = [name for name, owner in owners.items() if owner == (column, kind)]
+    if plain.name in own or (not own and plain.name not in owners):
+        return plain
+    free = (f"{plain.name}_{number}" for number in range(2, len(owners) + 3))
+    return IndexSpec(column, kind, own[0] if own else next(name for name in free if name not in owners))
+
+
 def _read_or_error(at: Stage, entity: NodeType | EdgeType) -> TableView | OmnigraphError:
     try:
         dataset = at.read(entity.alias)
@@ -105,15 +121,16 @@ def _read_or_error(at: Stage, entity: NodeType | EdgeType) -> TableView | Omnigr
             for found in entity.properties
             if isinstance(found.type, VectorType)
         }
+        present = read_indexes(dataset)
         return TableView(
             entity.alias,
             dataset,
             read_fragment_files(dataset),
             tuple(
-                DeclaredIndex(IndexSpec(wanted.column, wanted.kind), widths.get(wanted.column, 0))
+                DeclaredIndex(named_spec(wanted.column, wanted.kind, present), widths.get(wanted.column, 0))
                 for wanted in declared_indexes(entity)
             ),
-            read_indexes(dataset),
+            present,
             has_auto_cleanup=any(key.startswith(AUTO_CLEANUP_PREFIX) for key in dataset.config()),
             has_blobs=any(found.type == ScalarType(Scalar.BLOB) for found in entity.properties),
         )

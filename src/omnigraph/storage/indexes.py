@@ -46,15 +46,16 @@ _SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = MappingProxy
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """One index of one column. A column may have one index of each kind."""
+    """One index of one column. A column may have one index of each kind. `called`: its name, when it has another."""
 
     column: str
     kind: IndexKind
+    called: str | None = None
 
     @property
     def name(self) -> str:
         """What the index is called in the dataset."""
-        return f"{self.column}_{self.kind.value}"
+        return self.called or f"{self.column}_{self.kind.value}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,164 @@
+"""The past under its own schema: queries, exports and differences across schema changes; and what a plan reads.
+
+On S3 the whole way once: plan, apply in place and for good, branches, merge, time travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph
+from omnigraph.api.graph import Graph
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.graph import manifest
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.moments import When
+from omnigraph.graph.snapshot import MAIN, read_commit_snapshot
+from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.storage.coverage import read_indexes
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.location import Location, parse_location
+from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
+from tests.pipeline.exporting import export_here, lines
+from tests.pipeline.in_place import in_place
+
+BASE = """\
+node Person { slug: String @key  age: I64? @index }
+node Company { name: String @key }
+"""
+RENAMED = """\
+node Human @rename_from(Person) { slug: String @key  years: I64? @index @rename_from(age) }
+node Company { name: String @key }
+"""
+START = 'query m() { insert Person { slug: "ada", age: 36 }  insert Company { name: "Acme" } }'
+UPDATE = 'query m() { update Human set { years: 37 } where slug = "ada" }'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Location:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location, BASE)
+    omnigraph.open(location.uri).mutate(START)
+    return location
+
+
+def test_an_export_of_the_past_has_its_names(root: Location, tmp_path: Path) -> None:
+    head = omnigraph.open(root.uri).snapshot().head
+    evolve(root, RENAMED.replace("node Company { name: String @key }\n", ""))
+    export_here(root, tmp_path / "then.jsonl", when=When(commit=head))
+    export_here(root, tmp_path / "now.jsonl")
+    person = {"type": "Person", "data": {"id": "ada", "slug": "ada", "age": 36}}
+    company = {"type": "Company", "data": {"id": "Acme", "name": "Acme"}}
+    assert lines(tmp_path / "then.jsonl") == [person, company]
+    human = {"type": "Human", "data": {"id": "ada", "slug": "ada", "years": 36}}
+    assert lines(tmp_path / "now.jsonl") == [human]
+
+
+def test_a_query_of_the_past_is_checked_by_its_schema(root: Location) -> None:
+    graph = omnigraph.open(root.uri)
+    head = graph.snapshot().head
+    evolve(root, RENAMED)
+    then = "query q() { match { $p: Person } return { $p.age } }"
+    now = "query q() { match { $p: Human } return { $p.years } }"
+    assert graph.query(then, commit=head).arrow().to_pylist() == [{"p.age": 36}]
+    assert graph.query(now).arrow().to_pylist() == [{"p.years": 36}]
+    for text, commit in ((then, None), (now, head)):
+        with pytest.raises(OmnigraphError):
+            graph.query(text, commit=commit)
+
+
+def test_differences_follow_identity(root: Location) -> None:
+    graph = omnigraph.open(root.uri)
+    start = graph.snapshot().head
+    evolve(root, RENAMED)
+    graph.mutate(UPDATE)
+    renamed, updated = ([*block.changes] for block in graph.changes(start).commits)
+    assert renamed == []
+    assert [(change.before or {})["data"]["years"] for change in updated] == [36]
+    (change,) = graph.diff(start, graph.snapshot().head)
+    assert (change.before or {})["data"] == {"id": "ada", "slug": "ada", "years": 36}
+    assert (change.after or {})["data"] == {"id": "ada", "slug": "ada", "years": 37}
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_a_type_that_comes_or_goes_is_its_rows(root: Location, is_added: bool) -> None:
+    graph = omnigraph.open(root.uri)
+    start = graph.snapshot().head
+    if is_added:
+        evolve(root, BASE + "node City { name: String @key }\n")
+        graph.mutate('query m() { insert City { name: "c" } }')
+    else:
+        evolve(root, BASE.replace("node Company { name: String @key }\n", ""))
+    (change,) = graph.diff(start, graph.snapshot().head)
+    assert (change.before is None, change.after is None) == (is_added, not is_added)
+
+
+def test_an_index_stays_with_its_column_and_another_gets_a_name_of_its_own(root: Location) -> None:
+    graph = omnigraph.open(root.uri)
+    ensure_indices(root, MAIN, in_place)
+    evolve(root, BASE.replace("age: I64? @index", "years: I64? @index @rename_from(age)"))
+    evolve(root, BASE.replace("age: I64? @index", "years: I64? @index  age: I64? @index"))
+    graph.mutate('query m() { insert Person { slug: "bob", years: 9, age: 7 } }')
+    ensure_indices(root, MAIN, in_place)
+    found = {index.name: index.column for index in read_indexes(opened(graph.snapshot(), "node:Person"))}
+    assert found == {"id_btree": "id", "slug_btree": "slug", "age_btree": "years", "age_btree_2": "age"}
+    for asked, slug in (("years: 36", "ada"), ("years: 9", "bob"), ("age: 7", "bob")):
+        text = f"query q() {{ match {{ $p: Person {{ {asked} }} }} return {{ $p.slug }} }}"
+        assert graph.query(text).arrow().to_pylist() == [{"p.slug": slug}]
+
+
+def test_a_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the number of types and branches: the manifest is opened once on main, and twice on a branch."""
+    text = "\n".join(f"node N{number} {{ a: I32? }}" for number in range(200))
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location, text)
+    create_branch(location, "dev", "tester", source_snapshot(location))
+    opens: list[str] = []
+    really: Callable[..., Dataset] = manifest.open_dataset
+
+    def counted(place: Location, **how: Any) -> Dataset:
+        opens.append(place.uri)
+        return really(place, **how)
+
+    monkeypatch.setattr(manifest, "open_dataset", counted)
+    for branch, expected in ((MAIN, 1), ("dev", 2)):
+        opens.clear()
+        plan = Graph(location, branch, read_only=True).plan_schema(text.replace("a: I32?", "a: I32? @index"))
+        assert (len(plan.steps), len(opens)) == (200, expected)
+
+
+@pytest.mark.soak
+def test_the_whole_way_on_s3(s3_location: Location) -> None:
+    create(s3_location, BASE)
+    graph = Graph(s3_location)
+    graph.mutate(START)
+    head = graph.snapshot().head
+    create_branch(s3_location, "dev", "tester", source_snapshot(s3_location))
+    assert [step.to_json()["step"] for step in graph.plan_schema(RENAMED).steps] == [
+        "rename_type",
+        "rename_property",
+    ]
+    evolve(s3_location, RENAMED)
+    graph.mutate(UPDATE)
+    more = BASE.replace("age: I64? @index", "age: I64? @index  rank: I64 @default(1)")
+    evolve(s3_location, more + "node City { name: String @key }\n", "dev", tasks=True)
+    Graph(s3_location, "dev").mutate(
+        'query m() { insert Person { slug: "bob", rank: 2 }  insert City { name: "c" } }'
+    )
+    graph.merge("dev")
+    now = contents(s3_location)
+    assert {name: (row["years"], row["rank"]) for name, row in now["node:Human"].items()} == {
+        "ada": (37, 1),
+        "bob": (None, 2),
+    }
+    assert list(now["node:City"]) == ["c"]
+    evolve(s3_location, RENAMED, tasks=True, hard=True)
+    assert "rank" not in contents(s3_location)["node:Human"]["bob"]
+    then = snapshot_contents(read_commit_snapshot(s3_location, head)[0])
+    assert then["node:Person"] == {"ada": {"slug": "ada", "age": 36}}
+    with pytest.raises(OmnigraphError):
+        evolve(s3_location, RENAMED.replace("years: I64?", "years: String?"))
