@@ -5,7 +5,6 @@ On S3 the whole way once: plan, apply in place and for good, branches, merge, ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from omnigraph.graph.moments import When
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.storage.coverage import read_indexes
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
 from tests.pipeline.exporting import export_here, lines
@@ -118,11 +117,10 @@ def test_a_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     create(location, text)
     create_branch(location, "dev", "tester", source_snapshot(location))
     opens: list[str] = []
-    really: Callable[..., Dataset] = manifest.open_dataset
 
     def counted(place: Location, **how: Any) -> Dataset:
         opens.append(place.uri)
-        return really(place, **how)
+        return open_dataset(place, **how)
 
     monkeypatch.setattr(manifest, "open_dataset", counted)
     for branch, expected in ((MAIN, 1), ("dev", 2)):

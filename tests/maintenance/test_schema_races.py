@@ -115,7 +115,7 @@ def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_pat
             return attempt
         raise AssertionError("it never got in")
 
-    acts = [partial(evolve, root, text) for text in texts]
+    acts: list[Callable[[], object]] = [partial(evolve, root, text) for text in texts]
     acts.append(partial(load_here, root, name))
     with ThreadPoolExecutor(len(acts)) as threads:
         list(threads.map(until_in, acts))
