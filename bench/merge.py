@@ -25,6 +25,7 @@ from omnigraph.graph.commit import Write, write
 from omnigraph.graph.feed import commit_changes
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
+from omnigraph.graph.publish import Change, Target, publish
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
@@ -94,6 +95,11 @@ class People:
         assert commit is not None
         return lambda: list(commit_changes(newest, commit))
 
+    def touch(self) -> None:
+        """One more version of the manifest, as making a branch leaves one, without a branch."""
+        main = read_snapshot(self.root).branch
+        publish(Target(self.root, main.name, main.id, main.lance_branch), Change())
+
     def branch(self) -> Prepared:
         name = f"b{next(NUMBERS)}"
         return lambda: create_branch(self.root, name, "bench", source_snapshot(self.root))
@@ -126,6 +132,7 @@ def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRAN
     crowded = People.make(folder / "crowded.omni", SMALL)
     for _ in range(branches):
         crowded.branch()()
+        lonely.touch()
     few = prepared_medians({"large": lambda: big.merge(FEW), "small": lambda: small.merge(FEW)})
     both = {
         name: lambda graph=graph: graph.merge(FEW, diverged=True)

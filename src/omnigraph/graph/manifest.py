@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.ids import CommitId, OperationId
@@ -231,12 +232,47 @@ def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, 
     return tuple(rows.slice(index, 1).to_pylist()[0] for index, object_id in ids if object_id in object_ids)
 
 
+class _Branches(Mapping[str, BranchRecord]):
+    """The branches by name. A row is decoded when somebody asks for it: a commit needs one of a thousand."""
+
+    def __init__(self, rows: Mapping[str, FoundRow]) -> None:
+        self._rows = rows
+        self._decoded: dict[str, BranchRecord] = {}
+
+    def __getitem__(self, name: str) -> BranchRecord:
+        if name not in self._decoded:
+            self._decoded[name] = decode_branch(self._rows[name])
+        return self._decoded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _read_branches(rows: pa.Table, uri: str) -> _Branches:
+    found = rows.select(["object_id", "metadata"]).to_pylist()
+    branches = {str(row["object_id"]).removeprefix(branch_object_id("")): row for row in found}
+    if len(branches) != len(found):
+        raise damaged_manifest(uri, f"{len(found)} branch rows where {len(branches)} belong")
+    if _MAIN not in branches:
+        raise damaged_manifest(uri, f"no {branch_object_id(_MAIN)} row")
+    return _Branches(branches)
+
+
 def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestState:
     """The rows of these kinds as records. This is on the path of every read, so it works on whole columns."""
     names = MANIFEST_SCHEMA.names
     if missing := set(names) - set(rows.column_names):
         raise damaged_manifest(uri, f"no column {', '.join(sorted(missing))}")
-    columns = [rows.column(name).to_pylist() for name in names]
+    is_branch = pc.equal(rows.column("object_type"), pa.scalar("branch"))
+    branches = _read_branches(rows.filter(is_branch), uri) if "branch" in kinds else {}
+    others = rows.filter(pc.invert(is_branch))
+    columns = [others.column(name).to_pylist() for name in names]
     found: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in kinds}
     for kind, values in zip(columns[names.index("object_type")], zip(*columns, strict=True), strict=True):
         if kind in found:
@@ -246,13 +282,10 @@ def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestS
         return (dict(zip(names, values, strict=True)) for values in found.get(kind, ()))
 
     tables = {table.id: table for table in decode_tables(found["table"])}
-    branches = {branch.name: branch for branch in map(decode_branch, of("branch"))}
-    expected = {"schema": 1, "graph_head": 1, "table": len(tables), "branch": len(branches)}
+    expected = {"schema": 1, "graph_head": 1, "table": len(tables)}
     for kind, of_kind in found.items():
         if len(of_kind) != expected.get(kind, len(of_kind)):
             raise damaged_manifest(uri, f"{len(of_kind)} {kind} rows where {expected[kind]} belong")
-    if "branch" in found and _MAIN not in branches:
-        raise damaged_manifest(uri, f"no {branch_object_id(_MAIN)} row")
     return ManifestState(
         head=decode_head(next(of("graph_head"))),
         schema=decode_schema(next(of("schema"))),

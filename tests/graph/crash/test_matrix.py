@@ -42,7 +42,9 @@ S3_CELLS = [
     ("branch_delete", "branch.remove.before@1"),
     ("merge", "commit.after@1"),
     ("merge", "publish.before@1"),
+    ("merge_into_branch", "publish.before@1"),
     ("merge_schema", "commit.between@1"),
+    ("revert", "commit.after@2"),
     ("recover_back", "recovery.rollback.after@1"),
     ("recover_forward", "recovery.delete.before@1"),
 ]
