@@ -76,6 +76,12 @@ def fence(dataset: Dataset, _: str, __: int) -> Dataset:
     return commit_restore(dataset, dataset.version, {})
 
 
+def go_back(dataset: Dataset, _: str, number: int) -> Dataset:
+    """A restore of an earlier version, as only another tool does it."""
+    version = dataset.version - 1 - number
+    return commit_restore(dataset, version, {}) if version in dataset.versions() else dataset
+
+
 def move(dataset: Dataset, name: str, number: int) -> Dataset:
     """A replacement as a merge stages it: one row moves, one is new."""
     found = locate_rows(dataset, pa.array([name]))
@@ -91,7 +97,7 @@ def move(dataset: Dataset, name: str, number: int) -> Dataset:
 
 
 OPERATIONS: list[Callable[[Dataset, str, int], Dataset]] = [
-    *(upsert, update_column, delete, append, overwrite, compact, fence, move)
+    *(upsert, update_column, delete, append, overwrite, compact, fence, go_back, move)
 ]
 STEPS = st.lists(
     st.tuples(st.sampled_from(OPERATIONS), st.sampled_from(IDS), st.integers(0, 3)), min_size=0, max_size=6

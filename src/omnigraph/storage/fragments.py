@@ -19,6 +19,8 @@ from omnigraph.storage.failures import substrate_errors
 class Fragment:
     """Live rows, per data file its path and the numbers of the fields that are read from it, deleted rows and bytes.
 
+    Two versions of a fragment with the same files and the same `deletion_file` have the same rows.
+
     `has_updates`: some rows were somewhere else before, under the identity that they have here. `native` is what Lance
     says of it, with its deletions and the identities of its rows.
     """
@@ -29,6 +31,7 @@ class Fragment:
     size_bytes: int = 0
     has_updates: bool = False
     native: Any = None
+    deletion_file: str | None = None
 
 
 def data_files(native: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -46,8 +49,9 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
             files = data_files(metadata)
             size = sum(file.file_size_bytes or 0 for file in metadata.files)
             updated = metadata.created_at_version_meta != metadata.last_updated_at_version_meta
+            deletions = fragment.deletion_file() if metadata.num_deletions else None
             found[fragment.fragment_id] = Fragment(
-                rows, files, metadata.num_deletions, size, updated, metadata
+                rows, files, metadata.num_deletions, size, updated, metadata, deletions
             )
         return found
 

@@ -2,8 +2,9 @@
 
 In: handles of two versions, the second made from the first by any number of commits, forks included. Out: the rows of
 the first that are no longer there as they were, and the rows of the second that were written since. Fragments with the
-same files and as many rows are left aside by their metadata. Of those that only lost rows the numbers are compared. In
-the others Lance says of every row in which version it was last written. Compaction changes no row. Nothing here writes.
+same files and the same deletions are left aside by their metadata. Of those with other deletions the numbers are
+compared. In the others Lance says of every row in which version it was last written: a row is the same if that version
+is. Compaction changes no row; what a restore brought back counts as written. Nothing here writes.
 
 A fork goes on with the numbers of the version it was made from, and from there on both sides give the same numbers and
 the same identities to different rows. So rows are compared along one line only: across a fork both sides are compared
@@ -26,7 +27,9 @@ from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import (
+    NO_NUMBERS,
     Numbers,
+    RowNumbers,
     Texts,
     joined_texts,
     places_table,
@@ -36,7 +39,6 @@ from omnigraph.storage.row_reads import (
 )
 from omnigraph.storage.scan import LAST_UPDATED
 
-_PLACE_BITS = np.uint64(0xFFFFFFFF)
 _FRAGMENT_SHIFT = np.uint64(32)
 
 
@@ -52,8 +54,8 @@ class Place:
 class RowChanges:
     """What happened from one version to a later one. Both tables are `id`, `IDENTITY` and `ADDRESS`.
 
-    `gone` are rows of the earlier version that were deleted or replaced, `written` rows of the later one that are new
-    or replace others. `same` are fragments whose files are those of the earlier version, `fresh` all the others.
+    `gone` are rows of the earlier version that were deleted or replaced, `written` rows of the later one that are new,
+    replace others or came back. `same` are fragments whose files are those of the earlier version, `fresh` the others.
     """
 
     gone: pa.Table
@@ -78,15 +80,21 @@ def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:
     same = frozenset(at for at, one in after.items() if at in before and before[at].files == one.files)
     fresh = tuple(at for at in after if at not in same)
     written = read_written(dataset, fresh, f"{LAST_UPDATED} > {ancestor.version}")
-    thinned = [at for at in sorted(same) if before[at].rows != after[at].rows]
+    lost, returned = [], []
+    for at in sorted(same):
+        if before[at].deletion_file != after[at].deletion_file:
+            then, now = read_numbers(ancestor, [at]), read_numbers(dataset, [at])
+            lost.append(then.not_at(now))
+            returned.append(now.not_at(then))
     rewritten = [at for at in before if at not in same]
-    found = [_lost(ancestor, dataset, at) for at in thinned]
-    if rewritten:
-        identities, addresses = read_numbers(ancestor, rewritten)
-        kept = np.setdiff1d(read_numbers(dataset, fresh)[0], written.column(IDENTITY).to_numpy())
-        which = ~np.isin(identities, kept)
-        found.append((identities[which], addresses[which]))
-    return RowChanges(_named(ancestor, found), written, same, fresh)
+    if rewritten or sum(after[at].rows for at in fresh) > written.num_rows:
+        then, now = read_numbers(ancestor, rewritten), read_numbers(dataset, fresh)
+        lost.append(then.not_in(now))
+        returned.append(now.not_in(then).without(written.column(IDENTITY).to_numpy()))
+    back = _named(dataset, returned)
+    if back.num_rows:
+        written = pa.concat_tables([written, back]).combine_chunks()
+    return RowChanges(_named(ancestor, lost), written, same, fresh)
 
 
 def written_rows_max(ancestor: Dataset, dataset: Dataset) -> int:
@@ -130,21 +138,10 @@ def _line(branches: Any, place: Place) -> Iterator[Place]:
         yield Place(at, int(found["parent_version"]))
 
 
-def _lost(ancestor: Dataset, dataset: Dataset, fragment: int) -> tuple[Numbers, Numbers]:
-    """The rows that a fragment no longer has; its files are the same, so a place in it means the same row."""
-    identities, addresses = read_numbers(ancestor, [fragment])
-    places = addresses & _PLACE_BITS
-    still = np.zeros(int(places.max(initial=np.uint64(0))) + 1, np.bool_)
-    still[read_numbers(dataset, [fragment])[1] & _PLACE_BITS] = True
-    which = ~still[places]
-    return identities[which], addresses[which]
-
-
-def _named(dataset: Dataset, found: Sequence[tuple[Numbers, Numbers]]) -> pa.Table:
+def _named(dataset: Dataset, found: Sequence[RowNumbers]) -> pa.Table:
     """Rows that were found by their numbers, with their ids."""
-    nothing = np.array([], np.uint64)
-    identities = np.concatenate([nothing, *(one for one, _ in found)])
-    addresses = np.concatenate([nothing, *(one for _, one in found)])
+    identities = np.concatenate([NO_NUMBERS.identities, *(one.identities for one in found)])
+    addresses = np.concatenate([NO_NUMBERS.addresses, *(one.addresses for one in found)])
     if not len(addresses):
         return places_table([])
     rows = read_places(dataset, identities, addresses, ["id"])

@@ -8,6 +8,7 @@ for which Lance first reads those of the whole table. Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
 from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.scan import LAST_UPDATED
 
 if TYPE_CHECKING:
     Texts = pa.Array[Any]
@@ -25,6 +27,42 @@ else:
 
 Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 NO_TEXTS: Final[Texts] = pa.array([], pa.utf8())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowNumbers:
+    """Rows as Lance numbers them: who they are, where they lie, in which version they were last written; aligned."""
+
+    identities: Numbers
+    addresses: Numbers
+    versions: Numbers
+
+    def not_at(self, others: RowNumbers) -> RowNumbers:
+        """Those that lie where none of the others does."""
+        return self._only(~np.isin(self.addresses, others.addresses))
+
+    def not_in(self, others: RowNumbers) -> RowNumbers:
+        """Those that none of the others is: the same row, last written in the same version."""
+        order = np.argsort(others.identities)
+        at = np.searchsorted(others.identities, self.identities, sorter=order)
+        inside = at < len(order)
+        match = order[at[inside]]
+        alike = np.zeros(len(at), np.bool_)
+        alike[inside] = (others.identities[match] == self.identities[inside]) & (
+            others.versions[match] == self.versions[inside]
+        )
+        return self._only(~alike)
+
+    def without(self, identities: Numbers) -> RowNumbers:
+        """Those that are not among these."""
+        return self._only(~np.isin(self.identities, identities))
+
+    def _only(self, which: np.ndarray[Any, np.dtype[np.bool_]]) -> RowNumbers:
+        return RowNumbers(self.identities[which], self.addresses[which], self.versions[which])
+
+
+_NOTHING: Final = np.array([], np.uint64)
+NO_NUMBERS: Final = RowNumbers(_NOTHING, _NOTHING, _NOTHING)
 
 
 def every_id(dataset: Dataset) -> Texts:
@@ -74,12 +112,13 @@ def take_rows(dataset: Dataset, identities: Numbers, columns: list[str]) -> pa.T
         return dataset.native._take_rows(identities.tolist(), columns=columns)
 
 
-def read_numbers(dataset: Dataset, fragments: Sequence[int]) -> tuple[Numbers, Numbers]:
-    """The identities and the addresses of the rows of some fragments, aligned, without reading their values."""
+def read_numbers(dataset: Dataset, fragments: Sequence[int]) -> RowNumbers:
+    """The numbers of the rows of some fragments, without reading their values."""
     if not fragments:
-        return np.array([], np.uint64), np.array([], np.uint64)
-    rows = _scan(dataset, [], None, fragments)
-    return rows.column(IDENTITY).to_numpy(), rows.column(ADDRESS).to_numpy()
+        return NO_NUMBERS
+    rows = _scan(dataset, [LAST_UPDATED], None, fragments)
+    identities, addresses, versions = (rows.column(name) for name in (IDENTITY, ADDRESS, LAST_UPDATED))
+    return RowNumbers(identities.to_numpy(), addresses.to_numpy(), versions.to_numpy().astype(np.uint64))
 
 
 def read_written(dataset: Dataset, fragments: Sequence[int], where: str) -> pa.Table:
