@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from omnigraph.api.graph import Graph, OpenOptions, init, open
     from omnigraph.base.errors import OmnigraphError
     from omnigraph.engine.embedding import EmbeddingProvider
+    from omnigraph.engine.options import QueryLimits
 
 __all__ = [
     "EmbeddingProvider",
     "Graph",
     "OmnigraphError",
     "OpenOptions",
+    "QueryLimits",
     "__version__",
     "init",
     "open",
@@ -34,6 +36,10 @@ def __getattr__(name: str) -> Any:
         from omnigraph.base import errors
 
         return errors.OmnigraphError
+    if name == "QueryLimits":
+        from omnigraph.engine import options
+
+        return options.QueryLimits
     if name in __all__ and name != "spark":
         from omnigraph.api import graph
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.base.errors import OmnigraphError, ParameterError, UsageError
+from omnigraph.base.errors import OmnigraphError, ParameterError, QueryTextError, UsageError
 from omnigraph.storage.location import parse_location
 from tests.engine.graphs import make_snapshot
 from tests.graph.writers import Change, create, run
@@ -76,6 +76,23 @@ def test_parameters_and_names(tmp_path: Path) -> None:
         graph.query(text, "a")
     with pytest.raises(UsageError):
         graph.query(text)
+
+
+def test_open_bounds_go_as_far_as_the_caller_says(tmp_path: Path) -> None:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    run(location, [Change("node:Person", insert=("a", "b", "c"))])
+    graph = og.open(location.uri)
+    graph.mutate('query m() { insert Knows { from: "a", to: "b" } insert Knows { from: "b", to: "c" } }')
+    text = 'query q() { match { $p: Person { slug: "a" } $p knows{1,} $f } return { count($f) as n } }'
+    with pytest.raises(QueryTextError, match="no upper bound") as caught:
+        graph.query(text)
+    assert "QueryLimits(hops=5)" in caught.value.problems[0].hint
+    for hops, count in ((1, 1), (2, 2), (5, 2)):
+        assert graph.query(text, limits=og.QueryLimits(hops=hops)).rows() == [{"n": count}]
+    for wrong in (0, 101):
+        with pytest.raises(UsageError, match="ceiling"):
+            og.QueryLimits(hops=wrong)
 
 
 def test_shapes(tmp_path: Path) -> None:

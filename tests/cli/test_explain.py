@@ -64,6 +64,7 @@ def test_golden(name: str, files: Path, update_golden: bool) -> None:
         (("-e", "query a("), 1, "Q000"),
         (("friends", "--query", "people.gq", "--analyze"), 2, "query_parameter"),
         (("-e", "query a() { delete Person where true }", "--analyze"), 2, "query_is_mutation"),
+        (("friends", "--query", "people.gq", "--max-seconds", "3"), 2, "usage"),
     ],
 )
 def test_what_cannot_be_explained(arguments: tuple[str, ...], exit_code: int, code: str, files: Path) -> None:

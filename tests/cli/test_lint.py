@@ -48,6 +48,15 @@ def test_a_graph_is_checked_against_as_well(graph: Path, files: Path) -> None:
         assert lint(files, "--query", "bad.gq", *target, "--json") == of_file
 
 
+def test_a_ceiling_of_open_bounds(graph: Path, files: Path) -> None:
+    text = "query q() { match { $p: Person $p knows{1,} $f } return { $f.slug } }"
+    assert lint(files, "-e", text, "--schema", "schema.pg").exit_code == 1
+    assert lint(files, "-e", text, "--schema", "schema.pg", "--max-hops", "3").exit_code == 0
+    asked = ("-e", text, "--store", "graph.omni", "--max-hops", "3")
+    for command in ("query", "explain"):
+        assert omnigraph_here(command, *asked, cwd=files).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "warning"),
     [

@@ -38,6 +38,7 @@ def query(place: Path, *arguments: str) -> Outcome:
     return omnigraph_here("query", *arguments, "--store", "graph.omni", cwd=place)
 
 
+EVERYONE = "query q() { match { $p: Person } return { $p.slug } order { $p.slug } }"
 FORMATS = ("table", "json", "jsonl", "csv", "kv")
 CASES = {
     name if kind == "people" else f"no_{name}": (kind, "--query", "people.gq", "--format", name)
@@ -80,6 +81,10 @@ def test_earlier_states(place: Path) -> None:
             "moment_malformed",
         ),
         (("nobody", "--query", "people.gq", "--format", "csv", "--json"), 2, "format_twice"),
+        (("-e", EVERYONE, "--max-memory", "0.00001"), 1, "query_memory"),
+        (("-e", EVERYONE, "--max-seconds", "0.000000001"), 1, "query_time"),
+        (("-e", EVERYONE, "--max-seconds", "0"), 2, "query_limits"),
+        (("-e", EVERYONE, "--spark-master", "local"), 2, "usage"),
         (
             (
                 "-e",

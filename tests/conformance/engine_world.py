@@ -1,4 +1,4 @@
-"""The engine as a world: in each way to follow edges, with and without indexes, after compaction, on a branch."""
+"""The engine as a world: in each way to follow edges, with and without indexes, after optimize, on a branch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any, Final
 
 import omnigraph as og
 from omnigraph.api.checking import QuerySource
+from omnigraph.api.graph import Graph
 from omnigraph.api.mutating import MutationOptions, run_mutation_text
 from omnigraph.api.querying import PreparedQuery
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.run import RunOptions
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
@@ -25,7 +27,8 @@ from omnigraph.schema import declared_indexes
 from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
 from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Rows, Step
-from tests.graph.writers import run_compaction, run_index
+from tests.graph.writers import run_index
+from tests.pipeline.in_place import in_place
 
 _BRANCH: Final = "review/1"
 
@@ -36,14 +39,15 @@ class Shape:
 
     name: str
     indexed: bool = False
-    compacted: bool = False
+    optimized: bool = False
     branch: str = MAIN
 
 
 PLAIN: Final = Shape("plain")
 INDEXED: Final = Shape("indexed", indexed=True)
-HALF_INDEXED: Final = Shape("indexed, then loaded on, then compacted", indexed=True, compacted=True)
+OPTIMIZED: Final = Shape("indexed, then loaded on, then optimized", indexed=True, optimized=True)
 BRANCHED: Final = Shape("on a branch", branch=_BRANCH)
+BRANCHED_OPTIMIZED: Final = Shape("on a branch, optimized", indexed=True, optimized=True, branch=_BRANCH)
 
 _BUILT: dict[tuple[str, Shape], Location] = {}
 _PREPARED: dict[tuple[str, str], PreparedQuery] = {}
@@ -114,15 +118,15 @@ def build(cases: CaseFile, shape: Shape, place: Path) -> Location:
     og.init(root.uri, cases.schema)
     if shape.branch != MAIN:
         create_branch(root, shape.branch, "tester", source_snapshot(root, MAIN))
-    half = len(cases.data) // 2 if shape.compacted else len(cases.data)
+    half = len(cases.data) // 2 if shape.optimized else len(cases.data)
     nodes = [line for line in cases.data if '"type"' in line.split(":")[0]]
-    first = nodes[: min(half, len(nodes))] if shape.compacted else list(cases.data)
+    first = nodes[: min(half, len(nodes))] if shape.optimized else list(cases.data)
     _load(root, first, shape.branch, place)
     if shape.indexed:
         _index(root, shape.branch)
-    if shape.compacted:
+    if shape.optimized:
         _load(root, [line for line in cases.data if line not in first], shape.branch, place)
-        run_compaction(root, list(read_snapshot(root).tables))
+        optimize_all_tables(Graph(root, shape.branch), OptimizeOptions(), in_place)
     return root
 
 
@@ -131,7 +135,7 @@ def _load(root: Location, lines: list[str], branch: str, place: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     source = PieceSource(plan_json_pieces(find_inputs([str(path)])))
     request = LoadRequest(source, LoadMode.APPEND, "tester", branch)
-    load(root, request, lambda function, tasks: [function(task) for task in tasks])
+    load(root, request, in_place)
 
 
 def _index(root: Location, branch: str) -> None:
@@ -147,6 +151,14 @@ ENGINE_WORLDS: Final = (
     *(EngineWorld(INDEXED, mode) for mode in TraversalMode),
     EngineWorld(PLAIN, cached=False),
     EngineWorld(INDEXED, cached=False),
-    EngineWorld(HALF_INDEXED),
+    EngineWorld(OPTIMIZED, cached=False),
     EngineWorld(BRANCHED),
 )
+SOAK_WORLDS: Final = (
+    EngineWorld(OPTIMIZED),
+    *(EngineWorld(OPTIMIZED, mode) for mode in TraversalMode),
+    *(EngineWorld(BRANCHED, mode) for mode in TraversalMode),
+    EngineWorld(BRANCHED_OPTIMIZED),
+    EngineWorld(BRANCHED_OPTIMIZED, cached=False),
+)
+"""Ways that differ from the others in two things at once."""

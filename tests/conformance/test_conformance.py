@@ -1,4 +1,8 @@
-"""Every case in every world, and that the case files are read as they are meant."""
+"""Every case in every world, and that the case files are read as they are meant.
+
+`make test` has every case in every mode, with and without indexes, optimized, and on a branch; `make soak` adds the
+worlds that join two of these.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,11 @@ import pytest
 
 from tests.conformance.case_files import Case, CaseFile, Changed, Failed, Rows, parse_cases, read_case_files
 from tests.conformance.comparison import difference
-from tests.conformance.engine_world import ENGINE_WORLDS
+from tests.conformance.engine_world import ENGINE_WORLDS, SOAK_WORLDS
 from tests.conformance.worlds import REFERENCE_WORLDS, Session, World, outcome
 
 FILES = read_case_files()
-WORLDS: tuple[World, ...] = (*REFERENCE_WORLDS, *ENGINE_WORLDS)
+WORLDS: tuple[World, ...] = (*REFERENCE_WORLDS, *ENGINE_WORLDS, *SOAK_WORLDS)
 CASES_MIN = 500
 
 
@@ -29,7 +33,8 @@ def every_case() -> Iterator[object]:
         for world in WORLDS:
             for case in filter(world.runs, file.cases):
                 name = f"{file.name}: {case.title} [{world.name}]"
-                yield pytest.param(file, case, world, id=name, marks=together)
+                marks = (together, pytest.mark.soak) if world in SOAK_WORLDS else (together,)
+                yield pytest.param(file, case, world, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(("file", "case", "world"), tuple(every_case()))

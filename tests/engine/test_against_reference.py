@@ -37,10 +37,13 @@ rounds = st.tuples(
 )
 
 
-@given(text=queries(), graphs=rounds, how=st.integers(0, 7))
+@given(text=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
 @settings(max_examples=800, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_the_engine_gives_the_rows_of_the_reference(pool: Pool, text: str, graphs: Graphs, how: int) -> None:
-    """Every query over three graphs, each in two of the ways to follow edges: 2,400 examples in 4,800 runs."""
+    """Every query over three graphs, each in two of the ways to follow edges: 2,400 examples in 4,800 runs.
+
+    Traversals of every kind, blocks in blocks, filters, groups, order, limits, text predicates and scores.
+    """
     try:
         (query,) = checked(text)
     except QueryTextError:

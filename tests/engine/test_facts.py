@@ -5,18 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph.api.checking import QuerySource, explain_query
+from omnigraph.api.graph import Graph
 from omnigraph.api.querying import PreparedQuery
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
 from omnigraph.engine.scope import Trace
 from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
 from omnigraph.query import IndexFact, TableFacts
 from omnigraph.query.plan import Scan
 from omnigraph.query.plan_walk import steps_of
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
-from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_compaction, run_index
+from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_index
+from tests.maintenance.graphs import in_place
 
 QUERY = 'query q() { match { $p: Person { slug: "b" } $p knows $f } return { $f.age } }'
 
@@ -69,7 +72,7 @@ def executed(location: Location, text: str) -> str:
     return f"{mode}, {reason}"
 
 
-def test_the_executed_scan_asks_the_index_before_and_after_appends_and_compaction(tmp_path: Path) -> None:
+def test_the_executed_scan_asks_the_index_before_and_after_appends_and_optimize(tmp_path: Path) -> None:
     location = graph(tmp_path)
     assert executed(location, QUERY) == "from storage, no index"
     specs = [IndexSpec("slug", IndexKind.BTREE)]
@@ -79,8 +82,15 @@ def test_the_executed_scan_asks_the_index_before_and_after_appends_and_compactio
     assert executed(location, QUERY) == "from storage, by index slug_btree"
     run_index(location, PERSON, specs)
     assert executed(location, QUERY) == "from storage, by index slug_btree"
-    run(location, [Change(PERSON, delete=("a",))])
-    run_compaction(location, [PERSON])
+    run(location, [Change(PERSON, delete=("a",)), Change(PERSON, insert=("f",))])
+    before = gather_facts(read_snapshot(location), (PERSON,)).tables[PERSON].index("slug", IndexKind.BTREE)
+    assert before == IndexFact("slug", IndexKind.BTREE, 1, 1)
+    done = {row.table_key: row for row in optimize_all_tables(Graph(location), OptimizeOptions(), in_place)}
+    assert done[PERSON].committed
+    after = gather_facts(read_snapshot(location), (PERSON,)).tables[PERSON].index("slug", IndexKind.BTREE)
+    assert after == IndexFact("slug", IndexKind.BTREE)
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run(location, [Change(PERSON, insert=("g",))])
     assert executed(location, QUERY) == "from storage, by index slug_btree"
     by_age = "query q() { match { $p: Person  $p.age > 3 } return { $p.slug } }"
     assert executed(location, by_age) == "from storage, no index"

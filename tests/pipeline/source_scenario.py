@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 
 import omnigraph as og
 from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import parse_location
@@ -128,8 +129,22 @@ def run_connect() -> dict[str, Any]:
     source = Source(spark, "graph.omni")
     source.write(source.people(("a", 1), ("b", 2)), "Person")
     source.write(source.people(("b", 3)), "Person", mode="merge")
+    source.graph.mutate(
+        'query m() { insert Knows { from: "a", to: "b" } insert Knows { from: "b", to: "b" } }'
+    )
+    pairs = "match { $p: Person  $p knows{1,2} $f  not { $p knows $p } } return { $p.slug, $f.age }"
+    ages = "match { $p: Person  optional { $p knows $f } } return { $p.slug, count($f) as n } order { n desc, $p.slug }"
+    asked = [f"query q() {{ {text} }}" for text in (pairs, ages)]
+    overflow = "query q() { match { $p: Person } return { sum($p.age * 9000000000000000000) as n } }"
     return {
         "kind": type(spark).__module__,
+        "queries": [source.graph.query(text, engine="spark").rows() for text in asked],
+        "same": [source.graph.query(text).rows() for text in asked],
+        "refused": [
+            _refusal(lambda few=few: source.graph.query(asked[0], engine="spark", limits=few).rows())
+            for few in (og.QueryLimits(seconds=1e-6), og.QueryLimits(memory_bytes=1))
+        ],
+        "overflow": _refusal(lambda: source.graph.query(overflow, engine="spark").rows()),
         "rows": [row.asDict() for row in source.read("Person").orderBy("id").collect()],
         "error": _failure(lambda: source.read("Person", filter="nope = 1").collect()),
     }
@@ -298,6 +313,15 @@ def _failure(act: Callable[[], object]) -> str:
         act()
     except PySparkException as error:
         return str(error).rpartition("DataSourceError: ")[2]
+    return "no failure"
+
+
+def _refusal(act: Callable[[], object]) -> str:
+    """What an error of ours says."""
+    try:
+        act()
+    except OmnigraphError as error:
+        return error.message
     return "no failure"
 
 

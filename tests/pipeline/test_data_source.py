@@ -85,3 +85,11 @@ def test_over_spark_connect(world: World) -> None:
     assert "connect" in seen["kind"]
     assert seen["rows"] == [{"id": "a", "slug": "a", "age": 1}, {"id": "b", "slug": "b", "age": 3}]
     assert seen["error"].startswith("the filter cannot be used")
+    assert seen["queries"] == seen["same"]
+    assert seen["queries"][0] == [{"p.slug": "a", "f.age": 3}]
+    assert [row["n"] for row in seen["queries"][1]] == [1, 1]
+    assert [text.split(" of ")[0] for text in seen["refused"]] == [
+        "the query hit its time budget",
+        "the query hit its memory budget",
+    ]
+    assert "left the range of I64" in seen["overflow"]

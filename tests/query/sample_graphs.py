@@ -84,8 +84,8 @@ def _person(key: str, dice: random.Random) -> dict[str, Any]:
         "status": dice.choice(("active", "paused", "left")),
         "tags": dice.choice((None, (), ("m",), ("n", "ö"))),
         "points": dice.choice((None, (), (1,), (2, -1))),
-        "bio": dice.choice((None, "", "nö'm", "m%_")),
-        "embedding": None,
+        "bio": dice.choice((None, "", "nö'm", "m%_", "M nö m, q")),
+        "embedding": dice.choice((None, (1.0, 0.0, 0.0, 0.0), (0.0, 2.0, 0.0, 0.5), (-1.0, 0.25, 0.0, 0.0))),
         "photo": None,
         "joined": dice.choice((date(2020, 1, 1), date(1969, 12, 31))),
         "seen": dice.choice(

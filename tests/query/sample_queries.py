@@ -81,6 +81,19 @@ FILTERS: Final = (
     "$p.height = 0.5",
     "$p.photo is null",
 )
+SEARCHES: Final = (
+    'search($p.bio, "m q")',
+    'search($r.bio, "NÖ")',
+    'match_text($q.bio, "nö m")',
+    'fuzzy($p.bio, "mx", 1)',
+    'not fuzzy($r.bio, "nxx") or $r.age = 1',
+)
+SCORES: Final = (
+    'bm25({}.bio, "m nö m")',
+    "nearest({}.embedding, [1.0, 0.5, 0.0, 0.0])",
+    'rrf(bm25({0}.bio, "nö"), nearest({0}.embedding, [0.0, 1.0, 0.25, 0.0]))',
+    'rrf(nearest({0}.embedding, [1.0, 0.5, 0.0, 0.0]), bm25({0}.bio, "m"), k=2)',
+)
 VARIABLES: Final = ("p", "q", "r", "c", "t", "u", "k", "l", "j")
 NODES: Final = frozenset({"p", "q", "r"})
 NUMBERS: Final = ("age", "height", "ratio", "total")
@@ -92,7 +105,9 @@ def variables_in(text: str) -> set[str]:
 
 
 @st.composite
-def blocks(draw: st.DrawFn, outer: frozenset[str], depth: int) -> tuple[str, frozenset[str]]:
+def blocks(
+    draw: st.DrawFn, outer: frozenset[str], depth: int, filters: tuple[str, ...]
+) -> tuple[str, frozenset[str]]:
     """The clauses of a block, and the variables that can be used after it."""
     bound = set(outer)
     clauses: list[str] = []
@@ -105,22 +120,22 @@ def blocks(draw: st.DrawFn, outer: frozenset[str], depth: int) -> tuple[str, fro
     if not clauses:
         clauses.append("$_: City")
     if depth and draw(st.booleans()):
-        inner, escaped = draw(blocks(frozenset(bound), depth - 1))
+        inner, escaped = draw(blocks(frozenset(bound), depth - 1, filters))
         optional = draw(st.booleans())
         clauses.append(f"{'optional' if optional else 'not'} {{ {inner} }}")
         bound |= escaped if optional else set()
-    usable = [text for text in FILTERS if variables_in(text) <= bound]
+    usable = [text for text in filters if variables_in(text) <= bound]
     if usable:
         clauses.extend(draw(st.lists(st.sampled_from(usable), max_size=2, unique=True)))
     return " ".join(clauses), frozenset(bound)
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> str:
-    """The text of one query."""
-    clauses, bound = draw(blocks(frozenset(), 2))
+def queries(draw: st.DrawFn, *, searches: bool = False) -> str:
+    """The text of one query; with `searches` also predicates over texts, and scores."""
+    clauses, bound = draw(blocks(frozenset(), 2, (*FILTERS, *SEARCHES) if searches else FILTERS))
     names = sorted(bound)
-    match draw(st.integers(0, 5)) if names else 0:
+    match draw(st.integers(0, 6 if searches else 5)) if names else 0:
         case 0:
             columns = ", ".join(f"${name}.id" for name in names) or "1"
             return f"query a() {{ match {{ {clauses} }} return {{ {columns} }} }}"
@@ -139,6 +154,12 @@ def queries(draw: st.DrawFn) -> str:
             order = f"order {{ {key} as_key{down} }}".replace(" as_key", "")
             tail = f"{order} limit 4 offset 1"
             return f"query a() {{ match {{ {clauses} }} return {{ {columns}, {key} as key }} {tail} }}"
+        case 6 if bound & NODES:
+            ranked = draw(st.sampled_from(sorted(bound & NODES)))
+            score = draw(st.sampled_from(SCORES)).format(f"${ranked}")
+            columns = ", ".join(f"${name}.id" for name in names)
+            tail = draw(st.sampled_from(("order { s } ", "order { s desc } ", ""))) + "limit 5"
+            return f"query a() {{ match {{ {clauses} }} return {{ {columns}, {score} as s }} {tail} }}"
         case _:
             columns = ", ".join(f"${name}.id" for name in names)
             order = f" order {{ ${names[0]}.id desc }} limit 4 offset 1"

@@ -28,7 +28,7 @@ def all_rows() -> dict[str, list[Rows]]:
     }
 
 
-@given(queries(), choices)
+@given(queries(searches=True), choices)
 @settings(max_examples=150)
 def test_the_rows_stay_the_same(text: str, numbers: dict[str, int]) -> None:
     try:

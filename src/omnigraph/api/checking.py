@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from omnigraph.base.errors import UsageError
-from omnigraph.engine.run import RunOptions, gather_facts, run_query, step_figures
+from omnigraph.engine.options import NO_LIMITS, QueryLimits
+from omnigraph.engine.run import RunOptions, gather_facts, planned_modes, run_query, step_figures
 from omnigraph.engine.scope import Trace
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.query import (
@@ -30,6 +31,7 @@ from omnigraph.query import (
     query_shape,
     rewrite_plan,
 )
+from omnigraph.query.check import CheckOptions
 from omnigraph.query.selection import choose_query
 from omnigraph.query.step_estimates import estimate_steps
 from omnigraph.schema import Catalog, build_catalog, parse_schema
@@ -59,9 +61,11 @@ def catalog_of_text(text: str, source: str) -> Catalog:
     return build_catalog(parse_schema(text, source))
 
 
-def lint_texts(texts: Sequence[tuple[str, str]], catalog: Catalog) -> LintReport:
+def lint_texts(
+    texts: Sequence[tuple[str, str]], catalog: Catalog, limits: QueryLimits = NO_LIMITS
+) -> LintReport:
     """Every problem of the texts, which are pairs of a name and a text."""
-    return lint_queries(texts, catalog)
+    return lint_queries(texts, catalog, CheckOptions(limits.hops))
 
 
 def explain_query(
@@ -70,22 +74,27 @@ def explain_query(
     params: Mapping[str, object] | None = None,
     *,
     analyze: bool = False,
+    limits: QueryLimits = NO_LIMITS,
 ) -> Explained:
     """The plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
     catalog = snapshot.schema.catalog
-    checked = choose_query(check_queries(parse_queries(source.text, source.source), catalog), source.name)
+    file = parse_queries(source.text, source.source)
+    checked = choose_query(check_queries(file, catalog, CheckOptions(limits.hops)), source.name)
     facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
     plan: QueryPlan = rewrite_plan(checked.plan, facts)
     if params is not None or analyze:
         plan = bind_plan(plan, coerce_params(plan.parameters, params or {}), datetime.now(UTC))
     figures = dict(estimate_steps(plan, facts))
+    estimates = {number: found.rows_estimated or 0 for number, found in figures.items()}
+    for number, (mode, reason) in planned_modes(snapshot, plan, estimates).items():
+        figures[number] = replace(figures[number], mode=mode, reason=reason)
     if analyze:
-        for number, found in _run(snapshot, plan).items():
+        for number, found in _run(snapshot, plan, limits).items():
             figures[number] = replace(found, rows_estimated=figures[number].rows_estimated)
     return Explained(checked.name, snapshot, explain_plan(plan, figures), explain_steps(plan, figures))
 
 
-def _run(snapshot: Snapshot, plan: QueryPlan) -> Mapping[int, StepFigures]:
+def _run(snapshot: Snapshot, plan: QueryPlan, limits: QueryLimits) -> Mapping[int, StepFigures]:
     """Run a read to its end, for what its steps did; its rows are thrown away."""
     if not isinstance(plan, ReadPlan):
         raise UsageError(
@@ -94,6 +103,6 @@ def _run(snapshot: Snapshot, plan: QueryPlan) -> Mapping[int, StepFigures]:
             hint="explain it without analyzing to see its plan",
         )
     trace = Trace()
-    for _ in run_query(snapshot, plan, RunOptions(trace=trace)).batches:
+    for _ in run_query(snapshot, plan, RunOptions(limits.engine_options(), trace=trace)).batches:
         pass
     return step_figures(plan, trace)

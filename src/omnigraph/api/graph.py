@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.api.results import Result
     from omnigraph.base.progress import Report
     from omnigraph.engine.embedding import EmbeddingProvider
+    from omnigraph.engine.options import QueryLimits
     from omnigraph.graph.pending import PendingIntent
     from omnigraph.maintenance.cleanup_options import TableCleanupStats
 
@@ -63,24 +64,30 @@ class Graph(VersionedGraph, SchemaMethods):
         engine: str = "process",
         spark_master: str | None = None,
         embed: EmbeddingProvider | None = None,
+        limits: QueryLimits | None = None,
     ) -> Result:
         """Run a read query. `name` chooses one of several in the text.
 
         `commit`, `version` or `at` name an earlier state, by its commit, its manifest version or a moment.
         `engine` is process, or spark for graphs that outgrow one machine, which does not search. `embed` makes vectors
-        from the texts that the query gives to `nearest`.
+        from the texts that the query gives to `nearest`. `limits` says how much memory and time it may take.
         """
-        from omnigraph.api.querying import QueryOptions, run_prepared
+        from omnigraph.api.querying import NO_LIMITS, QueryOptions, run_prepared
 
-        options = QueryOptions(engine, spark_master, embed)
+        options = QueryOptions(engine, spark_master, embed, limits or NO_LIMITS)
         snapshot = self.pin(commit=commit, version=version, at=at)
-        return run_prepared(self.prepare(source, name), snapshot, params, options)
+        return run_prepared(self.prepare(source, name, limits=limits), snapshot, params, options)
 
-    def prepare(self, source: str, name: str | None = None) -> PreparedQuery:
-        """A query that is parsed and planned once and run often, over snapshots that `pin` gives."""
-        from omnigraph.api.querying import prepared
+    def prepare(
+        self, source: str, name: str | None = None, *, limits: QueryLimits | None = None
+    ) -> PreparedQuery:
+        """A query that is parsed and planned once and run often, over snapshots that `pin` gives.
 
-        return prepared(source, name)
+        Of `limits` only the ceiling of open traversals counts here; the others are for each run.
+        """
+        from omnigraph.api.querying import NO_LIMITS, prepared
+
+        return prepared(source, name, limits or NO_LIMITS)
 
     def pin(
         self, *, commit: str | None = None, version: int | None = None, at: datetime | None = None
@@ -166,7 +173,7 @@ class Graph(VersionedGraph, SchemaMethods):
         )
         return export_graph(self.location, self.branch_name, options)
 
-    def mutate(
+    def mutate(  # noqa: PLR0913  # a program names what it wants
         self,
         source: str,
         name: str | None = None,
@@ -174,13 +181,19 @@ class Graph(VersionedGraph, SchemaMethods):
         *,
         if_commit: str | None = None,
         actor: str | None = None,
+        limits: QueryLimits | None = None,
     ) -> MutationResult:
-        """Run a query that inserts, updates or deletes, as one commit; `if_commit` insists on a head."""
+        """Run a query that inserts, updates or deletes, as one commit; `if_commit` insists on a head.
+
+        `limits` says how much memory and time it may take before it commits.
+        """
         self.refuse_if_read_only()
         from omnigraph.api.checking import QuerySource
-        from omnigraph.api.mutating import MutationOptions, run_mutation_text
+        from omnigraph.api.mutating import NO_LIMITS, MutationOptions, run_mutation_text
 
-        options = MutationOptions(actor or default_actor(), self.branch_name, if_commit)
+        options = MutationOptions(
+            actor or default_actor(), self.branch_name, if_commit, limits=limits or NO_LIMITS
+        )
         return run_mutation_text(self.location, QuerySource(source, name=name), params, options)
 
     def cleanup(

@@ -16,6 +16,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.mutate import BoundMutation
 from omnigraph.engine.mutation_stage import Mutated, MutationRequest, mutate
+from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.commit import World
 from omnigraph.graph.records import CommitRecord
@@ -36,12 +37,13 @@ from omnigraph.storage.location import Location
 
 @dataclass(frozen=True, slots=True)
 class MutationOptions:
-    """As whom and where to write, and which head the caller insists on."""
+    """As whom and where to write, which head the caller insists on, and what the mutation may take."""
 
     actor: str
     branch: str = MAIN
     if_commit: str | None = None
     world: World | None = None
+    limits: QueryLimits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def run_mutation_text(
     """Run one mutation of a text."""
     prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
     wanted = None if options.if_commit is None else CommitId(options.if_commit)
-    request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted)
+    request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted, options.limits)
     done: Mutated = mutate(root, request, options.world)
     return MutationResult(
         prepared.query_name,

@@ -10,26 +10,24 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import UsageError
+from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.embedding import EmbeddingProvider
-from omnigraph.engine.options import QueryEngine
+from omnigraph.engine.options import NO_LIMITS, QueryEngine, QueryLimits
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, check_queries, coerce_params, parse_queries
+from omnigraph.query.check import CheckOptions
 from omnigraph.query.plan import QueryPlan
 from omnigraph.query.rewrite import rewrite_plan
 from omnigraph.query.selection import choose_query
 from omnigraph.query.shapes import query_shape
 from omnigraph.storage.location import Location
-
-if TYPE_CHECKING:
-    from omnigraph.pipeline.session import SparkSettings
-
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -45,6 +43,7 @@ class PreparedQuery:
     source: str
     name: str | None = None
     source_name: str = "<query>"
+    hops_ceiling: int | None = None
     clock: Clock = SYSTEM_CLOCK
     _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
@@ -68,23 +67,27 @@ class PreparedQuery:
         self,
         snapshot: Snapshot,
         params: Mapping[str, object] | None = None,
-        settings: SparkSettings | None = None,
-        report: Report = report_nothing,
+        options: QueryOptions | None = None,
     ) -> Result:
         """The same rows, found by Spark; a query that searches is refused."""
         plan = self.plan(snapshot)
         bound = self.bind(plan, params)
+        how = options or QueryOptions()
 
-        from omnigraph.pipeline.query_run import run_query_on_spark
+        from omnigraph.pipeline.query_run import SparkRun, run_query_on_spark
+        from omnigraph.pipeline.session import SparkSettings
 
-        return Result(_source(plan, snapshot), run_query_on_spark(snapshot, bound, settings, report))
+        limits = how.limits.engine_options(SPARK_QUERY_SECONDS_MAX)
+        run = SparkRun(SparkSettings(how.spark_master), limits, how.report)
+        return Result(_source(plan, snapshot), run_query_on_spark(snapshot, bound, run))
 
     def checked(self, snapshot: Snapshot) -> CheckedQuery:
         """The query, checked against the snapshot's schema."""
         found = self._checked.get(snapshot.schema.hash)
         if found is None:
             file = parse_queries(self.source, self.source_name)
-            queries = check_queries(file, snapshot.schema.catalog)
+            options = CheckOptions(self.hops_ceiling)
+            queries = check_queries(file, snapshot.schema.catalog, options)
             found = choose_query(queries, self.name)
             _keep(self._checked, snapshot.schema.hash, found)
         return found
@@ -139,11 +142,13 @@ class PreparedQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """What runs a query, on which Spark, and who makes vectors from texts."""
+    """What runs a query, on which Spark, who makes vectors from texts, and what the query may take."""
 
     engine: str = "process"
     spark_master: str | None = None
     embed: EmbeddingProvider | None = None
+    limits: QueryLimits = NO_LIMITS
+    report: Report = report_nothing
 
 
 def run_prepared(
@@ -161,14 +166,11 @@ def run_prepared(
                 code="usage",
                 hint="choose the engine spark as well",
             )
-        return query.run(snapshot, params, RunOptions(embed=options.embed))
-
-    from omnigraph.pipeline.session import SparkSettings
-
-    return query.run_on_spark(snapshot, params, SparkSettings(options.spark_master))
+        return query.run(snapshot, params, RunOptions(options.limits.engine_options(), embed=options.embed))
+    return query.run_on_spark(snapshot, params, options)
 
 
-_PREPARED: OrderedDict[tuple[str, str | None, str], PreparedQuery] = OrderedDict()
+_PREPARED: OrderedDict[tuple[str, str | None, int | None], PreparedQuery] = OrderedDict()
 
 
 _NEWEST: OrderedDict[tuple[Location, str], Snapshot] = OrderedDict()
@@ -187,12 +189,12 @@ def newest_snapshot(root: Location, branch: str) -> Snapshot:
     return found
 
 
-def prepared(source: str, name: str | None = None, source_name: str = "<query>") -> PreparedQuery:
+def prepared(source: str, name: str | None = None, limits: QueryLimits = NO_LIMITS) -> PreparedQuery:
     """The prepared query of a text; the same one for the same text, while it is in use."""
-    key = (source, name, source_name)
+    key = (source, name, limits.hops)
     found = _PREPARED.get(key)
     if found is None:
-        found = PreparedQuery(source, name, source_name)
+        found = PreparedQuery(source, name, hops_ceiling=limits.hops)
         _keep(_PREPARED, key, found, _TEXTS_MAX)
     return found
 

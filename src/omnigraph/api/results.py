@@ -65,10 +65,15 @@ class Result:
         yield from self.stream.batches
 
     def arrow(self) -> pa.Table:
-        """All rows as an Arrow table."""
+        """All rows as an Arrow table; more than the query's memory budget are an error, unlike with `batches`."""
         if self._table is None:
-            self._table = pa.Table.from_batches(list(self.batches()), schema=self.schema)
+            self._table = pa.Table.from_batches(list(self._held_batches()), schema=self.schema)
         return self._table
+
+    def _held_batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.batches():
+            self.stream.budget.hold(batch.nbytes)
+            yield batch
 
     def pandas(self) -> pd.DataFrame:
         """All rows as a pandas frame."""

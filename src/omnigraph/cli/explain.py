@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Commit, Json, Store
+from omnigraph.cli.options import Json
 from omnigraph.cli.output import write_json, write_text
-from omnigraph.cli.query_text import (
-    Params,
-    ParamsFile,
-    QueryFile,
-    QueryName,
-    QueryText,
-    read_params,
-    read_query,
-)
-from omnigraph.cli.target import named_target
+from omnigraph.cli.query_text import GivenLimits, GivenMoment, GivenQuery, MaxHops
 
 if TYPE_CHECKING:
     from omnigraph.api.checking import Explained
@@ -31,14 +23,10 @@ Analyze = Annotated[
 
 def explain(
     context: typer.Context,
-    name: QueryName = None,
-    query: QueryFile = None,
-    text: QueryText = None,
-    store: Store = None,
-    branch: Branch = "main",
-    commit: Commit = None,
-    params: Params = None,
-    params_file: ParamsFile = None,
+    given: GivenQuery,
+    moment: GivenMoment,
+    limits: GivenLimits,
+    max_hops: MaxHops = None,
     analyze: Analyze = False,
     as_json: Json = False,
 ) -> None:
@@ -48,15 +36,20 @@ def explain(
     how many rows there may be. With parameters, the plan for exactly those values. With --analyze the query is run:
     each step also tells how many rows it gave, how long it took with those below it, and how edges were followed.
     """
-    source, found = read_query(context.command_path, query, text)
-    values = read_params(params, params_file)
-    location = named_target(context, name, store)
+    asked = given.read(context)
+    allowed = limits.limits(max_hops)
+    if limits != GivenLimits() and not analyze:
+        raise UsageError(
+            "--max-memory and --max-seconds are for queries that run",
+            code="usage",
+            hint="pass --analyze as well, or leave them out",
+        )
+    snapshot = moment.pin(asked.location)
 
     from omnigraph.api.checking import QuerySource, explain_query
-    from omnigraph.api.graph import Graph
 
-    snapshot = Graph(location, branch, read_only=True).snapshot(commit=commit and commit.upper())
-    explained = explain_query(snapshot, QuerySource(found, source, name), values, analyze=analyze)
+    source = QuerySource(asked.text, asked.source, asked.name)
+    explained = explain_query(snapshot, source, asked.params, analyze=analyze, limits=allowed)
     if as_json:
         write_json(_to_json(explained))
     else:

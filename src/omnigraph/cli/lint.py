@@ -12,7 +12,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Branch, Commit, Json, Store, Uri
 from omnigraph.cli.output import write_json, write_text
-from omnigraph.cli.query_text import QueryFiles, QueryText, read_queries
+from omnigraph.cli.query_text import GivenLimits, MaxHops, QueryFiles, QueryText, read_queries
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def lint(
     schema: Schema = None,
     branch: Branch = "main",
     commit: Commit = None,
+    max_hops: MaxHops = None,
     as_json: Json = False,
 ) -> None:
     """Check query files without running them.
@@ -49,7 +50,7 @@ def lint(
 
     from omnigraph.api.checking import lint_texts
 
-    report = lint_texts(texts, catalog)
+    report = lint_texts(texts, catalog, GivenLimits().limits(max_hops))
     if as_json:
         write_json(report.to_json())
     else:

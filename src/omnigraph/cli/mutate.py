@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Actor, Json, Store
+from omnigraph.cli.options import Actor, Json
 from omnigraph.cli.output import write_json
-from omnigraph.cli.query_text import (
-    Params,
-    ParamsFile,
-    QueryFile,
-    QueryName,
-    QueryText,
-    read_params,
-    read_query,
-)
-from omnigraph.cli.target import announce_target, named_target
+from omnigraph.cli.query_text import GivenLimits, GivenQuery
+from omnigraph.cli.target import announce_target
 
 if TYPE_CHECKING:
     from omnigraph.api.mutating import MutationResult
@@ -35,13 +27,9 @@ IfCommit = Annotated[
 
 def mutate(
     context: typer.Context,
-    name: QueryName = None,
-    query: QueryFile = None,
-    text: QueryText = None,
-    store: Store = None,
+    given: GivenQuery,
+    limits: GivenLimits,
     branch: Branch = "main",
-    params: Params = None,
-    params_file: ParamsFile = None,
     if_commit: IfCommit = None,
     actor: Actor = None,
     as_json: Json = False,
@@ -51,17 +39,18 @@ def mutate(
     Later statements see what earlier ones did. Nothing is written when a rule of the schema is broken, or when nothing
     matches.
     """
-    source, found = read_query(context.command_path, query, text)
-    values = read_params(params, params_file)
-    location = named_target(context, name, store)
+    asked = given.read(context)
+    allowed = limits.limits()
 
     from omnigraph.api.checking import QuerySource
     from omnigraph.api.graph import default_actor
     from omnigraph.api.mutating import MutationOptions, run_mutation_text
 
-    announce_target(context, location)
-    options = MutationOptions(actor or default_actor(), branch, if_commit and if_commit.upper())
-    result = run_mutation_text(location, QuerySource(found, source, name), values, options)
+    announce_target(context, asked.location)
+    head = if_commit and if_commit.upper()
+    options = MutationOptions(actor or default_actor(), branch, head, limits=allowed)
+    source = QuerySource(asked.text, asked.source, asked.name)
+    result = run_mutation_text(asked.location, source, asked.params, options)
     if as_json:
         write_json(_to_json(result))
     elif not context.obj.quiet:

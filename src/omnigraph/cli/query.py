@@ -9,19 +9,9 @@ import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.moments import parse_time
-from omnigraph.cli.options import At, Branch, Commit, Format, Json, SparkMaster, Store, Version
+from omnigraph.cli.options import Format, Json, SparkMaster
 from omnigraph.cli.output import Cell, RowsFormat, choose_format, write_json, write_rows, write_text
-from omnigraph.cli.query_text import (
-    Params,
-    ParamsFile,
-    QueryFile,
-    QueryName,
-    QueryText,
-    read_params,
-    read_query,
-)
-from omnigraph.cli.target import named_target
+from omnigraph.cli.query_text import GivenLimits, GivenMoment, GivenQuery, MaxHops
 from omnigraph.engine.options import QueryEngine
 
 if TYPE_CHECKING:
@@ -38,16 +28,10 @@ EngineOption = Annotated[
 
 def query(
     context: typer.Context,
-    name: QueryName = None,
-    query_file: QueryFile = None,
-    text: QueryText = None,
-    store: Store = None,
-    branch: Branch = "main",
-    commit: Commit = None,
-    version: Version = None,
-    at: At = None,
-    params: Params = None,
-    params_file: ParamsFile = None,
+    given: GivenQuery,
+    moment: GivenMoment,
+    limits: GivenLimits,
+    max_hops: MaxHops = None,
     engine: EngineOption = QueryEngine.PROCESS,
     spark_master: SparkMaster = None,
     rows_format: Format = None,
@@ -58,29 +42,26 @@ def query(
     All of it sees one snapshot: the branch as it is now, or with --commit, --version or --at as it was.
     """
     how = choose_format(rows_format, as_json)
-    source, found = read_query(context.command_path, query_file, text)
-    values = read_params(params, params_file)
-    moment = parse_time(at)
+    asked = given.read(context)
+    allowed = limits.limits(max_hops)
     if spark_master is not None and engine is not QueryEngine.SPARK:
         raise UsageError(
             "--spark-master is only for queries on Spark", code="usage", hint="pass --engine spark as well"
         )
-    location = named_target(context, name, store)
+    snapshot = moment.pin(asked.location)
 
-    from omnigraph.api.graph import Graph
-    from omnigraph.api.querying import PreparedQuery
+    from omnigraph.api.querying import PreparedQuery, QueryOptions, run_prepared
 
-    snapshot = Graph(location, branch, read_only=True).pin(commit=commit, version=version, at=moment)
-    prepared = PreparedQuery(found, name, source)
+    prepared = PreparedQuery(asked.text, asked.name, asked.source, max_hops)
     if engine is QueryEngine.PROCESS:
-        show_result(prepared.run(snapshot, values), how)
+        show_result(run_prepared(prepared, snapshot, asked.params, QueryOptions(limits=allowed)), how)
         return
 
     from omnigraph.cli.progress import show_progress
-    from omnigraph.pipeline.session import SparkSettings
 
     with show_progress(quiet=context.obj.quiet) as report:
-        result = prepared.run_on_spark(snapshot, values, SparkSettings(spark_master), report)
+        options = QueryOptions(engine, spark_master, limits=allowed, report=report)
+        result = run_prepared(prepared, snapshot, asked.params, options)
         # A bar on stderr and rows on stdout would mix on a terminal.
         result.arrow()
     show_result(result, how)

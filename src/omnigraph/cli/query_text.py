@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnigraph.base.errors import Problem, QueryTextError, UsageError
 from omnigraph.base.limits import PARAMETERS_BYTES_MAX, QUERY_TEXT_BYTES_MAX
+from omnigraph.cli.moments import parse_time
+from omnigraph.cli.options import At, Branch, Commit, Store, Version
+from omnigraph.cli.target import named_target
+from omnigraph.storage.location import Location
+
+if TYPE_CHECKING:
+    from omnigraph.engine.options import QueryLimits
+    from omnigraph.graph.snapshot import Snapshot
 
 QueryFiles = Annotated[
     list[Path] | None,
@@ -38,9 +46,93 @@ QueryName = Annotated[
     ),
 ]
 
+MaxMemory = Annotated[
+    float | None,
+    typer.Option(
+        "--max-memory", metavar="MIB", help="The memory that the query may hold; 2048 unless given."
+    ),
+]
+MaxSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--max-seconds",
+        metavar="SECONDS",
+        help="The time that the query may take; 300 unless given, on Spark a day.",
+    ),
+]
+MaxHops = Annotated[
+    int | None,
+    typer.Option(
+        "--max-hops", metavar="N", help="How far a traversal without an upper bound, as {1,}, goes."
+    ),
+]
+
 STDIN = "-"
 GIVEN_TEXT = "-e"
 """What messages call a text that was given on the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenQuery:
+    """One query of one text, its parameters and its graph, as every command that takes a query is told them."""
+
+    name: QueryName = None
+    query: QueryFile = None
+    text: QueryText = None
+    store: Store = None
+    params: Params = None
+    params_file: ParamsFile = None
+
+    def read(self, context: typer.Context) -> ReadQuery:
+        """What the words mean; raise for whatever cannot be read."""
+        source, text = read_query(context.command_path, self.query, self.text)
+        values = read_params(self.params, self.params_file)
+        return ReadQuery(text, source, self.name, values, named_target(context, self.name, self.store))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadQuery:
+    """A text, what messages call it, which of its queries is meant, the parameters, and the graph."""
+
+    text: str
+    source: str
+    name: str | None
+    params: dict[str, Any] | None
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class GivenMoment:
+    """Which state of the graph is read."""
+
+    branch: Branch = "main"
+    commit: Commit = None
+    version: Version = None
+    at: At = None
+
+    def pin(self, location: Location) -> Snapshot:
+        """The state of a graph."""
+        moment = parse_time(self.at)
+
+        from omnigraph.api.graph import Graph
+
+        graph = Graph(location, self.branch, read_only=True)
+        return graph.pin(commit=self.commit, version=self.version, at=moment)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenLimits:
+    """What a query may take."""
+
+    max_memory: MaxMemory = None
+    max_seconds: MaxSeconds = None
+
+    def limits(self, max_hops: int | None = None) -> QueryLimits:
+        """The limits for the engine."""
+        from omnigraph.engine.options import QueryLimits
+
+        memory = None if self.max_memory is None else int(self.max_memory * 1024**2)
+        return QueryLimits(memory, self.max_seconds, max_hops)
 
 
 def read_query(command: str, file: Path | None, text: str | None) -> tuple[str, str]:

@@ -44,8 +44,12 @@ class Budget:
 
 
 def _error(resource: str, unit: str, limit: float) -> RunError:
-    shown = f"{limit / 1024**2:.0f} MiB" if unit == "bytes" else f"{limit:g} s"
-    hint = "ask for fewer rows with a filter or a limit, or raise the budget"
+    shown = f"{limit / 1024**2:.4g} MiB" if unit == "bytes" else f"{limit:g} s"
+    flag, member = ("--max-memory", "memory_bytes") if unit == "bytes" else ("--max-seconds", "seconds")
+    hint = (
+        f"ask for fewer rows with a filter or a limit, or allow more: `{flag}` on the command line, "
+        f"`limits=QueryLimits({member}=…)` in Python"
+    )
     return RunError(
         f"the query hit its {resource} budget of {shown}",
         code=f"query_{resource}",

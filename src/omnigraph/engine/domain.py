@@ -6,6 +6,7 @@ id of a node. Lookups go through sorted 64-bit hashes (16 bytes per value) and c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,7 +35,7 @@ class Domain:
     the query that made them and not to a cache.
     """
 
-    __slots__ = ("_factors", "_hashes", "_order", "_text_index", "array", "is_own", "is_unique")
+    __slots__ = ("_factors", "_hashes", "_order", "_text_index", "array", "is_own", "is_unique", "on_growth")
 
     def __init__(self, array: Array, *, is_unique: bool = False, is_own: bool = False) -> None:
         self.array = array
@@ -44,14 +45,16 @@ class Domain:
         self._order: Codes | None = None
         self._factors: tuple[Codes, Domain] | None = None
         self._text_index: TextIndex | None = None
+        self.on_growth: Callable[[Domain], None] | None = None
 
     def __len__(self) -> int:
         return len(self.array)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the values, and of the lookup that they may get."""
-        return int(self.array.nbytes) + (16 * len(self.array) if self.is_unique else 8 * len(self.array))
+        """The bytes of the values, of the lookup that they may get, and of their words once they are split."""
+        words = 0 if self._text_index is None else self._text_index.nbytes
+        return int(self.array.nbytes) + (16 if self.is_unique else 8) * len(self.array) + words
 
     def find(self, texts: Array) -> Codes:
         """The position of each text, -1 where it is null or not there. Only for domains of unique texts."""
@@ -100,12 +103,19 @@ class Domain:
         return self._factors
 
     def text_index(self) -> TextIndex:
-        """The words of the texts, split once."""
+        """The words of the texts, split once; whoever keeps this domain is told that it has grown."""
         if self._text_index is None:
             from omnigraph.engine.text_index import TextIndex
 
             self._text_index = TextIndex(self.array)
+            if self.on_growth is not None:
+                self.on_growth(self)
         return self._text_index
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the texts are split already."""
+        return self._text_index is not None
 
     def _lookup(self) -> tuple[npt.NDArray[np.uint64], Codes]:
         if self._hashes is None or self._order is None:

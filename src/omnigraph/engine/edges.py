@@ -171,6 +171,8 @@ def _by_storage(job: _Job) -> Iterator[Frame]:
         places, edges = _fetched(job, asked, (near, far), mode, skip_loops=number > 0)
         if not len(places):
             continue
+        held = edges.nbytes
+        job.scope.budget.hold(held)
         order = np.argsort(places, kind="stable")
         starts = np.searchsorted(places[order], np.arange(len(asked) + 1))
         _, sizes = range_counts(starts, numbers)
@@ -188,6 +190,7 @@ def _by_storage(job: _Job) -> Iterator[Frame]:
                 new[step.target.id] = found.columns[f"{step.edge.name}.{far}"]
             if frame.length:
                 yield frame.plus(new)
+        job.scope.budget.release(held)
 
 
 def _fetched(
@@ -199,6 +202,7 @@ def _fetched(
     names = (near, far, *read_columns(job.wanted, ScanFilter((), conjuncts)))
     places: list[Codes] = []
     frames: list[Frame] = []
+    size = 0
     for batch in job.walker.edges(asked.array, names, near, mode):
         frame = batch_frame(step.edge, batch)
         found = asked.find(batch.column(near))
@@ -206,7 +210,9 @@ def _fetched(
         if skip_loops:
             kept &= ~_equal(batch.column("src"), batch.column("dst"))
         places.append(found[kept])
-        frames.append(frame.take(np.flatnonzero(kept)))
+        frames.append(frame.take(np.flatnonzero(kept)).settled())
+        size += places[-1].nbytes + frames[-1].nbytes
+        job.scope.budget.allow(size)
     if not frames:
         return np.zeros(0, dtype=np.int64), job.frame
     return np.concatenate(places), concat_frames(frames)

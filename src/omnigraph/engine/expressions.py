@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import InvariantError
+from omnigraph.base.limits import ENGINE_WORDS_BYTES_MAX
 from omnigraph.engine.arithmetic import computed, negated
 from omnigraph.engine.compare import Value, compared, repeated
 from omnigraph.engine.domain import Array, Domain, Mask, without_negative_zero
@@ -138,8 +139,22 @@ def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Val
     coded = (
         column if isinstance(column, Coded) else Coded(np.arange(len(column)), Domain(column, is_own=True))
     )
+    words, size = str(query.as_py()), int(coded.domain.array.nbytes)
+    if size <= ENGINE_WORDS_BYTES_MAX or coded.domain.has_words:
+        return _found_texts(coded, mode, words, edits)
+    # The words of all these texts at once would take many times their bytes.
+    step = max(1, ENGINE_WORDS_BYTES_MAX * len(coded.domain) // size)
+    parts = [pa.nulls(0, pa.bool_())]
+    for start in range(0, len(coded.codes), step):
+        texts = Coded(coded.codes[start : start + step], coded.domain).array()
+        few = Coded(np.arange(len(texts)), Domain(texts, is_own=True))
+        parts.append(_found_texts(few, mode, words, edits))
+    return pa.concat_arrays(parts)
+
+
+def _found_texts(coded: Coded, mode: TextMode, words: str, edits: int) -> Array:
     index = coded.domain.text_index()
-    found = index.matching(mode, str(query.as_py()), edits)
+    found = index.matching(mode, words, edits)
     codes = coded.codes
     if not index.has_missing and len(codes) and codes.min() >= 0:
         return pa.array(found[codes])

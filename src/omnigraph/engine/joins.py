@@ -52,25 +52,29 @@ def left_joined_rows(step: LeftJoin, needed: Needed, scope: Scope) -> Iterator[F
     new = tuple(field for field in step.inner.outputs if field.name not in outside and field.name in needed)
     inner_needed = frozenset(names(new))
     same: Frame | None = None
+    kept = 0
     for frame in scope.rows(step.input, needed - inner_needed | outer_columns | {*step.keys}):
         if not frame.length:
             continue
         if step.keys:
             groups = group_rows([frame.columns[key] for key in step.keys], frame.length)
             inner, hidden = _inner_scope(frame, groups, outer_columns | {*step.keys}, scope)
-            found = _collected(step.inner, inner_needed | {hidden}, inner)
+            found, held = _collected(step.inner, inner_needed | {hidden}, inner)
             numbers = groups.numbers
             count = groups.count
             at = np.zeros(0, dtype=np.int64) if found is None else _numbers(found, hidden)
         else:
             if same is None:
-                same = _collected(step.inner, inner_needed, scope) or Frame(0, _null_columns(new, 0))
-            found, numbers, count = same, np.zeros(frame.length, dtype=np.int64), 1
+                once, kept = _collected(step.inner, inner_needed, scope)
+                same = once or Frame(0, _null_columns(new, 0))
+            found, held, numbers, count = same, 0, np.zeros(frame.length, dtype=np.int64), 1
             at = np.zeros(same.length, dtype=np.int64)
         matches = found or Frame(0, _null_columns(new, 0))
         order = np.argsort(at, kind="stable")
         starts = np.searchsorted(at[order], np.arange(count + 1))
         yield from _paired(frame, (matches.only(inner_needed), order), (starts, numbers), scope)
+        scope.budget.release(held)
+    scope.budget.release(kept)
 
 
 def crossed_rows(step: CrossJoin, needed: Needed, scope: Scope) -> Iterator[Frame]:
@@ -79,10 +83,9 @@ def crossed_rows(step: CrossJoin, needed: Needed, scope: Scope) -> Iterator[Fram
     on_right = [right for _, right in step.on]
     below = needed | {*on_left, *on_right}
     of_right = below & frozenset(names(step.right.outputs))
-    right = _collected(step.right, of_right, scope.cut(False))
+    right, held = _collected(step.right, of_right, scope.cut(False))
     if right is None or not right.length:
         return
-    scope.budget.hold(right.nbytes)
     for left in scope.rows(step.left, below - of_right):
         numbers, at = _equal_numbers(left, right, on_left, on_right)
         order = np.argsort(at, kind="stable")
@@ -92,7 +95,7 @@ def crossed_rows(step: CrossJoin, needed: Needed, scope: Scope) -> Iterator[Fram
         for rows, places in _pairs(starts, numbers, scope):
             part = right.take(order[places])
             yield _side_by_side(left.take(rows), part)
-    scope.budget.release(right.nbytes)
+    scope.budget.release(held)
 
 
 def argument_columns(inner: Relation) -> frozenset[str]:
@@ -112,14 +115,14 @@ def _inner_scope(frame: Frame, groups: Groups, columns: frozenset[str], scope: S
     return scope.inner(numbered), hidden
 
 
-def _collected(step: Relation, needed: Needed, scope: Scope) -> Frame | None:
+def _collected(step: Relation, needed: Needed, scope: Scope) -> tuple[Frame | None, int]:
+    """All rows of a step, and their bytes, which are held until the caller releases them."""
     frames, size = [], 0
     for frame in scope.rows(step, needed):
-        frames.append(frame.only(needed))
+        frames.append(frame.only(needed).settled())
         size += frames[-1].nbytes
         scope.budget.hold(frames[-1].nbytes)
-    scope.budget.release(size)
-    return concat_frames(frames) if frames else None
+    return (concat_frames(frames) if frames else None), size
 
 
 def _numbers(frame: Frame, hidden: str) -> Codes:

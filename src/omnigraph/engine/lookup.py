@@ -15,7 +15,6 @@ from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
 from omnigraph.engine.positions import positions_in
 from omnigraph.engine.scan import batch_frame, read_columns, wanted_columns
 from omnigraph.engine.scope import Needed, Scope
-from omnigraph.engine.tables import TableReader
 from omnigraph.query.expressions import Expr
 from omnigraph.query.plan import Lookup
 from omnigraph.query.tables import Entity
@@ -36,7 +35,9 @@ def looked_up_rows(step: Lookup, needed: Needed, scope: Scope) -> Iterator[Frame
         ids = frame.columns[entity.id]
         hot = reader.hot(("id", *read), whole=frame.length > ENGINE_TAKE_ROWS_MAX)
         if hot is None:
-            hot = _from_storage(entity, read, ids, reader)
+            hot = _from_storage(entity, read, ids, scope)
+        held = sum(int(domain.array.nbytes) for domain in hot.values() if domain.is_own)
+        scope.budget.hold(held)
         codes = positions_in(hot["id"], ids, scope.cache)
         if step.filter.conjuncts:
             if whole_mask is None and frame.length * 2 > len(hot["id"]) and not hot["id"].is_own:
@@ -55,6 +56,7 @@ def looked_up_rows(step: Lookup, needed: Needed, scope: Scope) -> Iterator[Frame
         if frame.length:
             new: Mapping[str, Column] = {f"{entity.name}.{name}": Coded(codes, hot[name]) for name in wanted}
             yield frame.plus({**new, entity.id: Coded(codes, hot["id"])})
+        scope.budget.release(held)
 
 
 def _mask(entity: Entity, conjuncts: tuple[Expr, ...], hot: Mapping[str, Domain], codes: Codes) -> Mask:
@@ -62,21 +64,21 @@ def _mask(entity: Entity, conjuncts: tuple[Expr, ...], hot: Mapping[str, Domain]
     return holds(conjuncts, Frame(len(codes), columns))
 
 
-def _from_storage(
-    entity: Entity, read: tuple[str, ...], ids: Column, reader: TableReader
-) -> dict[str, Domain]:
+def _from_storage(entity: Entity, read: tuple[str, ...], ids: Column, scope: Scope) -> dict[str, Domain]:
     """The columns of just these ids, read through the index for few of them and by a scan for many."""
+    reader = scope.tables.reader(entity.table)
     sources, _ = distinct_sources(ids)
     texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))
+    few = len(texts) <= ENGINE_TAKE_ROWS_MAX
+    asked = Domain(texts, is_unique=True, is_own=True)
     frames: list[Frame] = []
-    if len(texts) <= ENGINE_TAKE_ROWS_MAX:
-        frames.extend(batch_frame(entity, batch) for batch in reader.rows_with(names, "id", texts))
-    else:
-        asked = Domain(texts, is_unique=True, is_own=True)
-        for batch in reader.batches(names, None):
-            kept = asked.find(batch.column("id")) >= 0
-            frames.append(batch_frame(entity, batch).keep(kept))
+    size = 0
+    for batch in reader.rows_with(names, "id", texts) if few else reader.batches(names, None):
+        frame = batch_frame(entity, batch)
+        frames.append(frame if few else frame.keep(asked.find(batch.column("id")) >= 0).settled())
+        size += frames[-1].nbytes
+        scope.budget.allow(size)
     if not frames:
         schema = reader.dataset().schema
         return {

@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from omnigraph.base.errors import ContentError
 from omnigraph.base.ids import TypeId
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.domain import Array
+from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.overlay import NO_IDS, Overlay, conditions_of, held_columns, type_of
 from omnigraph.engine.run import run_rows
 from omnigraph.graph.lookup import SnapshotLookup
@@ -88,9 +90,10 @@ class Change:
         return [overlay for overlay in self.overlays.values() if not overlay.is_empty]
 
 
-def run_mutation(snapshot: Snapshot, mutation: BoundMutation) -> Change:
+def run_mutation(snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimits = NO_LIMITS) -> Change:
     """The change that the statements make, in order; it is not validated against the graph yet."""
-    running = _Running(snapshot, mutation, snapshot.schema.catalog)
+    budget = Budget(limits.engine_options())
+    running = _Running(snapshot, mutation, snapshot.schema.catalog, budget)
     for statement, lines in running.groups():
         match statement:
             case [InsertRow(), *_]:
@@ -129,6 +132,7 @@ class _Running:
     snapshot: Snapshot
     mutation: BoundMutation
     catalog: Catalog
+    budget: Budget
     change: Change = field(default_factory=Change)
 
     def groups(self) -> Iterator[tuple[list[Any], list[int]]]:
@@ -183,6 +187,7 @@ class _Running:
                 self.change.read.add(edge.id)
             for end in ends if len(gone) else ():
                 removed = self._overlay(edge.id).remove(lookup.edges_at(edge.id, end, gone))
+                self.budget.hold(removed.nbytes)
                 self._count(edge, len(removed))
 
     def _old_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
@@ -193,10 +198,12 @@ class _Running:
         schema = pa.schema([arrow_schema(overlay.entity).field(column) for column in wanted])
         needed = frozenset(f"{name}.{column}" for column in wanted)
         tables = [schema.empty_table()]
-        for frame in run_rows(self.snapshot, replace(scan, columns=wanted), needed):
+        for frame in run_rows(self.snapshot, replace(scan, columns=wanted), needed, self.budget):
             fresh = frame.keep(overlay.unseen(frame.array(f"{name}.id")))
             arrays = [_stored(fresh.array(f"{name}.{found.name}"), found.type) for found in schema]
             tables.append(pa.Table.from_arrays(arrays, schema=schema))
+            # What a statement touches stays until the commit.
+            self.budget.hold(tables[-1].nbytes)
         return pa.concat_tables(tables)
 
     def _values(self, entity: Entity, values: tuple[Assigned, ...], line: int) -> dict[str, Array]:

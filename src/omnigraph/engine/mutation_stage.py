@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.domain import Array, Mask
 from omnigraph.engine.mutate import BoundMutation, Change, refuse_broken_rules, run_mutation
+from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.overlay import Overlay
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -46,12 +47,13 @@ Prepare = Callable[[Snapshot], BoundMutation]
 
 @dataclass(frozen=True, slots=True)
 class MutationRequest:
-    """What to run, as whom, where, and which head the caller insists on."""
+    """What to run, as whom, where, which head the caller insists on, and what it may take."""
 
     prepare: Prepare
     actor: str
     branch: str = MAIN
     if_commit: CommitId | None = None
+    limits: QueryLimits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class _Mutating:
             raise precondition_failed(expected, at.snapshot.head)
         self.fragments.clear()
         self.mutation = self.request.prepare(at.snapshot)
-        self.change = run_mutation(at.snapshot, self.mutation)
+        self.change = run_mutation(at.snapshot, self.mutation, self.request.limits)
         return self._finish(at, self.mutation, self.change)
 
     def restage(self, at: Stage, staged: Staged) -> Staged | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import Final
 
+from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import (
     ENGINE_EXPANDED_ROWS_MAX,
     ENGINE_FRAME_ROWS,
     ENGINE_MEMORY_BYTES,
     ENGINE_SECONDS_MAX,
+    TRAVERSAL_HOPS_MAX,
 )
 
 
@@ -26,6 +29,44 @@ class TraversalMode(Enum):
     INDEXED = "indexed"
     ADJACENCY = "adjacency"
     EDGE_SCAN = "edge scan"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """How much memory and time one query may take; None is what every query may.
+
+    `hops` is how far a traversal without an upper bound, such as `{1,}`, goes; without it there is none.
+    """
+
+    memory_bytes: int | None = None
+    seconds: float | None = None
+    hops: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.hops is not None and not 1 <= self.hops <= TRAVERSAL_HOPS_MAX:
+            raise UsageError(
+                f"the ceiling of a traversal cannot be {self.hops} hops",
+                code="query_limits",
+                hint=f"give a number from 1 to {TRAVERSAL_HOPS_MAX}, or leave it out",
+            )
+        for what, value in (("memory", self.memory_bytes), ("time", self.seconds)):
+            if value is not None and not value > 0:
+                raise UsageError(
+                    f"the {what} budget of a query cannot be {value}",
+                    code="query_limits",
+                    hint="give a number above 0, or leave it out",
+                )
+
+    def engine_options(self, seconds_max: float = ENGINE_SECONDS_MAX) -> EngineOptions:
+        """The same as options of the engine, with so many seconds unless others are given."""
+        return EngineOptions(
+            ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
+            seconds_max if self.seconds is None else self.seconds,
+        )
+
+
+NO_LIMITS: Final = QueryLimits()
+"""What every query may take, since nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _by_positions(
         if distance == high or not len(frontier):
             break
         at, far = spread_neighbours(neighbours, frontier % size)
-        scope.budget.allow(far.nbytes * 3)
+        scope.budget.allow(far.nbytes * 3 + sum(part.nbytes for part in found))
         frontier = seen.fresh(frontier[at] // size * size + far)
     pairs = np.concatenate(found) if found else places[:0]
     if len(found) > 1:
@@ -132,7 +132,9 @@ def _by_texts(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Sc
         nodes, inverse = numbered(frontier % _STRIDE, len(known))
         at, targets = walker.hop(Coded(nodes, known))
         known, far = _extended(known, targets)
-        frontier = _without(_crossed(frontier // _STRIDE, inverse, at, far), seen)
+        pairs = _crossed(frontier // _STRIDE, inverse, at, far)
+        scope.budget.allow(2 * (pairs.nbytes + seen.nbytes) + int(known.array.nbytes))
+        frontier = _without(pairs, seen)
     every = distinct_numbers(np.concatenate(found)) if found else seen[:0]
     return every // _STRIDE, Coded(every % _STRIDE, known)
 

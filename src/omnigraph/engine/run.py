@@ -7,7 +7,7 @@ batches, made as they are asked for. Nothing is written; a query that is given u
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -30,6 +30,7 @@ from omnigraph.engine.scan import scan_rows
 from omnigraph.engine.scope import Needed, Scope, Tables, Trace
 from omnigraph.engine.search import searched_rows
 from omnigraph.engine.tables import TableReader
+from omnigraph.engine.walker import Walker
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.query.explain import StepFigures, numbered_steps
 from omnigraph.query.facts import PlanFacts
@@ -37,6 +38,7 @@ from omnigraph.query.plan import (
     Aggregate,
     Argument,
     CrossJoin,
+    Direction,
     EdgeExpand,
     EdgeScan,
     ExistsJoin,
@@ -72,10 +74,11 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The schema of a result, and its batches, which can be taken once."""
+    """The schema of a result, and its batches, which can be taken once; who keeps them all counts them as held."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    budget: Budget
 
 
 def run_query(snapshot: Snapshot, plan: ReadPlan, options: RunOptions | None = None) -> Stream:
@@ -85,14 +88,12 @@ def run_query(snapshot: Snapshot, plan: ReadPlan, options: RunOptions | None = N
     if not isinstance(root, Project):
         raise InvariantError("a read plan ends with its columns", code="plan_invariant")
     scope = _scope(snapshot, how)
-    return Stream(result_schema(root), projected_rows(root, scope))
+    return Stream(result_schema(root), projected_rows(root, scope), scope.budget)
 
 
-def run_rows(
-    snapshot: Snapshot, relation: Relation, needed: Needed, options: RunOptions | None = None
-) -> Iterator[Frame]:
+def run_rows(snapshot: Snapshot, relation: Relation, needed: Needed, budget: Budget) -> Iterator[Frame]:
     """The rows of any bound relation, as frames with at least the needed columns: what mutations read."""
-    scope = _scope(snapshot, options or RunOptions())
+    scope = _scope(snapshot, RunOptions(), budget)
     return scope.rows(relation, needed)
 
 
@@ -118,10 +119,33 @@ def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
     return figures
 
 
-def _scope(snapshot: Snapshot, how: RunOptions) -> Scope:
+def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) -> dict[int, tuple[str, str]]:
+    """How each traversal would follow its edges, and why, by the number of the step; `rows` are estimates by number."""
+    scope = _scope(snapshot, RunOptions())
+    found: dict[int, tuple[str, str]] = {}
+    for number, step in enumerate(numbered_steps(plan), start=1):
+        match step:
+            case Expand() | ExpandInto():
+                walker = Walker(step.table, step.direction, step, scope)
+            case EdgeExpand():
+                walker = Walker(step.edge.table, step.direction, step, scope)
+            case EdgeScan():
+                direction = Direction.BOTH if step.undirected else Direction.OUT
+                walker = Walker(step.edge.table, direction, step, scope)
+            case _:
+                continue
+        # The rows that a traversal starts from are those of the next step.
+        frontier = walker.reader.rows if isinstance(step, EdgeScan) else rows.get(number + 1, 1)
+        mode, reason = walker.guess(frontier)
+        found[number] = (mode.value, reason)
+    return found
+
+
+def _scope(snapshot: Snapshot, how: RunOptions, given: Budget | None = None) -> Scope:
+    budget = given or Budget(how.engine)
     return Scope(
-        tables=Tables(snapshot, how.cache, how.engine),
-        budget=Budget(how.engine),
+        tables=Tables(snapshot, how.cache, how.engine, budget),
+        budget=budget,
         options=how.engine,
         cache=how.cache,
         dispatch=_step_rows if how.trace is None else _traced_rows,

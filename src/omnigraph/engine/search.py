@@ -1,7 +1,7 @@
 """Scores: the distance of vectors, BM25 of texts, and two rankings joined, over exactly the rows that matched.
 
 Filters have been applied when rows come here, so what is ranked is what matches, whatever an index covers. All rows are
-held, without their texts; scores are worked out once per entity. `nearest` is exact.
+held, within the budget of the query; scores are worked out once per entity. `nearest` is exact.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base.limits import ENGINE_WORDS_FACTOR
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.domain import Codes, Domain, numbered
 from omnigraph.engine.expand import distinct_sources
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
@@ -37,7 +39,7 @@ def searched_rows(step: Search, needed: Needed, scope: Scope) -> Iterator[Frame]
     ids = {f"{column.entity}.id" for found in step.scores for column in columns_of(found.score)}
     frames, size = [], 0
     for given in scope.cut(False).rows(step.input, (needed - names) | reads | ids):
-        frames.append(given.spread())
+        frames.append(given.spread().settled())
         size += frames[-1].nbytes
         scope.budget.hold(frames[-1].nbytes)
     if not frames:
@@ -45,24 +47,25 @@ def searched_rows(step: Search, needed: Needed, scope: Scope) -> Iterator[Frame]
     rows = concat_frames(frames)
     columns: dict[str, Column] = {}
     for found in step.scores:
-        scores = _scores(found.score, rows)
+        scores = _scores(found.score, rows, scope.budget)
         columns[found.name] = pa.array(scores, mask=np.isnan(scores), from_pandas=False)
     yield rows.plus(columns)
     scope.budget.release(size)
 
 
-def _scores(score: Score, rows: Frame) -> Scores:
+def _scores(score: Score, rows: Frame, budget: Budget) -> Scores:
     match score:
         case Nearest(column, query, embed):
             assert not embed, "texts have become vectors before a plan is run"
-            return _distances(rows.columns[column.name], query)
+            return _distances(rows.columns[column.name], query, budget)
         case Bm25(column, query):
-            return _bm25(rows.columns[column.name], rows.columns[f"{column.entity}.id"], query)
+            texts = _texts(rows.columns[column.name], budget)
+            return _bm25(texts, rows.columns[f"{column.entity}.id"], query)
         case Rrf(first, second, k):
             total = np.zeros(rows.length)
             ranked = np.zeros(rows.length, dtype=np.bool_)
             for one in (first, second):
-                ranks = _ranks(one, rows)
+                ranks = _ranks(one, rows, budget)
                 there = ranks > 0
                 total[there] += 1.0 / (k + ranks[there])
                 ranked |= there
@@ -70,7 +73,7 @@ def _scores(score: Score, rows: Frame) -> Scores:
             return total
 
 
-def _distances(column: Column, query: Expr) -> Scores:
+def _distances(column: Column, query: Expr, budget: Budget) -> Scores:
     """Cosine distances to the vector of the query; a vector without a length is at distance 1."""
     assert isinstance(query, Literal), "the plan is bound"
     vectors: Any = column
@@ -78,12 +81,14 @@ def _distances(column: Column, query: Expr) -> Scores:
         used, places = numbered(column.codes, len(column.domain))
         vectors = column.domain.array
         if len(used) < len(vectors):
+            budget.allow(int(vectors.nbytes) * len(used) // len(vectors))
             vectors = vectors.take(pa.array(used))
     else:
         places = np.arange(len(column))
     wanted = np.asarray(query.value, dtype=np.float64)
     found = np.full(len(vectors) + 1, np.nan)
     for start in range(0, len(vectors), _VECTORS):
+        budget.tick()
         part = vectors.slice(start, _VECTORS)
         present = part.is_valid().to_numpy(zero_copy_only=False)
         matrix = part.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(wanted))
@@ -100,11 +105,18 @@ def _cosine(matrix: Scores, wanted: Scores) -> Scores:
     return np.where(lengths > 0, 1.0 - found, 1.0)
 
 
-def _bm25(column: Column, ids: Column, query: Expr) -> Scores:
-    """Over the entities that are there, each once."""
-    assert isinstance(query, Literal), "the plan is bound"
+def _texts(column: Column, budget: Budget) -> Coded:
+    """The texts with their words, if the memory for splitting them is there."""
     if not isinstance(column, Coded):
         column = Coded(np.arange(len(column)), Domain(column, is_own=True))
+    if not column.domain.has_words:
+        budget.allow(ENGINE_WORDS_FACTOR * int(column.domain.array.nbytes))
+    return column
+
+
+def _bm25(column: Coded, ids: Column, query: Expr) -> Scores:
+    """Over the entities that are there, each once."""
+    assert isinstance(query, Literal), "the plan is bound"
     index = column.domain.text_index()
     present, count, length = _present_texts(column, ids, index)
     mean = length / count if count else 0.0
@@ -152,9 +164,9 @@ def _is_rising(codes: Codes) -> bool:
     return not len(codes) or bool(codes[0] >= 0 and (codes[1:] > codes[:-1]).all())
 
 
-def _ranks(score: Nearest | Bm25, rows: Frame) -> Codes:
+def _ranks(score: Nearest | Bm25, rows: Frame, budget: Budget) -> Codes:
     """The place of each row's entity, from 1, best first, ties by id; 0 where it has no score."""
-    scores = _scores(score, rows) * (1 if isinstance(score, Nearest) else -1)
+    scores = _scores(score, rows, budget) * (1 if isinstance(score, Nearest) else -1)
     ids = rows.columns[f"{score.column.entity}.id"]
     sources, numbers = distinct_sources(ids)
     first = _first_rows(numbers)

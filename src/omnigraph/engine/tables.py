@@ -1,7 +1,8 @@
 """One table at its published version, as the steps of a plan read it: whole columns from the cache, or streams.
 
 A column enters the cache when it would be read whole anyway, when the table is small, or when it is asked for again;
-never more than a part of the cache for one request. What is not cached is read from storage, batch by batch.
+never more than a part of the cache for one request: columns that turn out to be larger are given up and remembered as
+such. What is not cached is read from storage, batch by batch, for as long as the query has time.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ import pyarrow as pa
 
 from omnigraph.base.limits import (
     ENGINE_CACHE_COLUMN_PART,
+    ENGINE_EAGER_BYTES_MAX,
     ENGINE_EAGER_ROWS_MAX,
+    ENGINE_FRAME_BYTES,
+    ENGINE_TIMED_ROWS_MIN,
     ENGINE_TOUCHES_MIN,
     LOOKUP_FILTER_VALUES_MAX,
 )
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.cache import Cache
+from omnigraph.engine.deadline import taken_in_time
 from omnigraph.engine.domain import Array, Codes, Domain
 from omnigraph.engine.facts import read_table_facts
 from omnigraph.engine.options import EngineOptions
@@ -31,6 +37,7 @@ from omnigraph.storage.location import Location
 _TEXT_BYTES: Final = 24
 _FACTS_BYTES: Final = 1024
 _HANDLE_BYTES: Final = 64 * 1024
+_MARK_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +53,22 @@ class TableKey:
 class TableReader:
     """Reads one table at its pin."""
 
-    __slots__ = ("_cache", "_options", "_root", "key", "record")
+    __slots__ = ("_budget", "_cache", "_options", "_root", "key", "record")
 
-    def __init__(self, root: Location, record: TableRecord, cache: Cache, options: EngineOptions) -> None:
+    def __init__(
+        self,
+        root: Location,
+        record: TableRecord,
+        cache: Cache,
+        options: EngineOptions,
+        budget: Budget | None = None,
+    ) -> None:
         self.record = record
         self.key = TableKey(root.uri, record.id, record.pin.branch, record.pin.version)
         self._root = root
         self._cache = cache
         self._options = options
+        self._budget = budget or Budget(options)
 
     @property
     def rows(self) -> int:
@@ -98,18 +113,19 @@ class TableReader:
             return found
         if not self._is_admitted(missing, whole=whole):
             return None
-        found.update(self._read_whole(missing))
-        return found
-
-    def ids(self) -> Domain:
-        """The ids of all rows, whatever they take."""
-        found = self._cache.get((self.key, "column", "id"), Domain)
-        return self._read_whole(["id"])["id"] if found is None else found
+        read = self._read_whole(missing)
+        return None if read is None else found | read
 
     def batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
         """The rows that pass, from storage. Names come without repetition."""
-        if self.rows:
-            yield from self.dataset().read_batches(list(names), where, batch_rows=self._options.frame_rows)
+        if not self.rows:
+            return
+        found = self.dataset().read_batches(
+            list(names), where, batch_rows=self._options.frame_rows, batch_bytes=ENGINE_FRAME_BYTES
+        )
+        for batch in taken_in_time(found, self._budget) if self.rows >= ENGINE_TIMED_ROWS_MIN else found:
+            self._budget.tick()
+            yield batch
 
     def rows_with(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
         """The rows whose text column is one of these, through an index where there is one."""
@@ -130,21 +146,45 @@ class TableReader:
         return sum(_width(schema.field(name).type) for name in names) * self.rows
 
     def _is_admitted(self, names: Sequence[str], *, whole: bool) -> bool:
-        if self.rows <= ENGINE_EAGER_ROWS_MAX:
+        if any(self._cache.get((self.key, "large", name), bool) for name in names):
+            return False
+        if self.rows <= ENGINE_EAGER_ROWS_MAX and self.dataset().data_bytes() <= ENGINE_EAGER_BYTES_MAX:
             return True
-        if self.size_of(names) > self._cache.bytes_max // ENGINE_CACHE_COLUMN_PART:
+        if self.size_of(names) > self._bytes_max:
             return False
         touched = self._cache.touch((self.key, "column", tuple(names)))
         return whole or touched >= ENGINE_TOUCHES_MIN
 
-    def _read_whole(self, names: Sequence[str]) -> dict[str, Domain]:
-        table = self.dataset().read(list(names))
+    @property
+    def _bytes_max(self) -> int:
+        return self._cache.bytes_max // ENGINE_CACHE_COLUMN_PART
+
+    def _read_whole(self, names: Sequence[str]) -> dict[str, Domain] | None:
+        """Whole columns, which the cache keeps from now on; None if they are larger than they looked."""
+        batches, size = [], 0
+        for batch in self.dataset().read_batches(list(names), batch_bytes=ENGINE_FRAME_BYTES):
+            self._budget.tick()
+            batches.append(batch)
+            size += batch.nbytes
+            if size > self._bytes_max and self.rows > 1:
+                widest = max(names, key=lambda name: sum(one.column(name).nbytes for one in batches))
+                self._cache.put((self.key, "large", widest), True, _MARK_BYTES)
+                return None
+        table = pa.Table.from_batches(batches, batches[0].schema if batches else self._schema_of(names))
         found = {}
         for name in names:
             domain = Domain(one_array(table.column(name)), is_unique=name == "id")
-            self._cache.put((self.key, "column", name), domain, domain.nbytes)
+            self._keep(name, domain)
+            domain.on_growth = lambda grown, name=name: self._keep(name, grown)
             found[name] = domain
         return found
+
+    def _keep(self, name: str, domain: Domain) -> None:
+        self._cache.put((self.key, "column", name), domain, domain.nbytes)
+
+    def _schema_of(self, names: Sequence[str]) -> pa.Schema:
+        schema = self.dataset().schema
+        return pa.schema([schema.field(name) for name in names])
 
 
 def one_array(column: Any) -> Array:

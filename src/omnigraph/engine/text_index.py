@@ -44,6 +44,12 @@ class TextIndex:
         counts = np.bincount(self.words, minlength=len(self.vocabulary))
         self._starts: Codes = np.concatenate(([0], np.cumsum(counts)))
 
+    @property
+    def nbytes(self) -> int:
+        """What is held beside the texts."""
+        arrays = (self.words, self.texts, self.lengths, self.missing, self._order, self._starts)
+        return self.vocabulary.nbytes + sum(int(found.nbytes) for found in arrays)
+
     def matching(self, mode: TextMode, query: str, edits: int) -> Mask:
         """Which texts a predicate finds."""
         wanted = query_words(query)

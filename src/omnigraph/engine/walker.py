@@ -59,6 +59,11 @@ class Walker:
         self._scope.note(self._step, mode.value, reason)
         return mode
 
+    def guess(self, frontier: int) -> tuple[TraversalMode, str]:
+        """The way that it would be, and why, without having been asked."""
+        self._is_asked_again = False
+        return self._choice(frontier)
+
     def adjacency(self) -> Adjacency:
         """The adjacency of the table, built if it is not in memory."""
         if self._adjacency is None:
@@ -76,12 +81,15 @@ class Walker:
         asked = Domain(frontier.array(), is_unique=True, is_own=True)
         places_found: list[Codes] = []
         ends: list[Array] = []
+        size = 0
         for near, far_name in SIDES[self.direction]:
             for batch in self.edges(asked.array, (near, far_name), near, mode):
                 places = asked.find(batch.column(near))
                 kept = np.flatnonzero(places >= 0)
                 places_found.append(places[kept])
                 ends.append(batch.column(far_name).take(pa.array(kept)))
+                size += places_found[-1].nbytes + ends[-1].nbytes
+                self._scope.budget.allow(size)
         return _distinct_pairs(places_found, ends)
 
     def edges(
@@ -108,14 +116,18 @@ class Walker:
                 touched = self._scope.cache.touch((self.reader.key, "hop"))
                 self._is_asked_again = touched >= ENGINE_TOUCHES_MIN
             if not (self._is_asked_again and fits):
-                return TraversalMode.INDEXED, f"{frontier} nodes"
+                return TraversalMode.INDEXED, f"from {_nodes(frontier)}"
         if fits:
-            return TraversalMode.ADJACENCY, f"{frontier} nodes"
-        return TraversalMode.EDGE_SCAN, f"{frontier} nodes, and {rows} edges are too many to keep"
+            return TraversalMode.ADJACENCY, f"from {_nodes(frontier)}"
+        return TraversalMode.EDGE_SCAN, f"from {_nodes(frontier)}, and {rows} edges are too many to keep"
 
     def _is_indexed(self) -> bool:
         facts = self.reader.facts()
         return all(facts.index(near, IndexKind.BTREE) for near, _ in SIDES[self.direction])
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
 
 
 def adjacency_of(table: Table, scope: Scope) -> Adjacency:
@@ -127,8 +139,16 @@ def adjacency_of(table: Table, scope: Scope) -> Adjacency:
     is_small = reader.rows <= ENGINE_EAGER_ROWS_MAX
     found = None if is_small else read_adjacency(reader.root, reader.record)
     if found is None:
-        ends = reader.dataset().read(["src", "dst"])
-        sources, targets = one_array(ends.column("src")), one_array(ends.column("dst"))
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        for batch in reader.batches(("src", "dst"), None):
+            batches.append(batch)
+            size += batch.nbytes
+            scope.budget.allow(size)
+        sources, targets = (
+            one_array(pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()))
+            for name in ("src", "dst")
+        )
         found = build_adjacency(sources, targets, one_type=scope.tables.is_one_type(table))
     scope.cache.put((reader.key, "adjacency"), found, found.nbytes)
     return found

@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 Outcome = TypeVar("Outcome")
 
 
-def run_job(session: SparkSession, action: Callable[[], Outcome], watch: Watch) -> Outcome:
-    """What the action returns."""
+def run_job(
+    session: SparkSession,
+    action: Callable[[], Outcome],
+    watch: Watch,
+    tick: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """What the action returns. `tick` is called while it runs; what it raises ends the action."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import inheritable_thread_target
     from pyspark.errors import PySparkException
@@ -40,7 +45,7 @@ def run_job(session: SparkSession, action: Callable[[], Outcome], watch: Watch) 
     with ThreadPoolExecutor(1, "omnigraph-spark") as threads:
         running: Future[Outcome] = threads.submit(inheritable_thread_target(session)(act))
         try:
-            _look_after(job, running)
+            _look_after(job, running, tick)
             outcome = running.result()
         except (PySparkException, Py4JError) as error:
             raise unpack_error(error, str(spark_log())) from error
@@ -71,9 +76,10 @@ class _Job(Protocol):
         """It has ended."""
 
 
-def _look_after(job: _Job, running: Future[Outcome]) -> None:
+def _look_after(job: _Job, running: Future[Outcome], tick: Callable[[], None]) -> None:
     while wait([running], SPARK_POLL_SECONDS).not_done:
         job.look()
+        tick()
 
 
 def _stop(job: _Job, running: Future[Outcome]) -> None:

@@ -3,24 +3,27 @@
 In: a snapshot, a rewritten and bound plan, and which Spark to use. Out: the schema and the batches that the engine of
 the process would give. Scans, joins, groups, order and limits are Spark's; the rows of the result come back as Arrow,
 and the expressions of `return` are computed over them by the engine itself, so that they are the same. Search is
-refused. Nothing is written. Ctrl-C cancels the Spark jobs.
+refused. Nothing is written. Ctrl-C cancels the Spark jobs, and so does the end of the query's time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.errors import InvariantError, UsageError
+from omnigraph.base.errors import InvariantError, RunError, UsageError
 from omnigraph.base.progress import Report, report_nothing
+from omnigraph.engine.budget import Budget
 from omnigraph.engine.expressions import evaluate, evaluate_entity
 from omnigraph.engine.frame import Column, Frame
+from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.rows import result_schema
-from omnigraph.engine.run import Stream
+from omnigraph.engine.run import DEFAULT_OPTIONS, Stream
 from omnigraph.engine.values import value_arrow_type
 from omnigraph.pipeline.executors import prepare_executors
 from omnigraph.pipeline.job import run_job
@@ -28,6 +31,7 @@ from omnigraph.pipeline.query_plan import PlanFrames
 from omnigraph.pipeline.query_scan import TableFrames
 from omnigraph.pipeline.query_values import plan_column, spark_name
 from omnigraph.pipeline.session import SparkSettings, spark_session
+from omnigraph.pipeline.task_errors import TaskError
 from omnigraph.pipeline.watch import Watch
 from omnigraph.query.expression_walk import columns_of, walk
 from omnigraph.query.expressions import Bm25, EntityRef, Expr, Nearest, OutputRef, Rrf, TextMatch
@@ -43,17 +47,28 @@ if TYPE_CHECKING:
     from omnigraph.graph.snapshot import Snapshot
 
 _BLOB: Final = ScalarType(Scalar.BLOB)
+_RESULT_SIZE: Final = "spark.driver.maxResultSize"
 
 
-def run_query_on_spark(
-    snapshot: Snapshot, plan: ReadPlan, settings: SparkSettings | None = None, report: Report = report_nothing
-) -> Stream:
+@dataclass(frozen=True, slots=True)
+class SparkRun:
+    """On which session a query runs, what it may take, and who is told how far it is."""
+
+    settings: SparkSettings = field(default_factory=SparkSettings)
+    limits: EngineOptions = DEFAULT_OPTIONS
+    report: Report = report_nothing
+
+
+def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, how: SparkRun | None = None) -> Stream:
     """Start a bound plan on the session that the settings choose; it runs when the first batch is taken."""
     _refuse_search(plan)
     root = plan.root
     if not isinstance(root, Project):
         raise InvariantError("a read plan ends with its columns", code="plan_invariant")
-    return Stream(result_schema(root), _batches(spark_session(settings), snapshot, root, report))
+    run = how or SparkRun()
+    session = spark_session(run.settings)
+    budget = Budget(run.limits)
+    return Stream(result_schema(root), _batches(session, snapshot, root, (budget, run.report)), budget)
 
 
 def _refuse_search(plan: ReadPlan) -> None:
@@ -79,8 +94,9 @@ def _searches(step: Relation) -> bool:
 
 
 def _batches(
-    session: SparkSession, snapshot: Snapshot, root: Project, report: Report
+    session: SparkSession, snapshot: Snapshot, root: Project, watched: tuple[Budget, Report]
 ) -> Iterator[pa.RecordBatch]:
+    budget, report = watched
     silent = Watch("query", 0, report_nothing, SYSTEM_CLOCK)
     prepare_executors(session, lambda action: run_job(session, action, silent))
     read = _read_names(root)
@@ -91,7 +107,13 @@ def _batches(
         frame = PlanFrames(TableFrames(session, snapshot)).frame(root.input)
         return frame.select(*map(plan_column, read), F.lit(True)).toArrow()
 
-    table = run_job(session, act, Watch("query", None, report, SYSTEM_CLOCK))
+    try:
+        table = run_job(session, act, Watch("query", None, report, SYSTEM_CLOCK), budget.tick)
+    except TaskError as failed:
+        if _RESULT_SIZE not in " ".join((failed.message, *failed.__notes__)):
+            raise
+        raise _result_too_large(session) from failed
+    budget.allow(table.nbytes)
     schema = result_schema(root)
     for batch in table.to_batches():
         columns: dict[str, Column] = {
@@ -104,6 +126,17 @@ def _batches(
             for array, field in zip(arrays, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(typed, schema=schema)
+
+
+def _result_too_large(session: SparkSession) -> RunError:
+    """Spark itself refuses to bring back more than its session allows."""
+    limit = str(session.conf.get(_RESULT_SIZE, "1g"))
+    return RunError(
+        f"the query hit the memory budget of the Spark session: its result is larger than {limit}",
+        code="query_memory",
+        hint=f"ask for fewer rows with a filter or a limit, or start Spark with a larger {_RESULT_SIZE}",
+        facts={"resource_limit": {"resource": "memory", "limit": limit, "unit": "spark"}},
+    )
 
 
 def _read_names(root: Project) -> tuple[str, ...]:

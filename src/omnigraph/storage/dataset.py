@@ -83,11 +83,24 @@ class Dataset:
         return found
 
     def read_batches(
-        self, columns: list[str] | None = None, where: str | None = None, *, batch_rows: int | None = None
+        self,
+        columns: list[str] | None = None,
+        where: str | None = None,
+        *,
+        batch_rows: int | None = None,
+        batch_bytes: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as a stream of batches, for tables of any size."""
+        """The rows as a stream of batches of at most about so many rows and bytes, for tables of any size."""
         with substrate_errors("read the dataset", self.uri):
-            yield from self.native.scanner(columns=columns, filter=where, batch_size=batch_rows).to_batches()
+            yield from self.native.scanner(
+                columns=columns, filter=where, batch_size=batch_rows, batch_size_bytes=batch_bytes
+            ).to_batches()
+
+    def data_bytes(self) -> int:
+        """The bytes of the files with the rows, as far as metadata says."""
+        with substrate_errors("list the data files", self.uri):
+            files = (file for part in self.native.get_fragments() for file in part.data_files())
+            return sum(file.file_size_bytes or 0 for file in files)
 
     def indexes_used(self, columns: list[str], where: str) -> tuple[str, ...]:
         """The names of the indexes that a scan with this filter asks, as the library plans it."""

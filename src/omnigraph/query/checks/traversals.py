@@ -163,7 +163,8 @@ def _ceiling(given: Bounds, env: Env) -> int | None:
         return _hops(given.high)
     ceiling = env.context.hops_ceiling
     if ceiling is None:
-        hint = f"write `{{{given.low.text},5}}`, or configure a ceiling for open bounds"
+        how = "`--max-hops 5`, in Python `limits=QueryLimits(hops=5)`"
+        hint = f"write `{{{given.low.text},5}}`, or give a ceiling: {how}"
         message = "the traversal has no upper bound, and no ceiling is configured"
         env.report(QueryCode.BOUNDS_OPEN, given.span, message, hint)
     return ceiling
