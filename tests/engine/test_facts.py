@@ -82,7 +82,8 @@ def test_the_executed_scan_asks_the_index_before_and_after_appends_and_optimize(
     assert executed(location, QUERY) == "from storage, by index slug_btree"
     run_index(location, PERSON, specs)
     assert executed(location, QUERY) == "from storage, by index slug_btree"
-    run(location, [Change(PERSON, delete=("a",)), Change(PERSON, insert=("f",))])
+    run(location, [Change(PERSON, delete=("a",))])
+    run(location, [Change(PERSON, insert=("f",))])
     before = gather_facts(read_snapshot(location), (PERSON,)).tables[PERSON].index("slug", IndexKind.BTREE)
     assert before == IndexFact("slug", IndexKind.BTREE, 1, 1)
     done = {row.table_key: row for row in optimize_all_tables(Graph(location), OptimizeOptions(), in_place)}

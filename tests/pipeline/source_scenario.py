@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 
 import omnigraph as og
+from omnigraph.api.results import Result
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.snapshot import read_snapshot
@@ -141,10 +143,10 @@ def run_connect() -> dict[str, Any]:
         "queries": [source.graph.query(text, engine="spark").rows() for text in asked],
         "same": [source.graph.query(text).rows() for text in asked],
         "refused": [
-            _refusal(lambda few=few: source.graph.query(asked[0], engine="spark", limits=few).rows())
+            _refusal(partial(source.graph.query, asked[0], engine="spark", limits=few))
             for few in (og.QueryLimits(seconds=1e-6), og.QueryLimits(memory_bytes=1))
         ],
-        "overflow": _refusal(lambda: source.graph.query(overflow, engine="spark").rows()),
+        "overflow": _refusal(partial(source.graph.query, overflow, engine="spark")),
         "rows": [row.asDict() for row in source.read("Person").orderBy("id").collect()],
         "error": _failure(lambda: source.read("Person", filter="nope = 1").collect()),
     }
@@ -316,10 +318,10 @@ def _failure(act: Callable[[], object]) -> str:
     return "no failure"
 
 
-def _refusal(act: Callable[[], object]) -> str:
+def _refusal(act: Callable[[], Result]) -> str:
     """What an error of ours says."""
     try:
-        act()
+        act().rows()
     except OmnigraphError as error:
         return error.message
     return "no failure"

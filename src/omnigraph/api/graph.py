@@ -72,7 +72,8 @@ class Graph(VersionedGraph, SchemaMethods):
         `engine` is process, or spark for graphs that outgrow one machine, which does not search. `embed` makes vectors
         from the texts that the query gives to `nearest`. `limits` says how much memory and time it may take.
         """
-        from omnigraph.api.querying import NO_LIMITS, QueryOptions, run_prepared
+        from omnigraph.api.querying import QueryOptions, run_prepared
+        from omnigraph.engine.options import NO_LIMITS
 
         options = QueryOptions(engine, spark_master, embed, limits or NO_LIMITS)
         snapshot = self.pin(commit=commit, version=version, at=at)
@@ -85,7 +86,8 @@ class Graph(VersionedGraph, SchemaMethods):
 
         Of `limits` only the ceiling of open traversals counts here; the others are for each run.
         """
-        from omnigraph.api.querying import NO_LIMITS, prepared
+        from omnigraph.api.querying import prepared
+        from omnigraph.engine.options import NO_LIMITS
 
         return prepared(source, name, limits or NO_LIMITS)
 
@@ -189,7 +191,8 @@ class Graph(VersionedGraph, SchemaMethods):
         """
         self.refuse_if_read_only()
         from omnigraph.api.checking import QuerySource
-        from omnigraph.api.mutating import NO_LIMITS, MutationOptions, run_mutation_text
+        from omnigraph.api.mutating import MutationOptions, run_mutation_text
+        from omnigraph.engine.options import NO_LIMITS
 
         options = MutationOptions(
             actor or default_actor(), self.branch_name, if_commit, limits=limits or NO_LIMITS

@@ -144,7 +144,7 @@ def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Val
         return _found_texts(coded, mode, words, edits)
     # The words of all these texts at once would take many times their bytes.
     step = max(1, ENGINE_WORDS_BYTES_MAX * len(coded.domain) // size)
-    parts = [pa.nulls(0, pa.bool_())]
+    parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
         texts = Coded(coded.codes[start : start + step], coded.domain).array()
         few = Coded(np.arange(len(texts)), Domain(texts, is_own=True))
