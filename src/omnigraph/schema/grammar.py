@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lark import Lark
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +31,28 @@ class Grammar:
 
     @property
     def text(self) -> str:
-        return files(self.package).joinpath(f"{self.name}.lark").read_text("utf-8")
+        return self._beside(f"{self.name}.lark").read_text("utf-8")
 
     @property
     def table(self) -> str:
-        return files(self.package).joinpath(f"{self.name}.table.json").read_text("utf-8")
+        return self._beside(f"{self.name}.table.json").read_text("utf-8")
+
+    def _beside(self, name: str) -> Path:
+        # Not importlib.resources, whose import alone takes longer than reading the table.
+        place = import_module(self.package).__file__
+        assert place is not None, "a package is a directory"
+        return Path(place).parent / name
 
 
 def load_parser(grammar: Grammar) -> Lark:
     """The parser, from its table where that fits."""
-    from lark import Lark
-
-    text = grammar.text
     table = json.loads(grammar.table)
-    if table["made_from"] != _made_from(text):
+    if table.get("made_from") != _made_from(grammar.text):
         return build_parser(grammar)
-    data = table["data"]
-    data["parser"]["parser"] = _with_numbers(data["parser"]["parser"])
-    parser: Lark = Lark.load({"data": data, "memo": _numbered(table["memo"])})
-    return parser
+
+    from omnigraph.schema.grammar_table import parser_of
+
+    return parser_of(table)
 
 
 def build_parser(grammar: Grammar) -> Lark:
@@ -65,14 +69,12 @@ def build_parser(grammar: Grammar) -> Lark:
 
 
 def table_text(grammar: Grammar) -> str:
-    """What the table of a grammar should say: one line for each state and each member of the memo."""
-    from lark.grammar import Rule
-    from lark.lexer import TerminalDef
+    """What the table of a grammar should say: one line for each state, each rule and each terminal."""
+    from omnigraph.schema.grammar_table import table_of
 
-    data, memo = build_parser(grammar).memo_serialize([TerminalDef, Rule])
-    table = {"made_from": _made_from(grammar.text), "data": data, "memo": memo}
-    text = json.dumps(table, separators=(",", ":"), sort_keys=True)
-    return text.replace("},", "},\n") + "\n"
+    table = {"made_from": _made_from(grammar.text), **table_of(build_parser(grammar))}
+    text = json.dumps(table, separators=(",", ":"))
+    return text.replace("],[", "],\n[") + "\n"
 
 
 def _made_from(text: str) -> dict[str, str | int]:
@@ -83,13 +85,3 @@ def _made_from(text: str) -> dict[str, str | int]:
         "lark": lark.__version__,
         "grammar": hashlib.sha256(text.encode()).hexdigest(),
     }
-
-
-def _with_numbers(table: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no keys but texts; states and tokens are numbers."""
-    states = {int(state): _numbered(actions) for state, actions in table["states"].items()}
-    return table | {"states": states, "tokens": _numbered(table["tokens"])}
-
-
-def _numbered(members: dict[str, Any]) -> dict[int, Any]:
-    return {int(number): member for number, member in members.items()}

@@ -1,0 +1,146 @@
+"""A parser as a table of numbers and texts, and back.
+
+Lark's own way to save a parser names every symbol wherever it stands, and making all that again takes longer than
+reading a text. Here a symbol, a rule and an action are made once each and shared. Comes in and goes out: a Lark parser,
+and what JSON can say. Nothing is read or written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lark import Lark
+from lark.common import LexerConf, ParserConf
+from lark.grammar import NonTerminal, Rule, RuleOptions, Symbol, Terminal
+from lark.lark import LarkOptions
+from lark.lexer import PatternRE, PatternStr, TerminalDef
+from lark.parser_frontends import ParsingFrontend
+from lark.parsers.lalr_analysis import IntParseTable, Reduce, Shift
+from lark.parsers.lalr_parser import LALR_Parser, _Parser
+
+from omnigraph.schema.scanning import LazyLexer
+
+Json = Any
+SymbolRow = tuple[str, bool | None]
+"""The name of a symbol, and whether a terminal is left out of trees; None is a nonterminal."""
+
+
+def table_of(parser: Lark) -> Json:
+    """The table of a parser that was built from its grammar."""
+    frontend: Any = parser.parser
+    states: Any = frontend.parser._parse_table
+    symbols: dict[SymbolRow, int] = {}
+    rules: dict[Rule, int] = {}
+    for rule in parser.rules:
+        rules[rule] = len(rules)
+        for symbol in (rule.origin, *rule.expansion):
+            symbols.setdefault(_symbol_row(symbol), len(symbols))
+    for actions in states.states.values():
+        for name in actions:
+            symbols.setdefault((name, None), len(symbols))
+    by_name = {name: number for (name, _), number in symbols.items()}
+    return {
+        "options": {"propagate_positions": bool(parser.options.propagate_positions)},
+        "start": [states.start_states["start"], states.end_states["start"]],
+        "ignore": list(parser.ignore_tokens),
+        "terminals": [_terminal_row(found) for found in parser.terminals],
+        "symbols": list(symbols),
+        "rules": [_rule_row(rule, symbols) for rule in rules],
+        "states": [
+            [
+                number
+                for name, (action, argument) in actions.items()
+                for number in (by_name[name], -1 - rules[argument] if action is Reduce else argument)
+            ]
+            for _, actions in sorted(states.states.items())
+        ],
+    }
+
+
+def parser_of(table: Json) -> Lark:
+    """The parser of a table."""
+    symbols = [_symbol(*row) for row in table["symbols"]]
+    rules = [_rule(row, symbols) for row in table["rules"]]
+    names = [symbol.name for symbol in symbols]
+    shifts = [(Shift, state) for state in range(len(table["states"]))]
+    reduces = [(Reduce, rule) for rule in rules]
+    states = {
+        state: {
+            names[symbol]: shifts[action] if action >= 0 else reduces[-1 - action]
+            for symbol, action in zip(row[::2], row[1::2], strict=True)
+        }
+        for state, row in enumerate(table["states"])
+    }
+    return _assembled(table, rules, IntParseTable(states, *({"start": state} for state in table["start"])))
+
+
+def _assembled(table: Json, rules: list[Rule], states: IntParseTable) -> Lark:
+    """What `Lark.load` puts together, from parts that are made already."""
+    found: Any = Lark.__new__(Lark)
+    found.options = LarkOptions(
+        {
+            "parser": "lalr",
+            "lexer": "contextual",
+            "maybe_placeholders": False,
+            "_plugins": {"ContextualLexer": LazyLexer},
+            **table["options"],
+        }
+    )
+    found.rules = rules
+    found.source_path = "<table>"
+    found.terminals = [_terminal(*row) for row in table["terminals"]]
+    found.ignore_tokens = table["ignore"]
+    found.lexer_conf = LexerConf(found.terminals, re, table["ignore"], skip_validation=True)
+    found.lexer_conf.lexer_type = "contextual"
+    found._prepare_callbacks()
+    found._terminals_dict = found.lexer_conf.terminals_by_name
+    parser: Any = LALR_Parser.__new__(LALR_Parser)
+    parser._parse_table = states
+    parser.parser = _Parser(states, found._callbacks)
+    parser.parser_conf = ParserConf(rules, found._callbacks, ["start"])
+    parser.parser_conf.parser_type = "lalr"
+    found.parser = ParsingFrontend(found.lexer_conf, parser.parser_conf, found.options, parser=parser)
+    return found  # type: ignore[no-any-return]
+
+
+def _terminal_row(terminal: TerminalDef) -> Json:
+    pattern = terminal.pattern
+    width = list(pattern._get_width()) if isinstance(pattern, PatternRE) else None
+    return [terminal.name, pattern.value, sorted(pattern.flags), pattern.raw, terminal.priority, width]
+
+
+def _terminal(  # noqa: PLR0913, PLR0917  # the members of its row
+    name: str, value: str, flags: list[str], raw: str | None, priority: int, width: list[int] | None
+) -> TerminalDef:
+    if width is None:
+        return TerminalDef(name, PatternStr(value, flags, raw), priority)
+    pattern: Any = PatternRE(value, flags, raw)
+    pattern._width = width
+    return TerminalDef(name, pattern, priority)
+
+
+def _symbol_row(symbol: Symbol) -> SymbolRow:
+    """Lark takes two terminals for the same of which only one is left out of trees."""
+    return str(symbol.name), symbol.filter_out if isinstance(symbol, Terminal) else None
+
+
+def _symbol(name: str, is_left_out: bool | None) -> Symbol:
+    return NonTerminal(name) if is_left_out is None else Terminal(name, is_left_out)
+
+
+def _rule_row(rule: Rule, symbols: dict[SymbolRow, int]) -> Json:
+    options = rule.options
+    return [
+        [symbols[_symbol_row(symbol)] for symbol in (rule.origin, *rule.expansion)],
+        rule.order,
+        rule.alias,
+        [options.keep_all_tokens, options.expand1, options.priority, list(options.empty_indices)],
+    ]
+
+
+def _rule(row: Json, symbols: list[Symbol]) -> Rule:
+    (origin, *expansion), order, alias, (keeps_all, expands, priority, empty) = row
+    options = RuleOptions(keeps_all, expands, priority, None, tuple(empty))
+    left: Any = symbols[origin]
+    return Rule(left, [symbols[number] for number in expansion], order, alias, options)
