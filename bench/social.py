@@ -55,7 +55,7 @@ BIO_WORDS: Final = 12
 
 
 INDEXES: Final = {
-    "node:Person": {"id": IndexKind.BTREE, "bio": IndexKind.INVERTED},
+    "node:Person": {"id": IndexKind.BTREE, "slug": IndexKind.BTREE, "bio": IndexKind.INVERTED},
     "edge:Knows": {"src": IndexKind.BTREE, "dst": IndexKind.BTREE},
 }
 
@@ -107,7 +107,7 @@ def _bios(persons: int, dice: np.random.Generator) -> list[str]:
 
 
 def write_social(place: Path, social: Social) -> Graph:
-    """A graph with these tables and with indexes on ids and ends."""
+    """A graph with these tables and with the indexes that optimize builds on ids, keys and ends, and one of texts."""
     graph = omnigraph.init(str(place), SCHEMA)
     tables = {"node:Person": social.persons, "edge:Knows": social.knows}
 

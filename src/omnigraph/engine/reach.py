@@ -130,9 +130,12 @@ def _by_texts(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Sc
         scope.budget.tick()
         seen = np.sort(np.concatenate([seen, frontier]))
         nodes, inverse = numbered(frontier % _STRIDE, len(known))
-        at, targets = walker.hop(Coded(nodes, known))
-        known, far = _extended(known, targets)
-        pairs = _crossed(frontier // _STRIDE, inverse, at, far)
+        if len(start) == 1 and walker.choose(len(nodes)) is TraversalMode.INDEXED:
+            known, pairs = _extended(known, walker.reached(Coded(nodes, known)))
+        else:
+            at, targets = walker.hop(Coded(nodes, known))
+            known, far = _extended(known, targets)
+            pairs = _crossed(frontier // _STRIDE, inverse, at, far)
         scope.budget.allow(2 * (pairs.nbytes + seen.nbytes) + int(known.array.nbytes))
         frontier = _without(pairs, seen)
     every = distinct_numbers(np.concatenate(found)) if found else seen[:0]

@@ -92,6 +92,17 @@ class Walker:
                 self._scope.budget.allow(size)
         return _distinct_pairs(places_found, ends)
 
+    def reached(self, frontier: Coded) -> Coded:
+        """The distinct neighbours of a frontier, by index, when it does not matter whose neighbours they are."""
+        ends: list[Array] = []
+        size = 0
+        for near, far in SIDES[self.direction]:
+            for batch in self.reader.rows_with((far,), near, frontier.array()):
+                ends.append(batch.column(far))
+                size += ends[-1].nbytes
+                self._scope.budget.allow(size)
+        return _distinct_pairs([np.zeros(len(found), dtype=np.int64) for found in ends], ends)[1]
+
     def edges(
         self, texts: Array, columns: Sequence[str], near: str, mode: TraversalMode
     ) -> Iterator[pa.RecordBatch]:

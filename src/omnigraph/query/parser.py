@@ -70,13 +70,13 @@ def _parse(text: str, problems: QueryProblems) -> Tree[Token]:
     from lark import UnexpectedInput
     from lark.utils import TextSlice
 
-    from omnigraph.query.syntax_errors import report_syntax_error
-
     start = 0
     while True:
         try:
             return _parser().parse(TextSlice(text, start, len(text)))
         except UnexpectedInput as error:
+            from omnigraph.query.syntax_errors import report_syntax_error
+
             position = report_syntax_error(error, text, problems)
         # The line of the error may itself be the next query: that is how a missing `}` shows.
         line_start = text.rfind("\n", 0, position) + 1
