@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.querying import PreparedQuery
-from omnigraph.base.errors import RunError, UsageError
+from omnigraph.base.errors import RunError, StorageError, UsageError
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.deadline import taken_in_time
@@ -133,11 +133,11 @@ def test_what_is_taken_in_time_is_the_same() -> None:
 
     def failing() -> Iterator[int]:
         yield 1
-        raise KeyError("gone")
+        raise StorageError("gone", code="gone")
 
     found = taken_in_time(failing(), budget)
     assert next(found) == 1
-    with pytest.raises(KeyError):
+    with pytest.raises(StorageError, match="gone"):
         next(found)
 
 

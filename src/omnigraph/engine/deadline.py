@@ -13,6 +13,7 @@ from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Final, Generic, TypeVar
 
+from omnigraph.base.errors import InvariantError, OmnigraphError
 from omnigraph.base.limits import ENGINE_TIMED_POLL_SECONDS
 from omnigraph.engine.budget import Budget
 
@@ -46,7 +47,7 @@ class _Turn(Generic[Item]):
     """What the thread has to say: an item, its failure, or that there is nothing more."""
 
     items: tuple[Item, ...] = ()
-    failure: Exception | None = None
+    failure: OmnigraphError | None = None
 
     @property
     def is_last(self) -> bool:
@@ -62,14 +63,17 @@ class _Taker(Generic[Item]):
         self._items = items
 
     def run(self) -> None:
+        last: _Turn[Item] = _Turn(failure=InvariantError("a scan ended without a word", code="scan_lost"))
         try:
             for item in self._items:
                 self._offer(_Turn((item,)))
                 if self.is_unwanted.is_set():
                     return
-            self._offer(_Turn())
-        except Exception as failure:  # it goes on in the thread that waits
-            self._offer(_Turn(failure=failure))
+            last = _Turn()
+        except OmnigraphError as failure:
+            last = _Turn(failure=failure)
+        finally:
+            self._offer(last)
 
     def _offer(self, turn: _Turn[Item]) -> None:
         while not self.is_unwanted.is_set():

@@ -72,10 +72,12 @@ def parser_of(table: Json) -> Lark:
         }
         for state, row in enumerate(table["states"])
     }
-    return _assembled(table, rules, IntParseTable(states, *({"start": state} for state in table["start"])))
+    first, last = ({"start": state} for state in table["start"])
+    made: Any = IntParseTable
+    return _assembled(table, rules, made(states, first, last))
 
 
-def _assembled(table: Json, rules: list[Rule], states: IntParseTable) -> Lark:
+def _assembled(table: Json, rules: list[Rule], states: Any) -> Lark:
     """What `Lark.load` puts together, from parts that are made already."""
     found: Any = Lark.__new__(Lark)
     found.options = LarkOptions(
@@ -105,8 +107,8 @@ def _assembled(table: Json, rules: list[Rule], states: IntParseTable) -> Lark:
 
 
 def _terminal_row(terminal: TerminalDef) -> Json:
-    pattern = terminal.pattern
-    width = list(pattern._get_width()) if isinstance(pattern, PatternRE) else None
+    pattern: Any = terminal.pattern
+    width = list(pattern._get_width()) if pattern.type == PatternRE.type else None
     return [terminal.name, pattern.value, sorted(pattern.flags), pattern.raw, terminal.priority, width]
 
 

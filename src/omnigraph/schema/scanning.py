@@ -14,7 +14,15 @@ from copy import copy
 from functools import cache
 from typing import Any, Final
 
-from lark.lexer import BasicLexer, ContextualLexer, PatternStr, Scanner, TerminalDef, Token
+from lark.lexer import (
+    AbstractBasicLexer,
+    BasicLexer,
+    ContextualLexer,
+    PatternStr,
+    Scanner,
+    TerminalDef,
+    Token,
+)
 from lark.utils import TextSlice
 
 Match = Callable[[str, int, int], str | None]
@@ -26,8 +34,6 @@ _KEYWORD: Final = re.compile(r"([A-Za-z_]+)\\b")
 class LazyLexer(ContextualLexer):
     """A lexer that makes the lexer of a state when the parser comes to it."""
 
-    BasicLexer = BasicLexer
-
     def __init__(
         self, conf: Any, states: Mapping[int, Collection[str]], always_accept: Collection[str] = ()
     ) -> None:
@@ -38,7 +44,7 @@ class LazyLexer(ContextualLexer):
         self.root_lexer = _SharingLexer(plain)
 
 
-class _Lexers(dict[int, BasicLexer]):
+class _Lexers(dict[int, AbstractBasicLexer]):
     """The lexers by state; states that accept the same share one."""
 
     def __init__(
@@ -48,9 +54,9 @@ class _Lexers(dict[int, BasicLexer]):
         self._conf = conf
         self._states = states
         self._always = {*conf.ignore, *always_accept}
-        self._by_accepted: dict[frozenset[str], BasicLexer] = {}
+        self._by_accepted: dict[frozenset[str], AbstractBasicLexer] = {}
 
-    def __missing__(self, state: int) -> BasicLexer:
+    def __missing__(self, state: int) -> AbstractBasicLexer:
         accepted = frozenset(self._states[state])
         found = self._by_accepted.get(accepted)
         if found is None:
