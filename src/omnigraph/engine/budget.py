@@ -44,7 +44,8 @@ class Budget:
 
 
 def _error(resource: str, unit: str, limit: float) -> RunError:
-    shown = f"{limit / 1024**2:.4g} MiB" if unit == "bytes" else f"{limit:g} s"
+    small = f"{limit:g} bytes" if limit < 1024**2 else f"{limit / 1024**2:.4g} MiB"
+    shown = small if unit == "bytes" else f"{limit:g} s"
     flag, member = ("--max-memory", "memory_bytes") if unit == "bytes" else ("--max-seconds", "seconds")
     hint = (
         f"ask for fewer rows with a filter or a limit, or allow more: `{flag}` on the command line, "
