@@ -23,6 +23,7 @@ from omnigraph.base import errors
 from omnigraph.base.progress import Progress
 from omnigraph.engine.embedding import EmbeddingProvider
 from omnigraph.engine.mutate import MutationRejectedError
+from omnigraph.engine.options import QueryLimits
 from omnigraph.graph import check, commit, lease, pending, publish, records, requirements, schema_plan
 from omnigraph.graph.diff import ChangeKind, SchemaDiffError
 from omnigraph.graph.feed import ChangeFeedGapError
@@ -54,6 +55,7 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         results.ResultSource,
         querying.PreparedQuery,
         EmbeddingProvider,
+        QueryLimits,
         Snapshot,
         records.TableRecord,
         records.Pin,
@@ -168,6 +170,7 @@ OPAQUE: Final = frozenset(
         "CommitId",
         "Cost",
         "Coverage",
+        "EngineOptions",
         "ExportFormat",
         "GraphPlace",
         "HasLocation",
@@ -177,6 +180,7 @@ OPAQUE: Final = frozenset(
         "Manifest",
         "ManifestState",
         "OperationId",
+        "QueryOptions",
         "Report",
         "RewriteBounds",
         "RunOptions",

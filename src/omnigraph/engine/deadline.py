@@ -63,7 +63,9 @@ class _Taker(Generic[Item]):
         self._items = items
 
     def run(self) -> None:
-        last: _Turn[Item] = _Turn(failure=InvariantError("a scan ended without a word", code="plan_invariant"))
+        last: _Turn[Item] = _Turn(
+            failure=InvariantError("a scan ended without a word", code="plan_invariant")
+        )
         try:
             for item in self._items:
                 self._offer(_Turn((item,)))
