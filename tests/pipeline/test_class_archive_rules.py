@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from omnigraph.base.java import Java
 from omnigraph.pipeline.class_archive import ClassArchive, build_when_worthwhile, class_archive, describe_file
+from tests.pipeline.process import SECONDS_MAX, processes_with, wait_until
 
 
 @pytest.fixture
@@ -67,3 +72,33 @@ def test_it_is_built_from_the_second_start_on(archive: ClassArchive, monkeypatch
     monkeypatch.setenv("OMNIGRAPH_CLASS_ARCHIVE", "off")
     build_when_worthwhile(archive)
     assert len(registered) == 1
+
+
+HANGING_JAVA = """\
+#!/bin/sh
+case "$1" in -XshowSettings*)
+  echo "java.home = $(dirname "$(dirname "$0")")" >&2
+  echo "java.specification.version = 17" >&2
+  exit;;
+esac
+sleep 300
+"""
+SHORT_BUILD = """\
+from omnigraph.pipeline import class_archive_build
+class_archive_build.CLASS_ARCHIVE_BUILD_SECONDS_MAX = 1.0
+class_archive_build.main()
+"""
+
+
+def test_a_build_that_hangs_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(HANGING_JAVA)
+    java.chmod(0o755)
+    environ = {"JAVA_HOME": str(tmp_path / "java"), "OMNIGRAPH_HOME": str(tmp_path / "home")}
+    build = subprocess.Popen(
+        [sys.executable, "-c", SHORT_BUILD], env={**os.environ, **environ}, start_new_session=True
+    )
+    assert build.wait(SECONDS_MAX) == -signal.SIGKILL
+    assert wait_until(lambda: processes_with(f"OMNIGRAPH_HOME={tmp_path / 'home'}\0") == [])
+    assert len(list((tmp_path / "home" / "spark").glob("*.failed"))) == 1

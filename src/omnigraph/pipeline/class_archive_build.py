@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -89,14 +90,28 @@ def _train(java: Java, loaded: Path) -> tuple[str, list[str]]:
 
 
 def main() -> None:
-    """Build it, out of everybody's way."""
+    """Build it, out of everybody's way, and within a time: nobody watches this process."""
     os.nice(19)
     java = find_java()
+    signal.signal(signal.SIGALRM, lambda *_: _end(java))
+    signal.setitimer(signal.ITIMER_REAL, CLASS_ARCHIVE_BUILD_SECONDS_MAX)
     try:
         build_class_archive(java)
     except (OmnigraphError, OSError, subprocess.SubprocessError):
-        with suppress(OSError):
-            class_archive(java).path.with_suffix(".failed").touch()
+        _mark_failed(java)
+
+
+def _end(java: Java) -> None:
+    """Give up at once, with whatever was started: a session that hangs cannot be stopped by asking."""
+    _mark_failed(java)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _mark_failed(java: Java) -> None:
+    with suppress(OSError):
+        class_archive(java).path.with_suffix(".failed").touch()
 
 
 if __name__ == "__main__":
