@@ -1,13 +1,14 @@
 """Which part of long series of cases `make test` runs: every n-th. `make soak` runs the others.
 
 The cases of a series differ in the moment at which something happens, or in who it happens to, so a broken rule shows
-in many of them.
+in many of them. Tests of one file that run on each kind of store are such a series too: on S3 every second one runs.
+Only `tests/storage`, which says what a store is, runs whole.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import pytest
@@ -28,15 +29,26 @@ SHARES: Final[Mapping[str, int]] = {
 }
 
 
+STORES: Final = frozenset({"store_location", "durable_location"})
+S3_SHARE: Final = 2
+
+
 def leave_to_soak(items: Iterable[pytest.Item]) -> None:
     """Mark what `make test` leaves out."""
     seen: Counter[tuple[str, str]] = Counter()
     for item in items:
-        path = item.nodeid.partition("::")[0]
-        share = SHARES.get(path)
-        if share is None or not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
-        series = (path, item.originalname)
-        if seen[series] % share:
-            item.add_marker(pytest.mark.soak)
-        seen[series] += 1
+        path = item.nodeid.partition("::")[0]
+        for series, share in _series(path, item):
+            if seen[series] % share:
+                item.add_marker(pytest.mark.soak)
+            seen[series] += 1
+
+
+def _series(path: str, item: pytest.Function) -> Iterator[tuple[tuple[str, str], int]]:
+    if path in SHARES:
+        yield (path, item.originalname), SHARES[path]
+    is_on_s3 = any(item.callspec.params.get(store) == "s3" for store in STORES)
+    if is_on_s3 and not path.startswith("tests/storage/"):
+        yield (path, "s3"), S3_SHARE

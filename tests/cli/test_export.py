@@ -94,7 +94,7 @@ def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[
         (("--out", "schema.pg"), 3, "schema.pg is there already"),
         (("--out", "."), 3, "holds other files"),
         (("--out", "no/x.jsonl"), 2, "there is no folder"),
-        (("--as", "ada"), 2, "it writes nothing"),
+        (("--as", "ada"), 2, "it makes no commit"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_before_spark_starts(

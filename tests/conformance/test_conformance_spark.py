@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 WORLD = SparkWorld()
 CASES_MIN = 250
-SHARE = 9  # every ninth case in `make test`, all of them in `make soak`
+SHARE = 12  # every twelfth case in `make test`, all of them in `make soak`
 
 
 def every_case() -> Iterator[tuple[CaseFile, Case]]:

@@ -18,7 +18,7 @@ from tests.style.source import ROOT
 SECONDS_MAX = 240
 
 
-@pytest.mark.parametrize(("store", "times"), [("local", 200), ("s3", 8)])
+@pytest.mark.parametrize(("store", "times"), [("local", 100), ("s3", 8)])
 def test_every_commit_is_in_the_lineage_once(request: pytest.FixtureRequest, store: str, times: int) -> None:
     location = request.getfixturevalue(f"{store}_location")
     assert isinstance(location, Location)

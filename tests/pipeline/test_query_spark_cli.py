@@ -31,6 +31,7 @@ def make(world: World) -> None:
     load_records(root, world.folder, [*people, {"edge": "Knows", "from": "ada", "to": "bob"}])
 
 
+@pytest.mark.soak
 def test_the_same_is_printed(world: World) -> None:
     make(world)
     words = ("query", "--store", "graph.omni", "-e", QUERY, "--json", "--quiet")

@@ -136,8 +136,13 @@ def committed(dataset: Dataset, built: Built) -> Dataset:
     return dataset
 
 
-def test_indexes_are_built_before_the_rewrite_is_committed(durable_location: Location) -> None:
-    rewrite_two_groups(durable_location, PQ_ROWS_MIN, on_branch=not durable_location.is_local)
+def test_indexes_are_built_before_the_rewrite_is_committed(local_location: Location) -> None:
+    rewrite_two_groups(local_location, PQ_ROWS_MIN, on_branch=False)
+
+
+@pytest.mark.soak
+def test_also_on_s3(s3_location: Location) -> None:
+    rewrite_two_groups(s3_location, PQ_ROWS_MIN, on_branch=True)
 
 
 def test_also_those_that_share_a_trained_model(local_location: Location) -> None:

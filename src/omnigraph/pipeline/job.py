@@ -7,8 +7,12 @@ raises is turned into an error of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
@@ -78,8 +82,26 @@ class _Job(Protocol):
 
 def _look_after(job: _Job, running: Future[Outcome], tick: Callable[[], None]) -> None:
     while wait([running], SPARK_POLL_SECONDS).not_done:
-        job.look()
+        with _interrupts_later():
+            job.look()
         tick()
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Let Ctrl-C wait a moment: amid an answer it would break the connection that is needed to cancel the job."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if received and callable(handler):
+        handler(*received[0])
 
 
 def _stop(job: _Job, running: Future[Outcome]) -> None:

@@ -207,6 +207,7 @@ def test_a_branch_row_that_arrives_late(proxy: S3Proxy, graph: Location, collect
     )
 
 
+@pytest.mark.soak
 def test_four_writers_one_being_killed(s3_server: S3Server, tmp_path: Path) -> None:
     location = s3_server.location(f"{uuid.uuid4().hex}/graph.omni")
     create(location)

@@ -51,9 +51,7 @@ S3_CELLS = [
 S3_FIRST = frozenset(
     {
         ("load", "commit.after@2"),
-        ("load", "publish.after@1"),
         ("optimize", "commit.after@1"),
-        ("repair_discard", "commit.after@1"),
         ("schema_apply", "commit.after@1"),
         ("fork", "publish.before@1"),
         ("merge", "publish.before@1"),

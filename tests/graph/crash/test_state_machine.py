@@ -214,7 +214,7 @@ def _settings(examples: int, steps: int) -> settings:
 
 
 TestWritePath: Any = WritePath.TestCase
-TestWritePath.settings = _settings(50, 5)
+TestWritePath.settings = _settings(40, 5)
 TestBranchingWritePath: Any = BranchingWritePath.TestCase
 TestBranchingWritePath.settings = _settings(20, 6)
 
