@@ -160,3 +160,24 @@ def test_the_whole_way_on_s3(s3_location: Location) -> None:
     assert then["node:Person"] == {"ada": {"slug": "ada", "age": 36}}
     with pytest.raises(OmnigraphError):
         evolve(s3_location, RENAMED.replace("years: I64?", "years: String?"))
+
+
+def test_a_diff_of_branches_that_got_their_properties_in_another_order(tmp_path: Path) -> None:
+    base = "node P { slug: String @key%s }\n"
+    root = parse_location(str(tmp_path / "graph.omni"))
+    create(root, base % "")
+    graph = omnigraph.open(root.uri)
+    graph.mutate('query m() { insert P { slug: "a" } }')
+    for name, added in (("one", "  p: String?"), ("two", "  q: String?"), ("other", "")):
+        create_branch(root, name, "tester", source_snapshot(root))
+        if added:
+            evolve(root, base % added, name)
+    omnigraph.open(root.uri, "one").mutate('query m() { update P set { p: "pp" } where slug = "a" }')
+    for into, source in (("main", "one"), ("main", "two"), ("other", "two"), ("other", "one")):
+        omnigraph.open(root.uri, into).merge(source)
+    omnigraph.open(root.uri, "other").mutate('query m() { update P set { q: "qq" } where slug = "a" }')
+    (change,) = graph.diff("main", "other")
+    assert change.before is not None
+    assert change.after is not None
+    assert change.before["data"] == {"id": "a", "slug": "a", "p": "pp"}
+    assert change.after["data"] == {"id": "a", "slug": "a", "p": "pp", "q": "qq"}

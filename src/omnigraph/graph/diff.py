@@ -8,7 +8,7 @@ Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -22,7 +22,7 @@ from omnigraph.graph.equality import same_states
 from omnigraph.graph.images import Entity, Image, Located, Mask, locate, pieces, read_image
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import EnumType, PropertyType, arrow_schema
+from omnigraph.schema import EnumType, PropertyType
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import Texts, every_id
@@ -92,10 +92,8 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[Cha
     if old is not None and new is not None and old[1].pin == new[1].pin:
         return
     ids, left, right = _candidates(snapshot.root.child(table.path), pair)
-    was = (old or known)[0]
     for start, rows in pieces(entity, len(ids)):
-        before = _renamed(read_image(left.dataset, was, left.located.slice(start, rows)), entity)
-        images = [before, read_image(right.dataset, entity, right.located.slice(start, rows))]
+        images = [read_image(side.dataset, entity, side.located.slice(start, rows)) for side in (left, right)]
         differs: Mask = ~same_states(images[0], images[1])
         if differs.any():
             mask: Any = pa.array(differs)
@@ -147,14 +145,6 @@ def _refuse_other_columns(old: Entity, new: Entity) -> None:
 def _columns(entity: Entity) -> dict[int, PropertyType | None]:
     """The properties by identity. An enum is text whatever its values, so it counts as one type."""
     return {found.id: None if isinstance(found.type, EnumType) else found.type for found in entity.properties}
-
-
-def _renamed(image: Image, entity: Entity) -> Image:
-    """The image under the names of the entity; both have the same properties in the same order."""
-    schema = arrow_schema(entity)
-    if image.rows.schema.names == schema.names:
-        return image
-    return replace(image, rows=image.rows.rename_columns(schema.names))
 
 
 def _only(image: Image, which: Mask) -> Image:

@@ -90,7 +90,7 @@ def plan_merge(sides: GraphSides) -> MergePlan:
     written = tuple(plan for plan in found if plan.table.id not in moved)
     reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
     if schema.is_changed:
-        reads = frozenset(table.id for table in sides.ours.tables.values())
+        reads = frozenset(table.id for table in sides.ours.tables.values()) | schema.dropped
     return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema)
 
 

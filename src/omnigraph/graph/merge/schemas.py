@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from omnigraph.graph.changes import compare_pins
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
-from omnigraph.graph.records import SchemaRecord, TableRecord
+from omnigraph.graph.records import SchemaRecord, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import (
     Catalog,
@@ -42,13 +42,15 @@ Entity = NodeType | EdgeType
 class MergedSchema:
     """The schema of a merge. `ours` is our snapshot as if it had it already: its names, and the pins of now.
 
-    `steps` are what our side still has to take; `added` are the tables of theirs that come with it.
+    `steps` are what our side still has to take; `added` are the tables of theirs that come with it, `dropped` those of
+    ours that go.
     """
 
     ours: Snapshot
     theirs: Catalog
     steps: tuple[Step, ...] = ()
     added: tuple[TableRecord, ...] = ()
+    dropped: frozenset[TableId] = frozenset()
 
     @property
     def is_changed(self) -> bool:
@@ -134,7 +136,9 @@ def _as_if(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
     )
     record = SchemaRecord(_text(merged, ours, theirs), catalog_to_json(merged), schema_hash(merged))
     steps = find_steps_by_id(ours.schema.catalog, merged)
-    return MergedSchema(replace(ours, schema=record, tables=tables), theirs.schema.catalog, steps, added)
+    dropped = frozenset(by_id.keys() - {table.id for table in tables.values()})
+    as_if = replace(ours, schema=record, tables=tables)
+    return MergedSchema(as_if, theirs.schema.catalog, steps, added, dropped)
 
 
 def _kept(merged: Catalog, entity: Entity) -> Entity | None:

@@ -1,0 +1,39 @@
+"""A merge that changes the schema beside other writers: rows that somebody was told are written do not vanish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.base.effects import observed
+from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.storage.location import parse_location
+from tests.maintenance.evolving import contents, create, evolve
+
+BASE = "node Person { slug: String @key }\nnode Old { name: String @key }\n"
+
+
+@pytest.mark.parametrize("diverged", [False, True])
+def test_a_type_that_the_merge_drops_was_written_meanwhile(tmp_path: Path, diverged: bool) -> None:
+    root = parse_location(str(tmp_path / "graph.omni"))
+    create(root, BASE)
+    graph = omnigraph.open(root.uri)
+    graph.mutate('query m() { insert Old { name: "first" } }')
+    create_branch(root, "dev", "tester", source_snapshot(root))
+    evolve(root, "node Person { slug: String @key }\n", "dev")
+    if diverged:
+        graph.mutate('query m() { insert Person { slug: "ada" } }')
+    seen: list[str] = []
+
+    def write_first(effect: str, _: str) -> None:
+        """Before the first durable call of the merge, which has been planned by then."""
+        seen.append(effect)
+        if len(seen) == 1:
+            graph.mutate('query m() { insert Old { name: "acknowledged" } }')
+
+    with observed(write_first), pytest.raises(ReadSetConflictError):
+        graph.merge("dev")
+    assert set(contents(root)["node:Old"]) == {"first", "acknowledged"}
