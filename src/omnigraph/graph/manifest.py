@@ -138,14 +138,18 @@ class Manifest:
         """Every commit of this branch's lineage that the manifest holds, in no order."""
         return tuple(decode_commit(row) for row in self._rows_of("graph_commit"))
 
-    def has_stream_batch(self, wanted: StreamBatch) -> bool:
-        """Whether a commit is of this batch of its query or of a later one. Only commits that name it are decoded."""
-        query = wanted.query.replace("'", "''")
+    def read_commits_naming(self, text: str) -> tuple[CommitRecord, ...]:
+        """The commits whose row has this text anywhere; only these are decoded."""
+        quoted = text.replace("'", "''")
         with _explained_damage(self._graph_uri):
             rows = self.dataset.read(
-                ["object_id", "metadata"], f"object_type = 'graph_commit' AND contains(metadata, '{query}')"
+                ["object_id", "metadata"], f"object_type = 'graph_commit' AND contains(metadata, '{quoted}')"
             )
-        found = (decode_commit(row).stream for row in rows.to_pylist())
+        return tuple(decode_commit(row) for row in rows.to_pylist())
+
+    def has_stream_batch(self, wanted: StreamBatch) -> bool:
+        """Whether a commit is of this batch of its query or of a later one."""
+        found = (commit.stream for commit in self.read_commits_naming(wanted.query))
         return any(
             batch is not None and batch.query == wanted.query and batch.batch >= wanted.batch
             for batch in found

@@ -35,6 +35,6 @@ def _hard_commits(head: Snapshot) -> list[CommitRecord]:
     """Those that were made on this very branch."""
     return [
         commit
-        for commit in head.manifest.read_commits()
+        for commit in head.manifest.read_commits_naming(HARD_DROPS)
         if HARD_DROPS in commit.counts and commit.branch_id == head.branch.id
     ]
