@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import TypeId
 from omnigraph.graph.layout import TableKind, table_path
@@ -68,9 +69,17 @@ def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
 
 
 def column_plan(
-    old: NodeType | EdgeType, new: NodeType | EdgeType, rows: int, *, forgets: bool = False
+    old: NodeType | EdgeType,
+    new: NodeType | EdgeType,
+    rows: int,
+    *,
+    forgets: bool = False,
+    staying: int | None = None,
 ) -> ColumnPlan:
-    """The columns of a type after a change; a column with a default is filled where there are rows."""
+    """The columns of a type after a change; a column with a default is filled where there are rows.
+
+    `staying` are those rows that are not replaced or removed by the same write: all of them unless it is told.
+    """
     system = EDGE_SYSTEM_COLUMNS if isinstance(old, EdgeType) else NODE_SYSTEM_COLUMNS
     origins = {name: name for name in system}
     fills: dict[str, object] = {}
@@ -80,6 +89,13 @@ def column_plan(
             origins[found.name] = before.name
         elif rows and found.default is not None:
             fills[found.name] = found.default
+        elif not found.nullable and (rows if staying is None else staying):
+            raise InvariantError(
+                f"{new.alias}.{found.name} needs a value and there is none for the rows that stay",
+                code="required_without_fill",
+                hint="nothing was written; give the property a default, or make it nullable",
+                facts={"type": new.alias, "property": found.name},
+            )
     return ColumnPlan(arrow_schema(new), origins, fills, forgets=forgets and rows > 0)
 
 

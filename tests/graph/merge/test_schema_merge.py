@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import omnigraph
+from omnigraph.base.errors import InvariantError
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.commit import World
 from omnigraph.graph.merge.conflicts import MergeConflictError
+from omnigraph.graph.schema_change import column_plan
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
@@ -36,6 +38,8 @@ RENAMED = BASE.replace("age: I64?", "years: I64? @rename_from(age)")
 RANKED = BASE.replace("note: String?", "note: String?  rank: I64 @default(1)")
 SCORED = BASE.replace("note: String?", "note: String?  score: F64?")
 CITY = BASE + "node City { name: String @key }\nedge LivesIn: Person -> City\n"
+ONLY_ADA = 'query m() { delete Knows where since is null  delete Person where slug = "bob" }'
+AGELESS = BASE.replace("age: I64? @index", "")
 TOWN = BASE + "node Town { name: String @key }\n"
 
 
@@ -250,6 +254,47 @@ CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
         Side(CITY, ('query m() { insert City { name: "c" }  insert LivesIn { from: "ada", to: "c" } }',)),
         ["orphan_edge"],
     ),
+    "our old and new rows and their unique over a new column": (
+        Side(mutations=(ADD_CAT,)),
+        Side(
+            BASE.replace("note: String?", 'note: String?  tag: String? @default("x") @unique'),
+            first=ONLY_ADA,
+        ),
+        ["unique_violation"],
+    ),
+    "our last edge and their minimum": (
+        Side(mutations=("query m() { delete Knows where since is null }",)),
+        Side(BASE.replace("Person -> Person", "Person -> Person @card(1..5)")),
+        ["cardinality_violation"],
+    ),
+    "our new row and their required property": (
+        Side(mutations=(ADD_CAT,)),
+        Side(RANKED, then=RANKED.replace(" @default(1)", "")),
+        ["value_constraint_violation"],
+    ),
+    "our rows of a type that was empty there": (
+        Side(mutations=('query m() { insert Company { name: "New" } }',)),
+        Side(
+            BASE.replace("name: String @key", "name: String @key  code: String"),
+            first="query m() { delete Company where name is not null }",
+        ),
+        ["value_constraint_violation"],
+    ),
+    "our value of a property that theirs dropped": (
+        Side(mutations=(UPDATE_BOB,)),
+        Side(AGELESS),
+        ["schema_diverged"],
+    ),
+    "our new row with a property that theirs dropped": (
+        Side(mutations=(ADD_CAT,)),
+        Side(AGELESS),
+        ["schema_diverged"],
+    ),
+    "their value of a property that ours dropped": (
+        Side(AGELESS),
+        Side(SCORED, (UPDATE_BOB, ADD_CAT)),
+        ["schema_diverged"],
+    ),
     "both changed a row": (
         Side(mutations=('query m() { update Person set { age: 9 } where slug = "bob" }',)),
         Side(RENAMED, ('query m() { update Person set { years: 10 } where slug = "bob" }',)),
@@ -275,6 +320,46 @@ def test_schemas_that_do_not(root: Location, ours: Side, theirs: Side, kinds: li
         assert "the source: " in refused.value.render()
     assert (contents(root), read_snapshot(root).head) == (before, head)
     assert unsteady(root, World()) == []
+
+
+def test_a_minimum_of_theirs_counts_the_edges_that_ours_deleted(root: Location) -> None:
+    graph = omnigraph.open(root.uri)
+    graph.mutate('query m() { insert Knows { from: "ada", to: "ada" } }')
+    omnigraph.open(root.uri, "dev").merge(MAIN)
+    evolve(root, BASE.replace("Person -> Person", "Person -> Person @card(2..5)"), "dev")
+    graph.mutate('query m() { delete Knows where to = "bob" }')
+    before = contents(root)
+    with pytest.raises(MergeConflictError, match="cardinality_violation"):
+        graph.merge("dev")
+    assert contents(root) == before
+    # Whoever takes the state of the source gets the edge back, and with it the rule is kept.
+    graph.merge("dev", strategy="theirs")
+    assert len(contents(root)["edge:Knows"]) == 2
+
+
+def test_dropped_properties_are_counted_by_name(root: Location) -> None:
+    Side(AGELESS.replace("note: String?", "")).happen(root, "dev")
+    Side(mutations=(UPDATE_BOB, ADD_CAT)).happen(root, MAIN)
+    (conflict,) = omnigraph.open(root.uri).merge("dev", dry_run=True).conflicts
+    assert conflict.message == "one side dropped node:Person.age (2 rows) and the other wrote to it"
+
+
+def test_a_required_property_comes_when_every_row_has_it_there(root: Location) -> None:
+    Side(RANKED, then=RANKED.replace(" @default(1)", "")).happen(root, "dev")
+    Side(mutations=('query m() { insert Company { name: "New" } }',)).happen(root, MAIN)
+    omnigraph.open(root.uri).merge("dev")
+    assert person(contents(root)) == {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}}
+
+
+def test_a_column_that_needs_values_is_never_left_without_them(root: Location) -> None:
+    evolve(root, RANKED, "dev")
+    evolve(root, RANKED.replace(" @default(1)", ""), "dev")
+    old, new = (read_snapshot(root, name).schema.catalog.type_named("Person") for name in (MAIN, "dev"))
+    assert old is not None
+    assert new is not None
+    with pytest.raises(InvariantError, match="rank needs a value"):
+        column_plan(old, new, 2)
+    assert "rank" not in column_plan(old, new, 2, staying=0).fills
 
 
 def test_reverting_a_schema_change_is_refused(root: Location) -> None:

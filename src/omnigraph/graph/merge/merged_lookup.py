@@ -23,7 +23,7 @@ class MergedLookup(SnapshotLookup):
         dataset = self._open(table)
         there = column_names(dataset, entity)
         if not all(name in there for name in columns):
-            return  # a new column: what our rows get there is checked when they are looked at themselves
+            return  # a new column: every row of ours is looked at itself, unless it has null there
         found = dataset.read_batches([there[name] for name in columns], where)
         for batch in joined_batches(found, rows):
             yield pa.RecordBatch.from_arrays([batch.column(there[name]) for name in columns], columns)

@@ -1,13 +1,14 @@
 """What another schema makes a merge look at beside the rows that theirs changed.
 
 In: the sides of a merge across schemas. Out: rows of theirs whose value in a new column is not the one that ours gets
-there; rows of ours that a rule of theirs has never seen; and every row of a type that comes with theirs, to be checked
-with the others. All of it costs by what changed, but for the new columns, which are read once. Nothing here writes.
+there; every row of ours that stays under a new rule of theirs, and the nodes whose edges of such a type ours took away;
+and every row of a type that comes with theirs, to be checked with the others. New columns and the columns of types with
+new rules are read once; the rest costs by what changed. Nothing here writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +17,16 @@ import pyarrow.compute as pc
 
 from omnigraph.graph.changes import compare_pins, union
 from omnigraph.graph.equality import same_values
-from omnigraph.graph.images import Entity, column_names, filled_column, locate, pieces, read_rows
+from omnigraph.graph.images import Entity, blob_names, column_names, filled_column, locate
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
+from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TablePlan, key_columns
 from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.snapshot import Snapshot
 from omnigraph.integrity.row_rules import row_breaches
-from omnigraph.schema import arrow_schema
+from omnigraph.schema import EdgeType, EnumType, arrow_schema
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
@@ -52,7 +55,7 @@ def plans_to_check(
 ) -> tuple[list[TablePlan], list[Conflict]]:
     """What the rules over several rows have to look at, and what of ours breaks a rule on single values.
 
-    Beside the rows that are taken these are rows of ours under rules of theirs, and every row of a type of theirs.
+    Beside the rows that are taken these are rows of ours under new rules of theirs, and every row of a type of theirs.
     """
     by_type = {plan.entity.id: plan for plan in plans}
     conflicts: list[Conflict] = []
@@ -61,12 +64,17 @@ def plans_to_check(
         table = schema.ours.tables.get(entity.alias)
         if table is None or not schema.new_rules(entity):
             continue
-        rows = our_rows(root.child(table.path), entity, table, base)
         plan = by_type.get(entity.id) or _nothing_taken(entity, table)
-        kept = rows.filter(pc.invert(pc.is_in(rows.column("id"), value_set=_touched(plan))))
-        conflicts += value_conflicts(entity, kept)
-        keys = pa.concat_tables([plan.keys, kept.select(plan.keys.schema.names)])
+        staying, broken = _staying_rows(root.child(table.path), plan)
+        conflicts += broken
+        keys = pa.concat_tables([plan.keys, staying])
         by_type[entity.id] = replace(plan, keys=keys.combine_chunks())
+    conflicts += [
+        conflict
+        for plan in by_type.values()
+        if isinstance(plan.entity, EdgeType) and schema.new_minimum(plan.entity)
+        for conflict in _bereft_nodes(schema.ours, plan, by_type.get(plan.entity.source), base)
+    ]
     for table in schema.added:
         added = catalog.type_with_id(table.type_id)
         assert added is not None, "its table comes with it"
@@ -97,27 +105,72 @@ def new_table_plan(location: Location, entity: Entity, table: TableRecord) -> Ta
     return TablePlan(entity, table, table.pin, located, nowhere, none, keys.rename_columns(names), ())
 
 
-def our_rows(location: Location, entity: Entity, table: TableRecord, base: Base) -> pa.Table:
-    """The rows that our side wrote since the base, in the columns of the type."""
-    dataset = open_dataset(location, branch=table.pin.branch, version=table.pin.version)
-    found: list[Texts] = [NO_TEXTS]
+def _staying_rows(location: Location, plan: TablePlan) -> tuple[pa.Table, list[Conflict]]:
+    """The key columns of all rows of ours that the merge leaves as they are, and what of them breaks a rule."""
+    entity, pin = plan.entity, plan.table.pin
+    dataset = open_dataset(location, branch=pin.branch, version=pin.version)
+    there = column_names(dataset, entity)
+    fields = [arrow_schema(entity).field(name) for name in _ruled_columns(entity)]
+    names = key_columns(entity)
+    schema = pa.schema([arrow_schema(entity).field(name) for name in names])
+    keys: list[pa.Table] = [schema.empty_table()]
+    conflicts: list[Conflict] = []
+    touched, blobs = _touched(plan), blob_names(entity)
+    for batch in dataset.read_batches([there[one.name] for one in fields if one.name in there]):
+        rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=touched)))
+        columns: dict[str, Any] = {}
+        for one in fields:
+            if one.name not in there:
+                columns[one.name] = filled_column(entity, one, rows.num_rows)
+            else:
+                found: Any = rows.column(there[one.name])
+                columns[one.name] = found if one.name in blobs else found.cast(one.type)
+        conflicts += value_conflicts(entity, columns)
+        keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
+    return pa.concat_tables(keys), conflicts
+
+
+def _ruled_columns(entity: Entity) -> list[str]:
+    """The columns that any rule looks at."""
+    alone = [one.name for one in entity.properties if not one.nullable or isinstance(one.type, EnumType)]
+    alone += [rule.property for rule in entity.rules.ranges]
+    alone += [rule.property for rule in entity.rules.checks]
+    return list(dict.fromkeys([*key_columns(entity), *alone]))
+
+
+def _bereft_nodes(ours: Snapshot, plan: TablePlan, nodes: TablePlan | None, base: Base) -> Iterator[Conflict]:
+    """Nodes that need edges by a rule of the source, and of which our side took away the last one since the base."""
+    edge, table = plan.entity, plan.table
+    assert isinstance(edge, EdgeType), "only edges have a cardinality"
+    gone: dict[str, set[str]] = {}
     for one in base_commits(base):
         pin = one.pins.get(table.id)
-        if pin is None:
-            found.append(every_id(dataset))
-        elif pin != table.pin:
-            found.append(compare_pins(location, pin, table.pin).ids())
-    located = locate(dataset, entity, union(*found))
-    there = located.only(located.present)
-    parts = [read_rows(dataset, entity, there.slice(*piece)) for piece in pieces(entity, len(there.ids))]
-    return pa.concat_tables(parts) if parts else arrow_schema(entity).empty_table()
+        if pin is None or pin == table.pin:
+            continue
+        compared = compare_pins(ours.root.child(table.path), pin, table.pin)
+        before = compared.left.read_by_text("id", compared.ids(), ["id", "src"])
+        left: Any = pc.is_in(before.column("src"), value_set=plan.keys.column("src").combine_chunks())
+        for row in before.filter(pc.invert(left)).to_pylist():
+            gone.setdefault(row["src"], set()).add(row["id"])
+    asked = pa.array(sorted(gone), pa.utf8())
+    known: Any = MergedLookup(ours).present_ids(edge.source, asked)
+    if nodes is not None:
+        known = pc.or_(known, pc.is_in(asked, value_set=nodes.taken.ids))
+        known = pc.and_not(known, pc.is_in(asked, value_set=nodes.removed.ids))
+    for source in asked.filter(known).to_pylist():
+        node = EntityName(ours.schema.catalog.source_of(edge).alias, str(source))
+        edges = tuple(EntityName(edge.alias, name) for name in sorted(gone[str(source)]))
+        message = (
+            f"has fewer than {edge.cardinality.low} edges of type {edge.name}, which a rule of the source "
+            "asks for: the target deleted them"
+        )
+        yield Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), (), edges)
 
 
-def value_conflicts(entity: Entity, rows: pa.Table) -> Iterator[Conflict]:
+def value_conflicts(entity: Entity, columns: Mapping[str, Any]) -> Iterator[Conflict]:
     """Rows of ours that break a rule on single values which they have not known."""
-    columns: dict[str, Any] = {name: rows.column(name).combine_chunks() for name in rows.schema.names}
-    ids = rows.column("id").to_pylist()
-    for breach in row_breaches(entity, columns) if rows.num_rows else ():
+    ids = columns["id"].to_pylist()
+    for breach in row_breaches(entity, columns) if ids else ():
         for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
             name = EntityName(entity.alias, str(ids[row]))
             message = f"{breach.property}: {breach.message} ({value}), by a rule of the source"

@@ -2,8 +2,8 @@
 
 In: our snapshot, theirs, and what they have in common. Out: a `MergedSchema`, or the conflict `schema_diverged` with
 what each side did. When only one side changed the schema it is that side's; changes of both that commute are both made
-(`schema/evolution/merging`). A type that one side dropped and to which the other wrote rows is a conflict too. Nothing
-here writes.
+(`schema/evolution/merging`). A type that one side dropped and to which the other wrote rows is a conflict too, and so
+is a property that one side dropped and in which the other wrote values. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from omnigraph.graph.changes import compare_pins
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
+from omnigraph.graph.merge.dropped_values import written_into_dropped
 from omnigraph.graph.records import SchemaRecord, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import (
     Catalog,
     EdgeType,
     NodeType,
+    Property,
     arrow_schema,
     catalog_to_json,
     print_schema,
@@ -28,6 +30,7 @@ from omnigraph.schema import (
 from omnigraph.schema.evolution import (
     AddConstraint,
     AddProperty,
+    CardRule,
     Diverged,
     Step,
     find_steps_by_id,
@@ -69,8 +72,22 @@ class MergedSchema:
 
     def new_rules(self, entity: Entity) -> bool:
         """Whether our rows may break a rule of a type that they did not know."""
+        return any(
+            (isinstance(step, AddConstraint) and not step.implied and step.type_id == entity.id)
+            or (isinstance(step, AddProperty) and step.type_id == entity.id and _needs_values(step.property))
+            for step in self.steps
+        )
+
+    def new_minimum(self, edge: EdgeType) -> bool:
+        """Whether the nodes need edges of a type that they did not need before."""
         rules = (step for step in self.steps if isinstance(step, AddConstraint) and not step.implied)
-        return any(step.type_id == entity.id for step in rules)
+        of_edge = (step.constraint for step in rules if step.type_id == edge.id)
+        return edge.cardinality.low > 0 and any(isinstance(rule, CardRule) for rule in of_edge)
+
+
+def _needs_values(new: Property) -> bool:
+    """Whether rows that lack a new property cannot be."""
+    return not new.nullable and new.default is None
 
 
 def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema | Conflict:
@@ -90,7 +107,9 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
     if isinstance(merged, Diverged):
         return diverged(merged.why, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
-        written = _written_and_dropped(merged, (side, other), base)
+        written = _written_and_dropped(merged, (side, other), base) or written_into_dropped(
+            merged, side, base
+        )
         if written is not None:
             return diverged(f"one side dropped {written} and the other wrote to it", *plans)
     return _as_if(ours, theirs, merged)

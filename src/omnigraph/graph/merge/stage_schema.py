@@ -74,7 +74,9 @@ def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: _Work) -> None:
     work.targets.append(target)
     columns = None
     if not has_columns:
-        columns = stage_columns_here(target.dataset, column_plan(old, new, table.row_count))
+        staying = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
+        wanted = column_plan(old, new, table.row_count, staying=staying)
+        columns = stage_columns_here(target.dataset, wanted)
     if rows is not None:
         effect = stage_table(at, target, rows, columns)
     else:
