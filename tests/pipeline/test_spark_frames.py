@@ -35,6 +35,7 @@ def check(outcome: dict[str, Any]) -> None:
     assert all(event["tasks_done"] == event["tasks_total"] for event in last)
 
 
+@pytest.mark.soak
 def test_on_a_local_session(world: World) -> None:
     outcome = run(world)
     check(outcome)

@@ -74,6 +74,7 @@ def test_an_unknown_token_is_refused(warm: World) -> None:
     assert error["error_code"] == "spark_unreachable"
 
 
+@pytest.mark.soak
 def test_ctrl_c_cancels_the_job_on_the_server(warm: World) -> None:
     process = warm.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
     try:

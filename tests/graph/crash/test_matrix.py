@@ -51,9 +51,7 @@ S3_CELLS = [
 S3_FIRST = frozenset(
     {
         ("load", "commit.after@2"),
-        ("optimize", "commit.after@1"),
         ("schema_apply", "commit.after@1"),
-        ("fork", "publish.before@1"),
         ("merge", "publish.before@1"),
         ("recover_back", "recovery.rollback.after@1"),
     }
