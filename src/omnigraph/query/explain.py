@@ -46,6 +46,7 @@ from omnigraph.query.plan import (
 )
 from omnigraph.query.plan_walk import inputs_of, steps_of
 from omnigraph.query.value_types import value_type_text
+from omnigraph.schema.indexable import IndexKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,8 @@ def _access(columns: tuple[str, ...], scan_filter: ScanFilter, index: IndexUse |
 def _index(index: IndexUse | None) -> str:
     if index is None:
         return ""
+    if index.kind in (IndexKind.INVERTED, IndexKind.VECTOR):
+        return f" exactly, without the {index.kind.value} index on {index.column}"
     missing = f", {index.uncovered_rows} rows uncovered" if index.uncovered_fragments else ""
     return f" using {index.kind.value} on {index.column}{missing}"
 
