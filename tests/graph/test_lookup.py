@@ -8,11 +8,12 @@ import pytest
 import omnigraph
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.lookup import SnapshotLookup, joined_batches
+from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.row_reads import joined_batches
 from omnigraph.storage.staging import stage_append
 
 SCHEMA = """

@@ -7,7 +7,7 @@ and the time both of them once. Nothing here writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from omnigraph.graph.snapshot import Snapshot
 from omnigraph.integrity.raw import Column
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.row_reads import joined_batches
 
 _TEXT: Final = pa.utf8()
 
@@ -95,20 +96,6 @@ class SnapshotLookup:
     def _open(self, table: TableRecord) -> Dataset:
         location = self.snapshot.root.child(table.path)
         return open_dataset(location, branch=table.pin.branch, version=table.pin.version)
-
-
-def joined_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at least that many; only the last may have fewer."""
-    group: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        group.append(batch)
-        count += batch.num_rows
-        if count >= rows:
-            yield from pa.Table.from_batches(group).combine_chunks().to_batches()
-            group, count = [], 0
-    if group:
-        yield from pa.Table.from_batches(group).combine_chunks().to_batches()
 
 
 def _filter(name: str, values: Column) -> str:

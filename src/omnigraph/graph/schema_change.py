@@ -36,7 +36,7 @@ WriteColumns = Callable[[Dataset, ColumnPlan], Sequence[WrittenColumns]]
 
 
 @dataclass(slots=True)
-class _Work:
+class SchemaWork:
     """What has been staged so far."""
 
     targets: list[WritableTable] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _Work:
 
 def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
     """Everything that the plan does, as one write."""
-    work = _Work()
+    work = SchemaWork()
     done = False
     try:
         for old in at.snapshot.schema.catalog.types:
@@ -100,7 +100,7 @@ def column_plan(
 
 
 def _stage_type(
-    at: Stage, old: NodeType | EdgeType, plan: SchemaPlan, write: WriteColumns, work: _Work
+    at: Stage, old: NodeType | EdgeType, plan: SchemaPlan, write: WriteColumns, work: SchemaWork
 ) -> None:
     table = at.table(old.alias)
     new = plan.catalog.type_with_id(old.id)

@@ -7,7 +7,7 @@ for which Lance first reads those of the whole table. Nothing here writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,7 +89,7 @@ def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = 
             with_row_id=True,
             with_row_address=True,
         )
-        large = _large(scanner.to_batches(), len(ids))
+        large = joined_batches(scanner.to_batches(), len(ids))
         return places_table([batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in large])
 
 
@@ -166,8 +166,11 @@ def _chosen(dataset: Dataset, fragments: Sequence[int] | None) -> list[Any] | No
     return [one for one in found if one is not None]
 
 
-def _large(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at least so many rows: each comparison with many ids costs as much as the ids."""
+def joined_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least that many; only the last may have fewer.
+
+    For comparisons with many values, each of which costs as much as the values.
+    """
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

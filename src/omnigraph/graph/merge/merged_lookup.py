@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from omnigraph.base.ids import TypeId
 from omnigraph.graph.images import column_names
-from omnigraph.graph.lookup import SnapshotLookup, joined_batches
+from omnigraph.graph.lookup import SnapshotLookup
+from omnigraph.storage.row_reads import joined_batches
 
 
 class MergedLookup(SnapshotLookup):

@@ -7,7 +7,7 @@ table, owned by our branch; one that goes gets a tombstone. A crash leaves only 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.schemas import MergedSchema
@@ -15,8 +15,8 @@ from omnigraph.graph.merge.stage import stage_table
 from omnigraph.graph.merge.table_plan import TablePlan
 from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, TableRecord, TombstoneRecord
-from omnigraph.graph.schema_change import column_plan
-from omnigraph.graph.stage import Stage, WritableTable, discard_fork
+from omnigraph.graph.schema_change import SchemaWork, column_plan
+from omnigraph.graph.stage import Stage, discard_fork
 from omnigraph.graph.staged import ExactEffect
 from omnigraph.schema import EdgeType, NodeType, arrow_schema
 from omnigraph.storage.columns import stage_columns_here
@@ -24,21 +24,11 @@ from omnigraph.storage.columns import stage_columns_here
 Entity = NodeType | EdgeType
 
 
-@dataclass(slots=True)
-class _Work:
-    """What has been staged so far."""
-
-    targets: list[WritableTable] = field(default_factory=list)
-    effects: list[ExactEffect] = field(default_factory=list)
-    tables: list[TableRecord] = field(default_factory=list)
-    tombstones: list[TombstoneRecord] = field(default_factory=list)
-
-
 def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, ...], Change]:
     """Everything that the merge does, but for the tables that our branch only points at."""
     assert plan.schema is not None, "the schema changes"
     assert not plan.conflicts, "a plan with conflicts is not staged"
-    work = _Work()
+    work = SchemaWork()
     done = False
     try:
         for old in at.snapshot.schema.catalog.types:
@@ -56,7 +46,7 @@ def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, .
     return tuple(work.effects), beside
 
 
-def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: _Work) -> None:
+def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: SchemaWork) -> None:
     assert plan.schema is not None
     table = at.table(old.alias)
     new = _after(plan.schema, table)
@@ -90,7 +80,7 @@ def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
     return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
-def _forked(at: Stage, table: TableRecord, work: _Work) -> TableRecord:
+def _forked(at: Stage, table: TableRecord, work: SchemaWork) -> TableRecord:
     """A type of theirs: our branch gets a Lance branch of its own, from their version."""
     target = at.forked(table)
     work.targets.append(target)
