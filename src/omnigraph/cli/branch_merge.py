@@ -84,6 +84,7 @@ def outcome_to_json(outcome: MergeOutcome) -> dict[str, Any]:
         "target": outcome.target,
         "outcome": outcome.result.value,
         "commit": None if outcome.commit is None else commit_to_json(outcome.commit, {}),
+        "schema_steps": [planned.to_json() for planned in outcome.schema_steps],
         "tables": [
             {
                 "table_key": table.table,
@@ -98,9 +99,9 @@ def outcome_to_json(outcome: MergeOutcome) -> dict[str, Any]:
     }
 
 
-def table_sentences(outcome: MergeOutcome) -> list[str]:
-    """One line for each table that changes, and one for each conflict."""
-    lines = []
+def change_sentences(outcome: MergeOutcome) -> list[str]:
+    """One line for each step of the schema, one for each table that changes, and one for each conflict."""
+    lines = [f"  schema: {printable(str(planned.to_json()['text']))}" for planned in outcome.schema_steps]
     for table in outcome.tables:
         counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
         told = ", ".join(f"{count} {word}" for count, word in counts if count)
@@ -108,11 +109,16 @@ def table_sentences(outcome: MergeOutcome) -> list[str]:
     return lines + [f"  {printable(conflict.describe())}" for conflict in outcome.conflicts]
 
 
+def conflict_count(outcome: MergeOutcome) -> str:
+    """How many conflicts there are, in words."""
+    count = len(outcome.conflicts)
+    return "a conflict" if count == 1 else f"{count} conflicts"
+
+
 def _sentences(outcome: MergeOutcome, *, dry_run: bool) -> str:
     between = f"{outcome.source} into {outcome.target}"
     if outcome.conflicts:
-        count = len(outcome.conflicts)
-        first = f"merging {between} has {'a conflict' if count == 1 else f'{count} conflicts'}"
+        first = f"merging {between} has {conflict_count(outcome)}"
     elif outcome.result == "already_up_to_date":
         first = f"{outcome.target} is already up to date with {outcome.source}"
     elif dry_run:
@@ -120,7 +126,7 @@ def _sentences(outcome: MergeOutcome, *, dry_run: bool) -> str:
     else:
         commit = "" if outcome.commit is None else f" at commit {outcome.commit.id}"
         first = f"merged {between} ({outcome.result.value}){commit}"
-    return "\n".join([first, *table_sentences(outcome)]) + "\n"
+    return "\n".join([first, *change_sentences(outcome)]) + "\n"
 
 
 COMMAND = CommandSource(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.branch_merge import DryRun, outcome_to_json, table_sentences
+from omnigraph.cli.branch_merge import DryRun, change_sentences, conflict_count, outcome_to_json
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Actor, Json, Store, Uri
 from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
 from omnigraph.cli.target import announce_target, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.api.merging import MergeOutcome
 
 CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit to undo.", show_default=False)]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
@@ -44,10 +47,7 @@ def revert(
         announce_target(context, location)
     graph = Graph(location, branch)
     outcome = graph.revert(commit_id, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
-    made = "nothing to undo" if outcome.result == "already_up_to_date" else f"reverted {outcome.source}"
-    first = f"would undo {outcome.source}" if dry_run else made
-    first += "" if outcome.commit is None else f" at commit {outcome.commit.id}"
-    text = "\n".join([first, *table_sentences(outcome)]) + "\n"
+    text = "\n".join([_sentence(outcome, dry_run=dry_run), *change_sentences(outcome)]) + "\n"
     if as_json:
         write_json(outcome_to_json(outcome))
     elif dry_run:
@@ -56,6 +56,16 @@ def revert(
         sys.stderr.write(text)
     if outcome.conflicts:
         raise typer.Exit(1)
+
+
+def _sentence(outcome: MergeOutcome, *, dry_run: bool) -> str:
+    if outcome.conflicts:
+        return f"undoing {outcome.source} has {conflict_count(outcome)}"
+    if outcome.result == "already_up_to_date":
+        return "nothing to undo"
+    if dry_run:
+        return f"would undo {outcome.source}"
+    return f"reverted {outcome.source}" + (f" at commit {outcome.commit.id}" if outcome.commit else "")
 
 
 COMMAND = CommandSource(

@@ -6,7 +6,7 @@ but the manifest was read, whatever the number of types and rows. Nothing here w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from omnigraph.base.errors import Fact, RefusedError
@@ -111,11 +111,17 @@ def plan_schema(
     accepted = raise_counters(snapshot.schema.catalog, others)
     rows = {TypeId(table.type_id): table.row_count for table in snapshot.tables.values()}
     found = find_steps(accepted, desired, rows, hard=hard)
-    steps = tuple(_planned(step, rows) for step in found.steps)
+    steps = tuple(planned_step(step, rows) for step in found.steps)
     if not steps and not found.unsupported and source != snapshot.schema.source:
-        steps = (_planned(UpdateText(), rows),)
+        steps = (planned_step(UpdateText(), rows),)
     catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
     return SchemaPlan(snapshot.branch.name, snapshot.head, source, catalog, steps, found.unsupported)
+
+
+def planned_step(step: Step, rows: Mapping[TypeId, int]) -> PlannedStep:
+    """A step with what it costs on types that have so many rows."""
+    size = 0 if isinstance(step, AddType | UpdateInterfaces | UpdateText) else rows.get(step.type_id, 0)
+    return PlannedStep(step, cost_of(step, size), size)
 
 
 def refusal_text(found: Unsupported) -> str:
@@ -134,8 +140,3 @@ def refusal_to_json(found: Unsupported) -> dict[str, Fact]:
         "meaning": found.code.meaning,
         "hint": found.code.advice,
     }
-
-
-def _planned(step: Step, rows: dict[TypeId, int]) -> PlannedStep:
-    size = 0 if isinstance(step, AddType | UpdateInterfaces | UpdateText) else rows.get(step.type_id, 0)
-    return PlannedStep(step, cost_of(step, size), size)

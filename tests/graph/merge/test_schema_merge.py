@@ -376,3 +376,32 @@ def test_rules_that_the_source_made_its_rows_obey(root: Location) -> None:
     Side(mutations=('query m() { insert Company { name: "New" } }',)).happen(root, MAIN)
     omnigraph.open(root.uri).merge("dev")
     assert contents(root)["node:Person"]["ada"]["age"] == 5
+
+
+def test_a_dry_run_and_a_merge_tell_the_steps_of_the_schema(root: Location) -> None:
+    text = CITY.replace("age: I64?", "years: I64? @rename_from(age)").replace(
+        "node Company { name: String @key }\n", ""
+    )
+    Side(text, ('query m() { insert City { name: "c" } }',)).happen(root, "dev")
+    graph = omnigraph.open(root.uri)
+    planned, done = graph.merge("dev", dry_run=True), graph.merge("dev")
+    for outcome in (planned, done):
+        told = [(one.to_json()["step"], one.to_json()["table_key"], one.rows) for one in outcome.schema_steps]
+        assert told == [
+            ("drop_type", "node:Company", 1),
+            ("rename_property", "node:Person", 2),
+            ("add_type", "node:City", 0),
+            ("add_type", "edge:LivesIn", 0),
+        ]
+        assert [(one.table, one.inserted) for one in outcome.tables] == [("node:City", 1)]
+    assert done.commit is not None
+    assert done.commit.counts["inserted"] == 1
+    assert graph.merge("dev").schema_steps == ()
+
+
+def test_a_dry_run_with_conflicts_does_not_say_that_it_would_merge(root: Location) -> None:
+    ours, theirs, _ = CONFLICTS["both changed a row"]
+    ours.happen(root, MAIN)
+    theirs.happen(root, "dev")
+    planned = omnigraph.open(root.uri).merge("dev", dry_run=True)
+    assert (planned.result, len(planned.conflicts), len(planned.schema_steps)) == ("conflicts", 1, 1)

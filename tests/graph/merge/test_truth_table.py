@@ -146,7 +146,7 @@ def test_conflicts_are_exactly_where_the_table_has_them(planned: MergeOutcome) -
     expected.add(("orphan_edge", KNOWS, name("e", ("edge updated here", "node deleted there"))))
     assert found_conflicts(planned.conflicts) == expected
     assert len(planned.conflicts) == len(expected), "each is told once"
-    assert planned.result is MergeResult.MERGED
+    assert planned.result is MergeResult.CONFLICTS
 
 
 def test_what_becomes_of_the_others(pairs: Pairs) -> None:

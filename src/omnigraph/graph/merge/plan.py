@@ -88,9 +88,10 @@ def plan_merge(sides: GraphSides) -> MergePlan:
         conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
     moved = {table.id for table in adopted}
     written = tuple(plan for plan in found if plan.table.id not in moved)
-    reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
     if schema.is_changed:
         reads = frozenset(table.id for table in sides.ours.tables.values()) | schema.dropped
+    else:
+        reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
     return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema)
 
 

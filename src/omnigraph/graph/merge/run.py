@@ -26,8 +26,9 @@ from omnigraph.graph.merge.stage import stage_plan
 from omnigraph.graph.merge.stage_schema import stage_schema_merge
 from omnigraph.graph.merge.states import with_states
 from omnigraph.graph.publish import Change, CommitDraft
-from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.records import CommitRecord, TableRecord
 from omnigraph.graph.references import read_reference
+from omnigraph.graph.schema_plan import PlannedStep, planned_step
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
@@ -35,11 +36,12 @@ from omnigraph.storage.location import Location
 
 
 class MergeResult(StrEnum):
-    """How a merge ended."""
+    """How a merge ended, or would end: only a dry run ends with conflicts, else they are raised."""
 
     ALREADY_UP_TO_DATE = "already_up_to_date"
     FAST_FORWARD = "fast_forward"
     MERGED = "merged"
+    CONFLICTS = "conflicts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,10 @@ class TableCounts:
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """What a merge did, or would do. Without a commit nothing was written."""
+    """What a merge did, or would do. Without a commit nothing was written.
+
+    `schema_steps` are what the schema of the target goes through; a conflict over the schema has the steps of both.
+    """
 
     source: str
     target: str
@@ -64,6 +69,7 @@ class MergeOutcome:
     commit: CommitRecord | None
     tables: tuple[TableCounts, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    schema_steps: tuple[PlannedStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +209,26 @@ class _Merging:
             for plan in self.plan.tables
             if plan.inserted_rows or plan.updated_rows or plan.removed_rows
         ]
+        counted += [TableCounts(table.alias, table.row_count, 0, 0) for table in self._added]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
         tables = tuple(
             sorted((*counted, *adopted), key=lambda one: (one.table.startswith("edge:"), one.table))
         )
-        return MergeOutcome(source, target, result, head, commit, tables, self.plan.conflicts)
+        conflicts = self.plan.conflicts
+        result = MergeResult.CONFLICTS if conflicts else result
+        return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
+
+    @property
+    def _added(self) -> list[TableRecord]:
+        """The tables that come with their types and have rows."""
+        added = () if self.plan.schema is None else self.plan.schema.added
+        return [table for table in added if table.row_count]
+
+    def _schema_steps(self) -> tuple[PlannedStep, ...]:
+        schema = self.plan.schema
+        if schema is None:
+            return ()
+        return tuple(planned_step(step, schema.row_counts) for step in schema.steps)
 
     def _plan(self, ours: Snapshot, prepare: _Prepare) -> None:
         self.prepared = prepare(ours)
@@ -225,7 +246,8 @@ class _Merging:
             effects = stage_plan(at, self.plan)
         theirs = self.prepared.theirs
         counts = {
-            "inserted": sum(plan.inserted_rows for plan in self.plan.tables),
+            "inserted": sum(plan.inserted_rows for plan in self.plan.tables)
+            + sum(table.row_count for table in self._added),
             "updated": sum(plan.updated_rows for plan in self.plan.tables),
             "deleted": sum(plan.removed_rows for plan in self.plan.tables),
         }

@@ -8,8 +8,10 @@ is a property that one side dropped and in which the other wrote values. Nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from omnigraph.base.ids import TypeId
 from omnigraph.graph.changes import compare_pins
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
@@ -46,7 +48,7 @@ class MergedSchema:
     """The schema of a merge. `ours` is our snapshot as if it had it already: its names, and the pins of now.
 
     `steps` are what our side still has to take; `added` are the tables of theirs that come with it, `dropped` those of
-    ours that go.
+    ours that go. `row_counts` are how many rows each type of ours has now.
     """
 
     ours: Snapshot
@@ -54,6 +56,7 @@ class MergedSchema:
     steps: tuple[Step, ...] = ()
     added: tuple[TableRecord, ...] = ()
     dropped: frozenset[TableId] = frozenset()
+    row_counts: Mapping[TypeId, int] = field(default_factory=dict)
 
     @property
     def is_changed(self) -> bool:
@@ -157,7 +160,8 @@ def _as_if(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
     steps = find_steps_by_id(ours.schema.catalog, merged)
     dropped = frozenset(by_id.keys() - {table.id for table in tables.values()})
     as_if = replace(ours, schema=record, tables=tables)
-    return MergedSchema(as_if, theirs.schema.catalog, steps, added, dropped)
+    rows = {TypeId(table.type_id): table.row_count for table in ours.tables.values()}
+    return MergedSchema(as_if, theirs.schema.catalog, steps, added, dropped, rows)
 
 
 def _kept(merged: Catalog, entity: Entity) -> Entity | None:
