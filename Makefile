@@ -19,8 +19,9 @@ setup: $(READY)  ## make or refresh .venv
 demo: $(READY)  ## the main job end to end, with readable output
 	@$(BIN)/omnigraph demo
 
+# Three at once on two cores, since many tests wait for a lease to run out.
 test: $(READY)  ## all tests but the soak tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 check: $(READY)  ## lint, format, types, the import rule, style and documentation
 	$(BIN)/ruff check

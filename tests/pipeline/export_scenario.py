@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +26,35 @@ PART_BYTES = 150_000
 _READS = ("scanner", "take", "to_table", "to_batches", "read_blobs", "take_blobs")
 
 
-def _forbid_rows() -> None:
-    """From now on this process reads no rows of nodes and edges; its executors are other processes."""
+@contextmanager
+def rows_forbidden() -> Iterator[None]:
+    """Here this process reads no rows of nodes and edges; its executors are other processes."""
+    reads = {name: getattr(lance.LanceDataset, name) for name in _READS}
 
     def guard(name: str) -> Any:
-        read = getattr(lance.LanceDataset, name)
-
         def refuse(self: lance.LanceDataset, *arguments: Any, **settings: Any) -> Any:
             assert not {"nodes", "edges"} & set(Path(str(self.uri)).parts), f"the driver called {name}"
-            return read(self, *arguments, **settings)
+            return reads[name](self, *arguments, **settings)
 
         return refuse
 
     for name in _READS:
         setattr(lance.LanceDataset, name, guard(name))
+    try:
+        yield
+    finally:
+        for name, read in reads.items():
+            setattr(lance.LanceDataset, name, read)
 
 
 def main() -> None:
-    _forbid_rows()
     folder = Path(os.environ["SCENARIO_FOLDER"])
     target = parse_target(f"{folder}/{sys.argv[1]}/", ExportFormat.NDJSON)
     workers = SparkWorkers()
-    exported = export(
-        parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), workers
-    )
+    with rows_forbidden():
+        exported = export(
+            parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), workers
+        )
     sys.stdout.write(json.dumps({"total": exported.total, "share_disk": workers.share_disk()}))
 
 

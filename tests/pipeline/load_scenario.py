@@ -30,6 +30,7 @@ from omnigraph.pipeline.ranges import plan_ranges
 from omnigraph.pipeline.session import spark_session
 from omnigraph.pipeline.tasks import run_tasks
 from omnigraph.storage.location import Location, parse_location
+from tests.pipeline.export_scenario import rows_forbidden
 
 SCHEMA: Final = """\
 node Person { slug: String @key  age: I32?  email: String @unique  bio: String? }
@@ -174,7 +175,8 @@ def run_all() -> dict[str, Any]:
     except LoadRejectedError as rejected:
         bad = {rule.word: count for rule, count in rejected.report.counts}
     out = folder() / "out.jsonl"
-    export_graph(graph(), "main", ExportOptions(out=str(out)))
+    with rows_forbidden():
+        export_graph(graph(), "main", ExportOptions(out=str(out)))
     return {
         "counts": counts,
         "failed_tasks": failed,
@@ -194,6 +196,13 @@ def run_killed_executor() -> dict[str, Any]:
     og.init(graph().uri, SCHEMA)
     counts = load_file("base.jsonl", LoadMode.APPEND, KillingSource)
     return {"counts": counts, "killed": (folder() / "killed").exists()}
+
+
+def run_all_and_killed_executor() -> dict[str, Any]:
+    """Both on one session, the second one in a folder of its own."""
+    seen = {"all": run_all()}
+    os.environ["SCENARIO_FOLDER"] = str(folder() / "killed-executor")
+    return {**seen, "killed_executor": run_killed_executor()}
 
 
 def run_wait() -> dict[str, Any]:

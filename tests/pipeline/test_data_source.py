@@ -31,7 +31,11 @@ def test_on_one_local_session(world: World) -> None:
     seen = world.run("local", module=SCENARIO)
     assert seen["document"] == {"cells": 5, "copied": 4}
     assert seen["types"] == {"schema": THING, "stored": STORED, "copied": True}
-    stream = seen["stream"]
+
+
+@pytest.mark.soak
+def test_a_stream_on_one_local_session(world: World) -> None:
+    stream = world.run("stream", module=SCENARIO)
     assert stream["rows"] == ["a", "b", "c", "d"]
     assert stream["batches"] == [[36, 1], [36, 0], None], "two batches, each committed once, after the init"
 

@@ -37,6 +37,7 @@ def graph(world: World) -> Location:
     return root
 
 
+@pytest.mark.soak  # the loads on clusters end with an export, of one part
 def test_executors_read_and_write_the_same_bytes(world: World, graph: Location) -> None:
     before = {entry.path for entry in ObjectStore(graph).list("")}
     master = {"MASTER": "local-cluster[2,1,1024]"}

@@ -18,13 +18,29 @@ from tests.pipeline.test_clusters import small_executors, standalone  # noqa: F4
 pytestmark = pytest.mark.xdist_group("spark")
 
 MODULE = "tests.pipeline.load_scenario"
-EXPORTS: dict[str, str] = {"known": "1f44999eba8f23a62ad5872e8361c131423f7d28057b686506449cab967ed9fa"}
-"""What each kind of session exported, by its name, beside what it has to be."""
+EXPORT = "1f44999eba8f23a62ad5872e8361c131423f7d28057b686506449cab967ed9fa"
+"""The hash of what every kind of session exports in the end."""
 
 
-def run_all(world: World, master: str) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def two_executors(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What happened on one session with two executor processes."""
+    world = World(spark_home, tmp_path_factory.mktemp("two-executors"))
     write_inputs(world.folder)
-    outcome = world.run("all", {"MASTER": master, **small_executors(world)}, MODULE)
+    (world.folder / "killed-executor").mkdir()
+    write_inputs(world.folder / "killed-executor")
+    environ = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}
+    seen = world.run("all_and_killed_executor", environ, MODULE)
+    return {"folder": world.folder, **seen}
+
+
+def run_all(world: World, master: str) -> str:
+    write_inputs(world.folder)
+    return checked(world.run("all", {"MASTER": master, **small_executors(world)}, MODULE))
+
+
+def checked(outcome: dict[str, Any]) -> str:
+    """The hash of what was exported, after a look at how it came there."""
     assert [sum(counts.values()) for counts in outcome["counts"]] == [
         3 * PEOPLE,
         PEOPLE + 1,
@@ -36,35 +52,31 @@ def run_all(world: World, master: str) -> dict[str, Any]:
     assert not outcome["scratch"]
     assert outcome["written_by_driver"] == [], "only executors write fragments"
     assert outcome["lines"] == PEOPLE * 3 // 2 + PEOPLE // 6 + 2 * PEOPLE + 2
-    return outcome
+    export = outcome["export"]
+    assert isinstance(export, str)
+    return export
 
 
-@pytest.mark.soak  # the two clusters below are compared with each other
-def test_threads_of_one_process(world: World) -> None:
-    EXPORTS["local"] = run_all(world, "local[2,3]")["export"]
+@pytest.mark.soak
+def test_threads_of_one_process_give_the_same_bytes(world: World) -> None:
+    assert run_all(world, "local[2,3]") == EXPORT
 
 
-def test_two_executors_give_the_same_bytes(world: World) -> None:
-    outcome = run_all(world, "local-cluster[2,1,1024]")
-    assert outcome["executors"] == 2
-    EXPORTS["local-cluster"] = outcome["export"]
-    assert len(set(EXPORTS.values())) == 1, EXPORTS
+def test_two_executors_give_the_same_bytes(two_executors: dict[str, Any]) -> None:
+    assert two_executors["all"]["executors"] == 2
+    assert checked(two_executors["all"]) == EXPORT
 
 
 @pytest.mark.soak
 def test_a_standalone_master_gives_the_same_bytes(world: World, standalone: str) -> None:  # noqa: F811
-    EXPORTS["standalone"] = run_all(world, standalone)["export"]
-    assert len(set(EXPORTS.values())) == 1, EXPORTS
+    assert run_all(world, standalone) == EXPORT
 
 
-def test_a_killed_executor_loses_nothing_and_doubles_nothing(world: World) -> None:
-    write_inputs(world.folder)
-    outcome = world.run(
-        "killed_executor", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}, MODULE
-    )
-    assert outcome == {"counts": {"node:Person": PEOPLE, "edge:Knows": 2 * PEOPLE}, "killed": True}
-    tables = og.open(str(world.folder / "graph.omni")).snapshot().tables
-    assert {alias: table.row_count for alias, table in tables.items()} == outcome["counts"]
+def test_a_killed_executor_loses_nothing_and_doubles_nothing(two_executors: dict[str, Any]) -> None:
+    seen = two_executors["killed_executor"]
+    assert seen == {"counts": {"node:Person": PEOPLE, "edge:Knows": 2 * PEOPLE}, "killed": True}
+    tables = og.open(str(two_executors["folder"] / "killed-executor" / "graph.omni")).snapshot().tables
+    assert {alias: table.row_count for alias, table in tables.items()} == seen["counts"]
 
 
 @pytest.mark.soak

@@ -22,9 +22,9 @@ WRITES: Final = {"PUT": 10, "POST": 3, "DELETE": 0}
 """Put are the lock, its release and the intent; rows, transaction and version of the table; the same of the manifest,
 and which of its old rows are gone. Deleted are the intent and two objects of the epoch before."""
 SHORT_HISTORY: Final = 4
-LONG_HISTORY: Final = 24
-MEASURED: Final = 5
-OTHER_TABLES: Final = 30
+LONG_HISTORY: Final = 16
+MEASURED: Final = 3
+OTHER_TABLES: Final = 16
 MANIFEST_FRAGMENTS_SLACK: Final = 12
 """Reading a manifest asks once or twice per fragment, and it has one to nine of them."""
 

@@ -214,9 +214,9 @@ def _settings(examples: int, steps: int) -> settings:
 
 
 TestWritePath: Any = WritePath.TestCase
-TestWritePath.settings = _settings(40, 5)
+TestWritePath.settings = _settings(25, 5)
 TestBranchingWritePath: Any = BranchingWritePath.TestCase
-TestBranchingWritePath.settings = _settings(20, 6)
+TestBranchingWritePath.settings = _settings(15, 6)
 
 
 TestLongWritePath: Any = pytest.mark.soak(type("TestLongWritePath", (BranchingWritePath.TestCase,), {}))
