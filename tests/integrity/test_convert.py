@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.integrity import Cells, Converted, ConvertOptions, RawBatch, Rule, convert
+from omnigraph.integrity import Cells, Converted, RawBatch, Rule, convert
 from omnigraph.integrity.raw import plain_array
 from omnigraph.schema import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType, arrow_type
 
@@ -194,18 +194,6 @@ def test_nothing_and_no_rows_have_the_type_too(target: PropertyType) -> None:
 def test_zero_has_no_sign() -> None:
     assert [str(value) for value in convert(Cells([-0.0]), S["F64"]).values.to_pylist()] == ["0.0"]
     assert [str(value) for value in convert(pa.array([-0.0]), S["F32"]).values.to_pylist()] == ["0.0"]
-
-
-def test_uris_of_blobs_can_be_allowed() -> None:
-    options = ConvertOptions(allow_blob_uris=True)
-    converted = convert(Cells(["s3://b/k", "base64:AA==", "no uri", ""]), S["Blob"], options)
-    assert [(value or {}).get("uri") for value in converted.values.to_pylist()] == [
-        "s3://b/k",
-        None,
-        None,
-        None,
-    ]
-    assert [(found.rule, found.rows.tolist()) for found in converted.mistakes] == [(Rule.BLOB_URI, [2, 3])]
 
 
 TYPED_COLUMNS: list[tuple[Any, PropertyType, list[object]]] = [

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from omnigraph.api.results import Result, ResultSource
-from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
 from omnigraph.base.progress import Report, report_nothing
@@ -44,7 +44,6 @@ class PreparedQuery:
     name: str | None = None
     source_name: str = "<query>"
     hops_ceiling: int | None = None
-    clock: Clock = SYSTEM_CLOCK
     _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
     _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
@@ -131,7 +130,7 @@ class PreparedQuery:
         known = self._bound.get(key)
         if known is not None and known[0] is plan:
             return known[1]
-        now = datetime.fromtimestamp(self.clock.now_us() / 1_000_000, UTC)
+        now = datetime.fromtimestamp(SYSTEM_CLOCK.now_us() / 1_000_000, UTC)
         bound: QueryPlan = bind_plan(plan, values, now)
         assert isinstance(bound, ReadPlan)
         # Without the word no plan asks for the time, so the same values make the same plan.

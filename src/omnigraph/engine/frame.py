@@ -143,20 +143,6 @@ def gathered(values: Array, codes: Codes) -> Array:
     return values.take(indices)
 
 
-def compacted(frame: Frame, name: str) -> Frame:
-    """The frame with one coded column alone: each position once, with the number of its rows. Nulls go."""
-    column = frame.columns[name]
-    assert isinstance(column, Coded), "positions are counted"
-    codes = column.codes
-    weights = frame.weights
-    present = codes >= 0
-    if not present.all():
-        codes = codes[present]
-        weights = None if weights is None else weights[present]
-    kept, counts = counted(codes, weights, len(column.domain))
-    return Frame(len(kept), {name: Coded(kept, column.domain)}, counts)
-
-
 def multiplied(one: Weights, other: Weights) -> Weights:
     """Row by row the product of weights; more rows than an I64 can count are an error."""
     if len(one) and int(one.max()) * int(other.max()) >= 2**63:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import RefusedError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
@@ -80,7 +80,7 @@ class _Marker(msgspec.Struct, frozen=True):
         return ProcessIdentity(self.host, self.boot_id, self.pid_namespace, self.pid, self.started)
 
 
-def create_graph(root: Location, new: NewGraph, clock: Clock = SYSTEM_CLOCK) -> Snapshot:
+def create_graph(root: Location, new: NewGraph) -> Snapshot:
     """Create the graph and return its first snapshot, or raise and leave nothing behind."""
     store = ObjectStore(root)
     made_folders = _missing_folders(root)
@@ -92,7 +92,7 @@ def create_graph(root: Location, new: NewGraph, clock: Clock = SYSTEM_CLOCK) -> 
         undo.callback(_remove_empty_folders, made_folders)
         _mark(store, operation, tables, undo)
         _create_tables(root, tables, operation)
-        _create_manifest(root, new, tables, operation, clock)
+        _create_manifest(root, new, tables, operation)
         undo.pop_all()
     _unmark(store, operation)
     failpoint(Failpoint.INIT_DONE)
@@ -143,9 +143,9 @@ def _create_tables(root: Location, tables: tuple[_PlannedTable, ...], operation:
 
 
 def _create_manifest(
-    root: Location, new: NewGraph, tables: tuple[_PlannedTable, ...], operation: OperationId, clock: Clock
+    root: Location, new: NewGraph, tables: tuple[_PlannedTable, ...], operation: OperationId
 ) -> None:
-    now = clock.now_us()
+    now = SYSTEM_CLOCK.now_us()
     main = BranchRecord(MAIN, BranchId(new_ulid()), None, None, new.actor, now)
     catalog_json = catalog_to_json(new.catalog)
     schema = SchemaRecord(new.source, catalog_json, schema_hash(new.catalog))

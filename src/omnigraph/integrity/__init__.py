@@ -9,9 +9,9 @@ numbers and values; `ViolationReport` counts them and keeps the first, and merge
 
 from omnigraph.integrity.breaches import NO_ROW, Breach, Places
 from omnigraph.integrity.canonical_text import array_text, canonical_text, key_text
-from omnigraph.integrity.check_batch import CheckedBatch, CheckOptions, check_batch
+from omnigraph.integrity.check_batch import CheckedBatch, check_batch
 from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
-from omnigraph.integrity.convert import ConvertOptions, convert
+from omnigraph.integrity.convert import convert
 from omnigraph.integrity.converted import Converted, Mistake
 from omnigraph.integrity.identity import derived_ids, row_ids
 from omnigraph.integrity.lookup import EmptyGraph, GraphLookup
@@ -47,9 +47,7 @@ __all__ = [
     "Breach",
     "Cells",
     "ChangeMode",
-    "CheckOptions",
     "CheckedBatch",
-    "ConvertOptions",
     "Converted",
     "EmptyGraph",
     "GraphLookup",

@@ -1,6 +1,6 @@
 """Raw rows of one type to the rows of its table, with everything found wrong in them.
 
-In: a type, raw columns, what the caller allows. Out: a batch with the schema of the type's table, ids included, and
+In: a type and raw columns. Out: a batch with the schema of the type's table, ids included, and
 breaches with row numbers of the batch. A batch with breaches is never written, but its ids, ends and keys still take
 part in the rules over sets, so that one attempt shows every mistake; what was refused is null in it. No I/O.
 """
@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.integrity.breaches import Breach
-from omnigraph.integrity.convert import STRICT, ConvertOptions, convert
-from omnigraph.integrity.identity import NewUlids, no_ids, row_ids
+from omnigraph.integrity.convert import convert
+from omnigraph.integrity.identity import no_ids, row_ids
 from omnigraph.integrity.raw import FROM, ID, TO, Column, RawBatch, RawColumn, null_rows, nulls, taken
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.rules import Rule
-from omnigraph.integrity.ulids import new_ulids
 from omnigraph.schema import (
     EdgeType,
     NodeType,
@@ -37,17 +36,6 @@ _TEXT: Final = ScalarType(Scalar.STRING)
 _END_COLUMNS: Final = {FROM: "src", TO: "dst"}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """What the caller allows, and where new ids come from."""
-
-    conversion: ConvertOptions = STRICT
-    new_ulids: NewUlids = new_ulids
-
-
-DEFAULT_OPTIONS: Final = CheckOptions()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedBatch:
     """The typed rows, and what is wrong with them. Only a batch without breaches may be written.
@@ -60,11 +48,9 @@ class CheckedBatch:
     known_ids: Column
 
 
-def check_batch(
-    entity: NodeType | EdgeType, raw: RawBatch, options: CheckOptions = DEFAULT_OPTIONS
-) -> CheckedBatch:
+def check_batch(entity: NodeType | EdgeType, raw: RawBatch) -> CheckedBatch:
     """The rows with the types of the schema."""
-    typing = _Typing(raw, options.conversion)
+    typing = _Typing(raw)
     columns: dict[str, Column] = {}
     if isinstance(entity, EdgeType):
         for name, column in _END_COLUMNS.items():
@@ -73,7 +59,7 @@ def check_batch(
         columns[found.name] = typing.property(found)
     given = typing.column(ID, _TEXT, required=False) if ID in raw.columns else no_ids(raw.rows)
     breaches = [*_unknown_properties(entity, raw), *typing.breaches, *value_breaches(entity, columns)]
-    found_ids = row_ids(entity, columns, given, options.new_ulids)
+    found_ids = row_ids(entity, columns, given)
     schema = arrow_schema(entity)
     arrays = [found_ids.ids if name == ID else columns[name] for name in schema.names]
     build: Callable[..., pa.RecordBatch] = pa.RecordBatch.from_arrays
@@ -85,7 +71,6 @@ class _Typing:
     """Converts the columns of one batch and collects what they break."""
 
     raw: RawBatch
-    options: ConvertOptions
     breaches: list[Breach] = field(default_factory=list)
 
     def column(self, name: str, target: PropertyType, *, required: bool) -> Column:
@@ -111,7 +96,7 @@ class _Typing:
         return _filled(column, mask, found.default)
 
     def _converted(self, name: str, raw: RawColumn, target: PropertyType) -> Column:
-        converted = convert(raw, target, self.options)
+        converted = convert(raw, target)
         self.breaches.extend(
             Breach(mistake.rule, name, mistake.message, mistake.rows, taken(raw, mistake.rows))
             for mistake in converted.mistakes

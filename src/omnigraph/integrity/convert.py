@@ -8,9 +8,7 @@ and patterns are `row_rules`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Final, assert_never
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -32,45 +30,35 @@ from omnigraph.schema import EnumType, ListType, PropertyType, Scalar, ScalarTyp
 from omnigraph.schema.property_types import FLOATS, INTEGER_BOUNDS, type_text
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertOptions:
-    """What the caller allows."""
-
-    allow_blob_uris: bool = False
-
-
-STRICT: Final = ConvertOptions()
-
-
-def convert(raw: RawColumn, target: PropertyType, options: ConvertOptions = STRICT) -> Converted:
+def convert(raw: RawColumn, target: PropertyType) -> Converted:
     """The typed column."""
     if isinstance(raw, Cells):
-        return _convert_cells(raw, target, options)
+        return _convert_cells(raw, target)
     array = plain_array(raw)
     if pa.types.is_null(array.type):
         return Converted(nulls(len(array), arrow_type(target)))
     if not pa.types.is_string(array.type):
-        return _convert_array(array, target, options)
+        return _convert_array(array, target)
     array, mistakes = split_unicode(array)
-    converted = _convert_array(array, target, options)
+    converted = _convert_array(array, target)
     return Converted(converted.values, (*mistakes, *converted.mistakes))
 
 
-def _convert_array(array: Column, target: PropertyType, options: ConvertOptions) -> Converted:
+def _convert_array(array: Column, target: PropertyType) -> Converted:
     match target:
         case EnumType():
             return convert_strings(array, "text (enum)")
         case ListType() | VectorType():
             if not is_list(array.type):
                 return all_refused(array, f"a list ({type_text(target)})", arrow_type(target))
-            return _convert_lists(lists_of(array), target, options)
+            return _convert_lists(lists_of(array), target)
         case ScalarType(scalar):
-            return _convert_scalars(array, scalar, options)
+            return _convert_scalars(array, scalar)
         case _:
             assert_never(target)
 
 
-def _convert_scalars(array: Column, scalar: Scalar, options: ConvertOptions) -> Converted:
+def _convert_scalars(array: Column, scalar: Scalar) -> Converted:
     match scalar:
         case Scalar.STRING:
             return convert_strings(array)
@@ -85,30 +73,25 @@ def _convert_scalars(array: Column, scalar: Scalar, options: ConvertOptions) -> 
         case Scalar.DATETIME:
             return convert_datetimes(array)
         case Scalar.BLOB:
-            return convert_blobs(array, allow_uris=options.allow_blob_uris)
+            return convert_blobs(array)
         case _:
             assert_never(scalar)
 
 
-def _convert_lists(lists: Lists, target: ListType | VectorType, options: ConvertOptions) -> Converted:
-    convert_items = partial(_convert_items, options=options)
+def _convert_lists(lists: Lists, target: ListType | VectorType) -> Converted:
     if isinstance(target, VectorType):
-        return convert_vectors(lists, target, convert_items)
-    return convert_lists(lists, target, convert_items)
+        return convert_vectors(lists, target, convert)
+    return convert_lists(lists, target, convert)
 
 
-def _convert_items(raw: RawColumn, target: ScalarType, options: ConvertOptions) -> Converted:
-    return convert(raw, target, options)
-
-
-def _convert_cells(cells: Cells, target: PropertyType, options: ConvertOptions) -> Converted:
+def _convert_cells(cells: Cells, target: PropertyType) -> Converted:
     """Each kind on its own, then put back in order."""
     parts: list[Column] = [nulls(1, arrow_type(target))]
     source = np.zeros(len(cells), dtype=np.int64)
     mistakes: list[Mistake] = []
     done = 1
     for part in split_kinds(cells):
-        converted = _convert_kind(part.values, target, options)
+        converted = _convert_kind(part.values, target)
         source[part.rows] = np.arange(done, done + len(part.rows))
         done += len(part.rows)
         parts.append(converted.values)
@@ -118,23 +101,21 @@ def _convert_cells(cells: Cells, target: PropertyType, options: ConvertOptions) 
     return Converted(pa.concat_arrays(parts).take(pa.array(source)), _together(mistakes))
 
 
-def _convert_kind(
-    values: Column | Lists | HugeIntegers, target: PropertyType, options: ConvertOptions
-) -> Converted:
+def _convert_kind(values: Column | Lists | HugeIntegers, target: PropertyType) -> Converted:
     match values, target:
         case HugeIntegers(nearest), ScalarType(scalar) if scalar in INTEGER_BOUNDS:
             return refuse_huge(nearest, scalar)
         case HugeIntegers(nearest), ScalarType(scalar) if scalar in FLOATS:
-            return convert(nearest, target, options)
+            return convert(nearest, target)
         case HugeIntegers(nearest), _:
-            return convert(nulls(len(nearest), pa.int64()).fill_null(0), target, options)
+            return convert(nulls(len(nearest), pa.int64()).fill_null(0), target)
         case Lists(), ListType() | VectorType():
-            return _convert_lists(values, target, options)
+            return _convert_lists(values, target)
         case Lists(lengths), _:
             empty = pa.array([[]] * len(lengths), pa.list_(pa.null()))
-            return convert(empty, target, options)
+            return convert(empty, target)
     assert isinstance(values, pa.Array)
-    return convert(values, target, options)
+    return convert(values, target)
 
 
 def _together(mistakes: Sequence[Mistake]) -> tuple[Mistake, ...]:

@@ -1,14 +1,13 @@
 """Raw columns to String and Blob.
 
 Text is kept byte for byte, without normalisation, and must be UTF-8: native parsers let other bytes pass. A Blob is
-`base64:` and its bytes, or bytes from a typed column; any other text is the URI of an external blob, which is refused
-unless the caller allows it.
+`base64:` and its bytes, or bytes from a typed column; any other text would be the URI of an external blob, which is
+refused.
 """
 
 from __future__ import annotations
 
 import binascii
-import re
 from typing import Any, Final
 
 import numpy as np
@@ -21,11 +20,9 @@ from omnigraph.integrity.rules import Rule
 from omnigraph.schema import Scalar, ScalarType, arrow_type
 
 BASE64_PREFIX: Final = "base64:"
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", re.ASCII)
 _BLOB: Final[Any] = arrow_type(ScalarType(Scalar.BLOB))
 _BASE64_MESSAGE: Final = "needs base64 with its padding after `base64:` (Blob)"
 _URI_MESSAGE: Final = "needs `base64:…` (Blob); a URI outside of the graph is not allowed here"
-_URI_SHAPE_MESSAGE: Final = "needs `base64:…` or a URI with a scheme (Blob)"
 _UNICODE_MESSAGE: Final = "needs text in UTF-8"
 
 
@@ -48,37 +45,33 @@ def convert_strings(array: Column, needed: str = "text (String)") -> Converted:
     return Converted(array) if pa.types.is_string(array.type) else all_refused(array, needed, pa.utf8())
 
 
-def convert_blobs(array: Column, *, allow_uris: bool) -> Converted:
-    """Bytes or URIs, in the struct that Lance stores."""
+def convert_blobs(array: Column) -> Converted:
+    """Bytes, in the struct that Lance stores."""
     if pa.types.is_large_binary(array.type):
-        return Converted(_blob_array(array, nulls(len(array), pa.utf8())))
+        return Converted(_blob_array(array))
     if not pa.types.is_string(array.type):
         return all_refused(array, "text that starts with `base64:` (Blob)", _BLOB)
     data: list[bytes | None] = []
-    uris: list[str | None] = []
     bad_base64 = np.zeros(len(array), dtype=np.bool_)
     bad_uri = np.zeros(len(array), dtype=np.bool_)
     for row, text in enumerate(array.to_pylist()):
-        content, uri = None, None
+        content = None
         if text is not None and text.startswith(BASE64_PREFIX):
             content = _decoded(text)
             bad_base64[row] = content is None
         elif text is not None:
-            uri = text if allow_uris and _URI.fullmatch(text) else None
-            bad_uri[row] = uri is None
+            bad_uri[row] = True
         data.append(content)
-        uris.append(uri)
     mistakes = (
         *mistakes_of(Rule.BLOB_ENCODING, _BASE64_MESSAGE, bad_base64),
-        *mistakes_of(Rule.BLOB_URI, _URI_SHAPE_MESSAGE if allow_uris else _URI_MESSAGE, bad_uri),
+        *mistakes_of(Rule.BLOB_URI, _URI_MESSAGE, bad_uri),
     )
-    return Converted(_blob_array(pa.array(data, pa.large_binary()), pa.array(uris, pa.utf8())), mistakes)
+    return Converted(_blob_array(pa.array(data, pa.large_binary())), mistakes)
 
 
-def _blob_array(data: Column, uris: Column) -> Column:
-    numbers = nulls(len(data), pa.uint64())
-    absent = pc.and_(data.is_null(), uris.is_null())
-    return pa.StructArray.from_arrays([data, uris, numbers, numbers], fields=list(_BLOB), mask=absent)
+def _blob_array(data: Column) -> Column:
+    uris, numbers = nulls(len(data), pa.utf8()), nulls(len(data), pa.uint64())
+    return pa.StructArray.from_arrays([data, uris, numbers, numbers], fields=list(_BLOB), mask=data.is_null())
 
 
 def _decoded(text: str) -> bytes | None:

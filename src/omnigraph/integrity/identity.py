@@ -7,7 +7,7 @@ an array also when it has nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,9 +17,8 @@ from omnigraph.integrity.breaches import Breach
 from omnigraph.integrity.canonical_text import array_text, key_text
 from omnigraph.integrity.raw import ID, Column, rows_where, taken
 from omnigraph.integrity.rules import Rule
+from omnigraph.integrity.ulids import new_ulids
 from omnigraph.schema import EdgeType, NodeType
-
-NewUlids = Callable[[int], Column]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +33,7 @@ class RowIds:
     mismatches: tuple[Breach, ...] = ()
 
 
-def row_ids(
-    entity: NodeType | EdgeType, columns: Mapping[str, Column], given: Column, new_ulids: NewUlids
-) -> RowIds:
+def row_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column], given: Column) -> RowIds:
     """The ids of rows.
 
     `columns` are the typed columns that the key names; `given` has a null for each row without an id.

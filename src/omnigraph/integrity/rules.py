@@ -33,7 +33,7 @@ class Rule(Enum):
     LIST_ITEM_NULL = ("V110", "an item of a list or vector is null")
     VECTOR_LENGTH = ("V111", "the vector has another length than the property")
     BLOB_ENCODING = ("V112", "the text after `base64:` is not base64")
-    BLOB_URI = ("V113", "a blob outside of the graph is not allowed here, or its address is no URI")
+    BLOB_URI = ("V113", "the text does not begin with `base64:`; a blob outside of the graph is not allowed")
 
     ENUM = ("V201", "the value is not one of the enum's")
     RANGE = ("V202", "the value is outside of its `@range`")

@@ -31,7 +31,6 @@ class RewriteBounds:
 
     rows: int = COMPACTION_ROWS
     size_bytes: int = COMPACTION_FRAGMENT_BYTES
-    deleted_share: float = COMPACTION_DELETED_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def plan_groups(
             group = _Group()
             alike.append(group)
         group.add(number, fragment)
-    found = (group for alike in groups.values() for group in alike if group.is_worth_it(bounds))
+    found = (group for alike in groups.values() for group in alike if group.is_worth_it())
     return tuple(sorted(tuple(group.numbers) for group in found))
 
 
@@ -121,7 +120,7 @@ def _heavy_segments(
 
 def _is_candidate(fragment: Fragment, bounds: RewriteBounds) -> bool:
     small = fragment.rows < bounds.rows and fragment.size_bytes < bounds.size_bytes / 2
-    return small or _deleted_share(fragment) > bounds.deleted_share
+    return small or _deleted_share(fragment) > COMPACTION_DELETED_SHARE
 
 
 def _deleted_share(fragment: Fragment) -> float:
@@ -147,5 +146,5 @@ class _Group:
         self.size_bytes += fragment.size_bytes
         self.deleted_share = max(self.deleted_share, _deleted_share(fragment))
 
-    def is_worth_it(self, bounds: RewriteBounds) -> bool:
-        return len(self.numbers) > 1 or self.deleted_share > bounds.deleted_share
+    def is_worth_it(self) -> bool:
+        return len(self.numbers) > 1 or self.deleted_share > COMPACTION_DELETED_SHARE

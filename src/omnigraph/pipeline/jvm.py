@@ -67,9 +67,9 @@ def jvm_environment(java: Java, flags: tuple[str, ...], on_loopback: bool) -> di
     }
 
 
-def spark_log(environ: Mapping[str, str] = os.environ) -> Path:
+def spark_log() -> Path:
     """The file that Spark's words go to; an old long one is set aside first."""
-    path = cache_directory(environ) / "spark" / "spark.log"
+    path = cache_directory() / "spark" / "spark.log"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > SPARK_LOG_BYTES_MAX:

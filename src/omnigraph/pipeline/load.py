@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES_MAX, LOAD_UPSERT_ROWS_MAX
 from omnigraph.graph.check import find_stale
-from omnigraph.graph.commit import World, Write, write
+from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.records import CommitRecord, StreamBatch, TableRecord
@@ -115,7 +115,7 @@ def _hint(report: ViolationReport) -> str:
     return "nothing was written; mend these lines and load again"
 
 
-def load(root: Location, request: LoadRequest, run_tasks: RunTasks, world: World | None = None) -> Loaded:
+def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
     """Load the input as one commit, or raise with nothing written."""
     with open_scratch(root) as scratch:
         loading = _Loading(request, run_tasks, scratch)
@@ -125,7 +125,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks, world: World
         # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
         restage = loading.refuse_stale if request.mode is LoadMode.OVERWRITE else loading.restage
         wanted = Write(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
-        published = write(root, request.branch, wanted, world)
+        published = write(root, request.branch, wanted)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import InvariantError, RunError, UsageError
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.budget import Budget
@@ -97,7 +96,7 @@ def _batches(
     session: SparkSession, snapshot: Snapshot, root: Project, watched: tuple[Budget, Report]
 ) -> Iterator[pa.RecordBatch]:
     budget, report = watched
-    silent = Watch("query", 0, report_nothing, SYSTEM_CLOCK)
+    silent = Watch("query", 0, report_nothing)
     prepare_executors(session, lambda action: run_job(session, action, silent))
     read = _read_names(root)
     types = {field.name: field.type for field in root.input.outputs}
@@ -108,7 +107,7 @@ def _batches(
         return frame.select(*map(plan_column, read), F.lit(True)).toArrow()
 
     try:
-        table = run_job(session, act, Watch("query", None, report, SYSTEM_CLOCK), budget.tick)
+        table = run_job(session, act, Watch("query", None, report), budget.tick)
     except TaskError as failed:
         if _RESULT_SIZE not in " ".join((failed.message, *failed.__notes__)):
             raise

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.executors import prepare_executors
@@ -46,7 +45,6 @@ class RunOptions:
     report: Report = report_nothing
     measure: Callable[[Any], TaskSize] | None = None
     bytes_total: int | None = None
-    clock: Clock = SYSTEM_CLOCK
 
 
 def run_tasks(
@@ -91,10 +89,10 @@ def run_partitions(
     """
     session = frame.sparkSession
     options = options or RunOptions()
-    silent = Watch(options.step, 0, report_nothing, options.clock)
+    silent = Watch(options.step, 0, report_nothing)
     prepare_executors(session, lambda action: run_job(session, action, silent))
     size_sum = make_size_sum(session) if options.measure and not is_connect(session) else None
-    watch = Watch(options.step, count, options.report, options.clock)
+    watch = Watch(options.step, count, options.report)
     watch.measure_with(size_sum, options.bytes_total)
     run = _make_partition_function(function, options.measure, size_sum)
     table = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch)

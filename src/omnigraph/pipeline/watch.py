@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from omnigraph.base.clock import Clock
+from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.progress import Progress, Report
 
 if TYPE_CHECKING:
@@ -50,14 +50,13 @@ class TaskCounter(Protocol):
 class Watch:
     """Turns what Spark says about one job into progress events, each only when something has changed."""
 
-    def __init__(self, step: str, tasks_total: int | None, report: Report, clock: Clock) -> None:
+    def __init__(self, step: str, tasks_total: int | None, report: Report) -> None:
         """Without `tasks_total`, Spark is asked for that too: it learns of a plan's tasks stage by stage."""
         self._step = step
         self._asks_total = tasks_total is None
         self._tasks_total = tasks_total or 0
         self._report = report
-        self._clock = clock
-        self._started = clock.monotonic()
+        self._started = SYSTEM_CLOCK.monotonic()
         self._told: tuple[int, TaskSize | None] | None = None
         self._bytes_total: int | None = None
         self._size_sum: SizeSum | None = None
@@ -84,7 +83,7 @@ class Watch:
         self._report(
             Progress(
                 self._step,
-                self._clock.monotonic() - self._started,
+                SYSTEM_CLOCK.monotonic() - self._started,
                 tasks_done,
                 self._tasks_total,
                 rows=size.rows if size else None,

@@ -23,7 +23,6 @@ from omnigraph.query.expressions import (
     Or,
     Param,
     Prefix,
-    TextMatch,
     require,
 )
 from omnigraph.query.value_types import is_sortable
@@ -43,11 +42,6 @@ class ScanFilter:
     @property
     def conjuncts(self) -> tuple[Expr, ...]:
         return (*self.pushed, *self.residual)
-
-    @property
-    def searches(self) -> tuple[TextMatch, ...]:
-        """The conjuncts that a full-text index can serve; each is also among the residual ones."""
-        return tuple(found for found in self.residual if isinstance(found, TextMatch))
 
 
 NO_FILTER: Final = ScanFilter()

@@ -100,11 +100,6 @@ def numbered_steps(plan: QueryPlan) -> tuple[Relation, ...]:
     return tuple(step for relation, _ in _roots(plan) if relation is not None for step in steps_of(relation))
 
 
-def relation_text(relation: Relation) -> str:
-    """One tree of steps, without numbers."""
-    return "".join(f"{'  ' * depth}{text}\n" for text, depth in _tree(relation, 0))
-
-
 def _roots(plan: QueryPlan) -> Iterator[tuple[Relation | None, str]]:
     if isinstance(plan, ReadPlan):
         yield plan.root, ""

@@ -32,25 +32,24 @@ class StoredFile:
     modified_us: int
 
 
-def list_files(location: Location, prefix: str = "") -> tuple[StoredFile, ...]:
-    """Everything below the place, or below a folder of it, ordered by path; empty when there is nothing."""
+def list_files(location: Location) -> tuple[StoredFile, ...]:
+    """Everything below the place, ordered by path; empty when there is nothing."""
     with substrate_errors("list files", location.uri):
-        return tuple(sorted(_found(location, prefix), key=lambda file: file.path))
+        return tuple(sorted(_found(location), key=lambda file: file.path))
 
 
 def has_more_files(location: Location, count: int) -> bool:
     """Whether there are more files than so many below the place; the listing ends as soon as that is known."""
     with substrate_errors("list files", location.uri):
-        return sum(1 for _ in islice(_found(location, ""), count + 1)) > count
+        return sum(1 for _ in islice(_found(location), count + 1)) > count
 
 
-def _found(location: Location, prefix: str) -> Iterator[StoredFile]:
+def _found(location: Location) -> Iterator[StoredFile]:
     match location.scheme:
         case Scheme.LOCAL:
-            folder = f"{prefix}/" if prefix else ""
-            return _walk(f"{location.uri}/{folder}", folder)
+            return _walk(location.uri, "")
         case Scheme.S3:
-            return _list_objects(location, prefix)
+            return _list_objects(location)
         case Scheme.MEMORY:
             raise UsageError(
                 "files in memory cannot be listed with their times",
@@ -77,8 +76,8 @@ def _walk(folder: str, prefix: str) -> Iterator[StoredFile]:
             continue
 
 
-def _list_objects(location: Location, prefix: str) -> Iterator[StoredFile]:
-    for page in obstore.list(open_s3_store(location), prefix or None):
+def _list_objects(location: Location) -> Iterator[StoredFile]:
+    for page in obstore.list(open_s3_store(location)):
         for found in page:
             modified_us = int(found["last_modified"].timestamp() * _MICROSECONDS)
             yield StoredFile(str(found["path"]), int(found["size"]), modified_us)

@@ -152,11 +152,9 @@ def stage_segment_drop(dataset: Dataset, uuids: Collection[str]) -> StagedTransa
     return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)
 
 
-def commit_index(
-    dataset: Dataset, spec: IndexSpec, fragment_ids: Sequence[int] | None = None
-) -> Dataset | Unbuildable:
-    """Build an index over the fragments (all of them when None) in this process."""
-    plan = plan_index(dataset, spec, fragment_ids)
+def commit_index(dataset: Dataset, spec: IndexSpec) -> Dataset | Unbuildable:
+    """Build an index over all fragments in this process."""
+    plan = plan_index(dataset, spec)
     if isinstance(plan, Unbuildable):
         return plan
     segment = build_index_segment(dataset, plan, plan.fragment_ids)
