@@ -16,7 +16,6 @@ from omnigraph.storage.indexes import (
     Unbuildable,
     build_index_segment,
     commit_index,
-    commit_index_fold,
     commit_index_segments,
     plan_index,
 )
@@ -53,6 +52,12 @@ def _build(dataset: Dataset, spec: IndexSpec) -> Dataset:
     built = commit_index(dataset, spec)
     assert isinstance(built, Dataset)
     return built
+
+
+def _add(dataset: Dataset, spec: IndexSpec, fragment: int) -> Dataset:
+    plan = plan_index(dataset, spec, [fragment])
+    assert isinstance(plan, IndexPlan)
+    return commit_index_segments(dataset, spec, [build_index_segment(dataset, plan, [fragment])])
 
 
 def _nearest(dataset: Dataset, limit: int) -> int:
@@ -98,21 +103,12 @@ def test_segments_are_built_apart_and_committed_together(local_location: Locatio
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind.value)
-@pytest.mark.parametrize("how", ["fold", "segments"])
-def test_uncovered_fragments_are_added(local_location: Location, spec: IndexSpec, how: str) -> None:
+def test_uncovered_fragments_are_added(local_location: Location, spec: IndexSpec) -> None:
     dataset = _build(_make(local_location, 10), spec)
     dataset = commit_staged(dataset, stage_append(dataset, _documents("b", 5)))
     assert read_coverage(dataset, [spec]) == {spec: Degraded((1,), 5)}
-    if how == "fold":
-        dataset = commit_index_fold(dataset, [spec.name])
-    else:
-        plan = plan_index(dataset, spec, [1])
-        assert isinstance(plan, IndexPlan)
-        dataset = commit_index_segments(dataset, spec, [build_index_segment(dataset, plan, [1])])
+    dataset = _add(dataset, spec, 1)
     assert read_coverage(dataset, [spec]) == {spec: Indexed()}
-    folded = commit_index_fold(dataset, [spec.name])
-    assert folded.version == dataset.version
-    assert dataset.newest().version == dataset.version
 
 
 def test_a_large_table_gets_a_trained_vector_index(local_location: Location) -> None:
@@ -153,7 +149,7 @@ def test_an_index_serves_a_branch_of_a_branch(local_location: Location) -> None:
     assert read_coverage(branch, [BTREE]) == {BTREE: Indexed()}
     assert "ScalarIndexQuery" in branch.native.scanner(filter="id = 'a1'").explain_plan()
     branch = commit_staged(branch, stage_append(branch, _documents("b", 2)))
-    branch = commit_index_fold(branch, [BTREE.name])
+    branch = _add(branch, BTREE, 1)
     assert read_coverage(branch, [BTREE]) == {BTREE: Indexed()}
     assert read_coverage(dataset.newest(), [BTREE]) == {BTREE: Indexed()}
 

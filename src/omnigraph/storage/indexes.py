@@ -161,15 +161,6 @@ def commit_index(dataset: Dataset, spec: IndexSpec) -> Dataset | Unbuildable:
     return commit_index_segments(dataset, spec, (segment,))
 
 
-def commit_index_fold(dataset: Dataset, names: Sequence[str]) -> Dataset:
-    """Fold what the named indexes do not cover into them, incrementally; no version when there is nothing."""
-    announce("dataset.index", dataset.uri)
-    native = dataset.movable()
-    with substrate_errors("fold fragments into an index", dataset.uri):
-        native.optimize.optimize_indices(index_names=list(names))
-    return Dataset(dataset.location, dataset.branch, native)
-
-
 def _plan_vector(
     dataset: Dataset, spec: IndexSpec, fragment_ids: tuple[int, ...], pq_rows_min: int
 ) -> IndexPlan | Unbuildable:
