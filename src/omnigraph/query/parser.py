@@ -55,10 +55,9 @@ def _check_text(text: str, problems: QueryProblems) -> None:
             QueryCode.TEXT_TOO_LARGE, NOWHERE, message, "give long lists and vectors as parameters"
         )
     if bad := _SURROGATE.search(text):
-        line_start = text.rfind("\n", 0, bad.start()) + 1
         problems.report(
             QueryCode.NOT_UNICODE,
-            Span(text.count("\n", 0, bad.start()) + 1, bad.start() - line_start + 1, 1),
+            Span.at(bad.start(), text),
             "the text has a lone surrogate, which is not a character",
             "save the file as UTF-8",
         )

@@ -7,15 +7,13 @@ would have been possible, and, where the mistake is a usual one, what to do. Nev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
-from lark import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import UnexpectedInput
 
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.problems import QueryProblems
-from omnigraph.schema.problems import quoted
-from omnigraph.schema.syntax import Span
+from omnigraph.schema.unexpected import either, expected_terminals, found_text, position_of, span_of
 
 _WORDS: Final = {
     "$END": "the end of the text",
@@ -50,7 +48,6 @@ _WORDS: Final = {
     "VARIABLE": "a variable",
     "WORD": "a word",
 }
-_IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
 _EXPECTED_MAX: Final = 8
 _HEADER: Final = re.compile(r"^[ \t]*query[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
 _TOKEN: Final = re.compile(r"\$?[A-Za-z0-9_]+|\S")
@@ -73,9 +70,10 @@ _BODY_WORDS: Final = frozenset({"match", "return", "insert", "update", "delete"}
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: QueryProblems) -> int:
     """Add the problem and return the offset in the text where it is."""
-    position = _position(error, text)
-    message = f"{query_at(position, text)}unexpected {_found(position, text)}"
-    problems.report(QueryCode.SYNTAX, _span(position, text), message, _hint(error, position, text))
+    position = position_of(error, text)
+    token = _TOKEN.match(text, position)
+    message = f"{query_at(position, text)}unexpected {found_text(token)}"
+    problems.report(QueryCode.SYNTAX, span_of(token, position, text), message, _hint(error, position, text))
     return position
 
 
@@ -87,31 +85,10 @@ def query_at(position: int, text: str) -> str:
     return f"query {last.group(1)}: " if last else ""
 
 
-def _position(error: UnexpectedInput, text: str) -> int:
-    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        return len(text.rstrip())
-    return error.pos_in_stream or 0
-
-
-def _span(position: int, text: str) -> Span:
-    line_start = text.rfind("\n", 0, position) + 1
-    token = _TOKEN.match(text, position)
-    length = token.end() - token.start() if token else 1
-    return Span(text.count("\n", 0, position) + 1, position - line_start + 1, length)
-
-
-def _found(position: int, text: str) -> str:
-    token = _TOKEN.match(text, position)
-    if token is None:
-        return "end of the text"
-    word = token.group()
-    return quoted(word) if word.isprintable() else f"character U+{ord(word[0]):04X}"
-
-
 def _hint(error: UnexpectedInput, position: int, text: str) -> str:
     rest = text[position : position + 2]
     before = text[max(0, position - 1) : position + 1]
-    expected = _expected(error)
+    expected = sorted({_word(name) for name in expected_terminals(error)})
     if rest.startswith('"') and _string_has_no_end(position, text):
         return 'a string ends with `"` on the line where it starts'
     if rest[:1] in {"'", "‘", "“"}:
@@ -144,15 +121,6 @@ def _follows_bare_variable(position: int, text: str) -> bool:
     return re.search(r"\$\w+\s+(?:contains|starts_with|in)\s*$", text[line_start:position]) is not None
 
 
-def _expected(error: UnexpectedInput) -> list[str]:
-    names: Iterable[str] = ()
-    if isinstance(error, UnexpectedToken):
-        names = error.accepts or error.expected
-    elif isinstance(error, UnexpectedCharacters):
-        names = error.allowed or ()
-    return sorted({_word(name) for name in names if name not in _IGNORED})
-
-
 def _word(name: str) -> str:
     """Keywords are terminals that begin with `_` and are named like the word."""
     return f"`{name[1:].lower()}`" if name.startswith("_") else _WORDS.get(name, name)
@@ -161,4 +129,4 @@ def _word(name: str) -> str:
 def _either(words: list[str]) -> str:
     if len(words) > _EXPECTED_MAX:
         return "another expression, an operator or the end of this one"
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    return either(words)

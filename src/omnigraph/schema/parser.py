@@ -47,10 +47,9 @@ def _check_text(text: str, problems: ProblemList) -> None:
         message = f"the schema has {size} bytes, more than {SCHEMA_TEXT_BYTES_MAX}"
         problems.add(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "is this the right file?")
     if bad := _SURROGATE.search(text):
-        line_start = text.rfind("\n", 0, bad.start()) + 1
         problems.add(
             SchemaCode.NOT_UNICODE,
-            Span(text.count("\n", 0, bad.start()) + 1, bad.start() - line_start + 1, 1),
+            Span.at(bad.start(), text),
             "the schema has a lone surrogate, which is not a character",
             "save the file as UTF-8",
         )

@@ -18,6 +18,12 @@ class Span:
     column: int
     length: int
 
+    @classmethod
+    def at(cls, position: int, text: str, length: int = 1) -> Span:
+        """The place at an offset."""
+        line_start = text.rfind("\n", 0, position) + 1
+        return cls(text.count("\n", 0, position) + 1, position - line_start + 1, length)
+
 
 NOWHERE: Final = Span(1, 1, 1)
 

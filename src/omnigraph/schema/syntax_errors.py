@@ -7,14 +7,13 @@ what would have been possible, and, where the mistake is a usual one, what to do
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
-from lark import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import UnexpectedInput
 
 from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.problems import ProblemList, quoted
-from omnigraph.schema.syntax import Span
+from omnigraph.schema.problems import ProblemList
+from omnigraph.schema.unexpected import either, expected_terminals, found_text, position_of, span_of
 
 _WORDS: Final = {
     "$END": "the end of the text",
@@ -41,7 +40,6 @@ _WORDS: Final = {
     "_INTERFACE": "`interface`",
     "_NODE": "`node`",
 }
-_IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
 _KEYWORDS: Final = frozenset({"node", "edge", "interface"})
 _HEADER: Final = re.compile(r"^[ \t]*(node|edge|interface)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_]+|\S")
@@ -49,11 +47,11 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_]+|\S")
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: ProblemList) -> int:
     """Add the problem and return the offset in the text where it is."""
-    position = _position(error, text)
-    span = _span(position, text)
-    found = _found(position, text)
+    position = position_of(error, text)
+    token = _TOKEN.match(text, position)
+    message = f"{declaration_at(position, text)}unexpected {found_text(token)}"
     hint = _hint(error, position, text)
-    problems.add(SchemaCode.SYNTAX, span, f"{declaration_at(position, text)}unexpected {found}", hint)
+    problems.add(SchemaCode.SYNTAX, span_of(token, position, text), message, hint)
     return position
 
 
@@ -65,31 +63,10 @@ def declaration_at(position: int, text: str) -> str:
     return f"{last.group(1)} {last.group(2)}: " if last else ""
 
 
-def _position(error: UnexpectedInput, text: str) -> int:
-    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        return len(text.rstrip())
-    return error.pos_in_stream or 0
-
-
-def _span(position: int, text: str) -> Span:
-    line_start = text.rfind("\n", 0, position) + 1
-    token = _TOKEN.match(text, position)
-    length = token.end() - token.start() if token else 1
-    return Span(text.count("\n", 0, position) + 1, position - line_start + 1, length)
-
-
-def _found(position: int, text: str) -> str:
-    token = _TOKEN.match(text, position)
-    if token is None:
-        return "end of the text"
-    word = token.group()
-    return quoted(word) if word.isprintable() else f"character U+{ord(word[0]):04X}"
-
-
 def _hint(error: UnexpectedInput, position: int, text: str) -> str:
     line_start = text.rfind("\n", 0, position) + 1
     rest = text[position : position + 2]
-    expected = _expected(error)
+    expected = sorted({_WORDS.get(name, name) for name in expected_terminals(error)})
     if rest.startswith('"') and "a string" in expected:
         return 'a string ends with `"` on the line where it starts'
     if rest == "/*":
@@ -104,17 +81,4 @@ def _hint(error: UnexpectedInput, position: int, text: str) -> str:
         return "a list has scalar items: `[String]`"
     if text[line_start:position].strip() in _KEYWORDS and expected == ["`:`"]:
         return "is a `}` missing before this declaration?"
-    return f"expected {_either(expected)}" if expected else ""
-
-
-def _expected(error: UnexpectedInput) -> list[str]:
-    names: Iterable[str] = ()
-    if isinstance(error, UnexpectedToken):
-        names = error.accepts or error.expected
-    elif isinstance(error, UnexpectedCharacters):
-        names = error.allowed or ()
-    return sorted({_WORDS.get(name, name) for name in names if name not in _IGNORED})
-
-
-def _either(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    return f"expected {either(expected)}" if expected else ""
