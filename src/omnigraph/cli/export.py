@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.base.errors import StorageError, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.moments import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Json, SparkMaster, Store, Uri, Version
-from omnigraph.cli.output import write_json
+from omnigraph.cli.output import output_errors, write_json
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
@@ -81,17 +81,9 @@ def export(
             spark=SparkSettings(master=spark_master),
             report=report,
         )
-        try:
+        with output_errors():
             outcome = export_graph(location, branch, options)
             sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise StorageError(
-                f"the output could not be written: {error.strerror}",
-                code="output_unwritable",
-                hint="write it to another place",
-            ) from error
     if as_json:
         write_json(_to_json(location, branch, outcome))
     elif not context.obj.quiet:

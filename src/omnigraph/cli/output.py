@@ -8,7 +8,8 @@ Nothing here writes to stderr.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from io import StringIO
 from typing import Any
@@ -49,9 +50,16 @@ def write_json(document: Any) -> None:
 
 def write_text(text: str) -> None:
     """Print text as it is, ending in a newline."""
-    try:
+    with output_errors():
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
+
+
+@contextmanager
+def output_errors() -> Iterator[None]:
+    """What the system says of stdout, as an error of ours; a reader who went away is none."""
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
