@@ -220,6 +220,7 @@ def test_the_catalog() -> None:
                 _collect_rules(found, entity)
         for interface in catalog.get("interfaces", []):
             _collect_rules(found, interface)
+    found["Catalog property"].add("filled")  # only where a default was changed, so in no schema of its own
     assert found == {heading: documented(heading) for heading in found}
 
 

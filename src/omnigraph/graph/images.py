@@ -113,7 +113,7 @@ def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Ima
 
 
 def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
-    """The rows of ids that are all there, in their order. A column that the table lacks has the default, or null."""
+    """The rows of ids that are all there, in their order. A column that the table lacks has what it came with."""
     schema = arrow_schema(entity)
     names = column_names(dataset, entity)
     found = located.rows
@@ -155,12 +155,12 @@ def column_names(dataset: Dataset, entity: Entity) -> dict[str, str]:
 
 
 def filled_column(entity: Entity, field: Any, rows: int) -> Any:
-    """What rows get in a column that they do not have: the default, or null."""
+    """What rows get in a column that they do not have: the default with which it came, or null."""
     found = entity.property_named(field.name)
-    if found is None or found.default is None:
+    if found is None or found.fill is None:
         return pa.nulls(rows, field.type)
     make: Any = pa.scalar
-    return pa.repeat(make(found.default, field.type), rows)
+    return pa.repeat(make(found.fill, field.type), rows)
 
 
 def _identity(field: Any) -> bytes | str:

@@ -76,7 +76,7 @@ def column_plan(
     forgets: bool = False,
     staying: int | None = None,
 ) -> ColumnPlan:
-    """The columns of a type after a change; a column with a default is filled where there are rows.
+    """The columns of a type after a change; a column that came with a default is filled where there are rows.
 
     `staying` are those rows that are not replaced or removed by the same write: all of them unless it is told.
     """
@@ -87,8 +87,8 @@ def column_plan(
         before = old.property_with_id(found.id)
         if before is not None:
             origins[found.name] = before.name
-        elif rows and found.default is not None:
-            fills[found.name] = found.default
+        elif rows and found.fill is not None:
+            fills[found.name] = found.fill
         elif not found.nullable and (rows if staying is None else staying):
             raise InvariantError(
                 f"{new.alias}.{found.name} needs a value and there is none for the rows that stay",

@@ -9,7 +9,7 @@ and printed. `renamed_from` is what the text asked for; comparing two catalogs i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
@@ -51,14 +51,32 @@ class PropertyShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property(PropertyShape):
-    """A property of a node or edge type. Its id is unique within the type and never used again."""
+    """A property of a node or edge type. Its id is unique within the type and never used again.
+
+    `filled` is the value, or none, that the rows got that were there when the property came; None means that it is
+    the default of now. It stays when the default changes, so that a row from before can be told from a changed one.
+    """
 
     id: PropertyId
+    filled: tuple[Value, ...] | None = None
 
     @classmethod
     def from_shape(cls, shape: PropertyShape, property_id: PropertyId) -> Property:
         """The shape with an identity."""
-        return cls(id=property_id, **{name: getattr(shape, name) for name in PropertyShape.__slots__})
+        filled = shape.filled if isinstance(shape, Property) else None
+        parts = {name: getattr(shape, name) for name in PropertyShape.__slots__}
+        return cls(id=property_id, filled=filled, **parts)
+
+    @property
+    def fill(self) -> Value | None:
+        """What a row has that was there before the property; None is null."""
+        return self.default if self.filled is None else next(iter(self.filled), None)
+
+    def with_default(self, default: Value | None) -> Property:
+        """The same property with another default for rows to come."""
+        was = () if self.fill is None else (self.fill,)
+        now = () if default is None else (default,)
+        return replace(self, default=default, filled=None if was == now else was)
 
 
 @dataclass(frozen=True, slots=True)

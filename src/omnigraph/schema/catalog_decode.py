@@ -7,6 +7,7 @@ name columns), or a `FormatError` that says what is wrong. Never guesses a missi
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final, assert_never
 
 import msgspec
@@ -148,7 +149,11 @@ def _shape(wire: ShapeWire) -> PropertyShape:
 
 
 def _property(wire: PropertyWire) -> Property:
-    return Property.from_shape(_shape(wire), PropertyId(wire.id))
+    shaped = Property.from_shape(_shape(wire), PropertyId(wire.id))
+    if wire.filled is None:
+        return shaped
+    values = (_value(text, shaped.type) for text in wire.filled[:1])
+    return replace(shaped, filled=tuple(value for value in values if value is not None))
 
 
 def _type(wire: TypeWire) -> PropertyType:

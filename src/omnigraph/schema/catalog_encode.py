@@ -73,7 +73,7 @@ def _entity(found: EntityType) -> dict[str, Json]:
         "next_property_id": found.next_property_id,
         **_rules(found.rules, found.properties),
         **_given(
-            properties=[{"id": own.id, **_property(own)} for own in found.properties],
+            properties=[{"id": own.id, **_property(own), **_filled(own)} for own in found.properties],
             description=found.description,
             renamed_from=found.renamed_from,
             metadata=[_annotation(annotation) for annotation in found.metadata],
@@ -108,6 +108,13 @@ def _property(found: PropertyShape) -> dict[str, Json]:
             metadata=[_annotation(annotation) for annotation in found.metadata],
         ),
     }
+
+
+def _filled(found: Property) -> dict[str, Json]:
+    """What rows from before the property got, where it is not the default: an empty list says null."""
+    if found.filled is None:
+        return {}
+    return {"filled": [_value(value, found.type) for value in found.filled]}
 
 
 def _type(property_type: PropertyType) -> Json:

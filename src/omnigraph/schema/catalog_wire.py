@@ -69,9 +69,10 @@ class ShapeWire(Wire, kw_only=True, frozen=True):
 
 
 class PropertyWire(ShapeWire, kw_only=True, frozen=True):
-    """See `catalog.Property`."""
+    """See `catalog.Property`; `filled` is canonical text, or an empty list for null."""
 
     id: int
+    filled: tuple[str, ...] | None = None
 
 
 class RangeWire(Wire, kw_only=True, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 import omnigraph
 from omnigraph.base.errors import InvariantError
-from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.commit import World
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.schema_change import column_plan
@@ -18,67 +16,35 @@ from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.schema import arrow_schema
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import Location
 from tests.graph.crash.observe import unsteady
+from tests.graph.merge.schema_sides import (
+    ADA,
+    ADD_CAT,
+    AGELESS,
+    BASE,
+    BOB,
+    CITY,
+    ONLY_ADA,
+    RANKED,
+    RENAMED,
+    SCORE_ALL,
+    SCORED,
+    TOWN,
+    UPDATE_BOB,
+    Side,
+    forked,
+    person,
+)
 from tests.maintenance.cleaning import Place, TomorrowClock
-from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
-
-BASE = """\
-node Person { slug: String @key  age: I64? @index  note: String? }
-node Company { name: String @key }
-edge Knows: Person -> Person { since: Date? }
-"""
-START = """query m() {
-  insert Person { slug: "ada", age: 36, note: "n" }  insert Person { slug: "bob", age: 7 }
-  insert Company { name: "Acme" }  insert Knows { from: "ada", to: "bob" }
-}"""
-UPDATE_BOB = 'query m() { update Person set { age: 8 } where slug = "bob" }'
-ADD_CAT = 'query m() { insert Person { slug: "cat", age: 3 } }'
-RENAMED = BASE.replace("age: I64?", "years: I64? @rename_from(age)")
-RANKED = BASE.replace("note: String?", "note: String?  rank: I64 @default(1)")
-SCORED = BASE.replace("note: String?", "note: String?  score: F64?")
-CITY = BASE + "node City { name: String @key }\nedge LivesIn: Person -> City\n"
-ONLY_ADA = 'query m() { delete Knows where since is null  delete Person where slug = "bob" }'
-AGELESS = BASE.replace("age: I64? @index", "")
-TOWN = BASE + "node Town { name: String @key }\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """What one branch does: a schema, if any, and then mutations in its words."""
-
-    schema: str | None = None
-    mutations: tuple[str, ...] = ()
-    first: str | None = None
-    then: str | None = None
-
-    def happen(self, root: Location, branch: str) -> None:
-        if self.first is not None:
-            omnigraph.open(root.uri, branch).mutate(self.first)
-        if self.schema is not None:
-            evolve(root, self.schema, branch)
-        for mutation in self.mutations:
-            omnigraph.open(root.uri, branch).mutate(mutation)
-        if self.then is not None:
-            evolve(root, self.then, branch)
+from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Location:
-    location = parse_location(str(tmp_path / "graph.omni"))
-    create(location, BASE)
-    omnigraph.open(location.uri).mutate(START)
-    create_branch(location, "dev", "tester", source_snapshot(location))
-    return location
+    return forked(tmp_path)
 
 
-def person(now: dict[str, dict[str, dict[str, Any]]], alias: str = "node:Person") -> dict[str, Any]:
-    return {
-        name: {key: value for key, value in row.items() if key != "slug"} for name, row in now[alias].items()
-    }
-
-
-ADA, BOB = {"age": 36, "note": "n"}, {"age": 7, "note": None}
 MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
     "only theirs, without rows": (
         Side(),
@@ -138,6 +104,15 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
         Side(mutations=(ADD_CAT,)),
         Side(BASE.replace("note: String?", "")),
         {"ada": {"age": 36}, "bob": {"age": 7}, "cat": {"age": 3}},
+    ),
+    "a default that went later": (
+        Side(mutations=(ADD_CAT,)),
+        Side(RANKED, then=RANKED.replace(" @default(1)", "")),
+        {
+            "ada": {**ADA, "rank": 1},
+            "bob": {**BOB, "rank": 1},
+            "cat": {"age": 3, "note": None, "rank": 1},
+        },
     ),
     "a default that was changed later": (
         Side(),
@@ -269,7 +244,7 @@ CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
     ),
     "our new row and their required property": (
         Side(mutations=(ADD_CAT,)),
-        Side(RANKED, then=RANKED.replace(" @default(1)", "")),
+        Side(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")),
         ["value_constraint_violation"],
     ),
     "our rows of a type that was empty there": (
@@ -352,14 +327,13 @@ def test_a_required_property_comes_when_every_row_has_it_there(root: Location) -
 
 
 def test_a_column_that_needs_values_is_never_left_without_them(root: Location) -> None:
-    evolve(root, RANKED, "dev")
-    evolve(root, RANKED.replace(" @default(1)", ""), "dev")
+    Side(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")).happen(root, "dev")
     old, new = (read_snapshot(root, name).schema.catalog.type_named("Person") for name in (MAIN, "dev"))
     assert old is not None
     assert new is not None
-    with pytest.raises(InvariantError, match="rank needs a value"):
+    with pytest.raises(InvariantError, match="score needs a value"):
         column_plan(old, new, 2)
-    assert "rank" not in column_plan(old, new, 2, staying=0).fills
+    assert "score" not in column_plan(old, new, 2, staying=0).fills
 
 
 def test_reverting_a_schema_change_is_refused(root: Location) -> None:

@@ -118,18 +118,19 @@ def _text(nodes: list[_TypeSlot], edges: list[_TypeSlot], side: int) -> str:
 
 
 def without_ids(catalog: Catalog) -> dict[str, Any]:
-    """What a catalog says, whatever its ids, its order, and what its text once renamed."""
+    """What a catalog says, whatever its ids, its order, its defaults of old, and what its text once renamed."""
     return {found.alias: _without_ids(catalog, found) for found in catalog.types}
 
 
 def _without_ids(catalog: Catalog, found: NodeType | EdgeType) -> dict[str, Any]:
-    ends: Any = found.implements if isinstance(found, NodeType) else ()
+    ends: Any = set(found.implements) if isinstance(found, NodeType) else ()
     if isinstance(found, EdgeType):
         ends = (catalog.source_of(found).name, catalog.target_of(found).name, found.cardinality)
     return {
         "ends": ends,
         "properties": {
-            own.name: replace(own, id=PropertyId(0), renamed_from=None) for own in found.properties
+            own.name: replace(own, id=PropertyId(0), renamed_from=None, filled=None)
+            for own in found.properties
         },
         "key": found.key,
         "uniques": {frozenset(columns) for columns in found.rules.uniques},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 
-from omnigraph.schema import Catalog
+from omnigraph.schema import Catalog, catalog_from_json, catalog_to_json
 from omnigraph.schema.catalog_soundness import check_soundness
 from omnigraph.schema.evolution import (
     Diverged,
@@ -70,6 +70,14 @@ BOTH = {
     "the same": ([("age: I32?", "age: I32? @index")], [("age: I32?", "age: I32? @index"), CITY]),
     "two drops": ([NO_AGE], [NO_COMPANY]),
     "a cardinality and a drop": ([("0..5", "0..7")], [NO_AGE]),
+    "two interfaces": (
+        [("node Company {", "interface Named { name: String }\nnode Company implements Named {")],
+        [("node Company {", "interface Tagged { tag: String? }\nnode Company implements Tagged {")],
+    ),
+    "a default and a note": (
+        [("age: I32?", "age: I32? @default(1)")],
+        [("age: I32?", 'age: I32? @description("d")')],
+    ),
 }
 DIVERGED = {
     "one name for two types": ([CITY], [CITY], "City"),
@@ -95,6 +103,11 @@ DIVERGED = {
         [("age: I32?", "age: I32?  @range(age, 0..9)")],
         [("age: I32?", "age: I32?  @range(age, 0..8)")],
         "the rules of",
+    ),
+    "one interface": (
+        [("node Company {", "interface Named { name: String }\nnode Company {")],
+        [("node Company {", "interface Named { name: String? }\nnode Company {")],
+        "interface Named",
     ),
     "two cardinalities": ([("0..5", "0..7")], [("0..5", "0..9")], "cardinality"),
     "the source of a vector": (
@@ -150,6 +163,35 @@ def test_ids_that_were_given_twice() -> None:
     ):
         sides = [evolved(base, changed((old, new.format(number)))) for number in (1, 2)]
         assert isinstance(merge_catalogs(base, *sides), Diverged)
+
+
+def test_a_raised_counter_is_no_change() -> None:
+    base = catalog_of(BASE)
+    dropped = evolved(base, changed(NO_COMPANY))
+    counted = evolved(evolved(base, BASE.replace("@key }", "@key  x: I32? }", 1)), BASE)
+    assert counted != base
+    merged = merge_catalogs(base, dropped, counted)
+    assert isinstance(merged, Catalog)
+    assert [one.name for one in merged.nodes] == ["Person"]
+
+
+def test_what_rows_got_stays_when_the_default_changes() -> None:
+    base = catalog_of(BASE)
+    states = [base]
+    for text in ("n: I32 @default(1)", "n: I32 @default(5)", "n: I32", "n: I32 @default(1)"):
+        states.append(evolved(states[-1], changed(("age: I32?", f"age: I32?  {text}"))))
+    found = [state.nodes[0].property_named("n") for state in states[1:]]
+    told = [(one.fill, one.default, one.filled) for one in found if one is not None]
+    assert told == [(1, 1, None), (1, 5, (1,)), (1, None, (1,)), (1, 1, None)]
+    for state in states:
+        assert catalog_from_json(catalog_to_json(state)) == state
+    late = evolved(
+        evolved(base, changed(("age: I32?", "age: I32?  n: I32?"))),
+        changed(("age: I32?", "age: I32?  n: I32? @default(2)")),
+    )
+    own = catalog_from_json(catalog_to_json(late)).nodes[0].property_named("n")
+    assert own is not None
+    assert (own.fill, own.default, own.filled) == (None, 2, ())
 
 
 @given(schema_pairs)

@@ -21,7 +21,7 @@ from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
 from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
 from omnigraph.graph.merge.plan import GraphSides, MergePlan
 from omnigraph.graph.merge.resolve import Resolution, plan_resolved
-from omnigraph.graph.merge.schemas import MergedSchema, diverged, merge_schemas
+from omnigraph.graph.merge.schemas import keep_schema, merge_schemas
 from omnigraph.graph.merge.stage import stage_plan
 from omnigraph.graph.merge.stage_schema import stage_schema_merge
 from omnigraph.graph.merge.states import with_states
@@ -131,16 +131,9 @@ def revert_commit(root: Location, request: RevertRequest, world: World | None = 
     def prepare(ours: Snapshot) -> _Prepared | None:
         record, parent = _undone(ours, request.commit)
         undone, before = read_record_snapshot(ours, record), read_record_snapshot(ours, parent)
-        base = CommitBase(record.id, pins_of(undone))
+        base = CommitBase(record.id, pins_of(undone), undone.schema)
         tables = {table.id: table for table in before.tables.values()}
-        hashes = {before.schema.hash, undone.schema.hash, ours.schema.hash}
-        schema = (
-            MergedSchema(ours, ours.schema.catalog)
-            if len(hashes) == 1
-            else diverged(
-                "the schema was changed by the commit or since, and a revert does not change it back"
-            )
-        )
+        schema = keep_schema(ours, undone, before, base)
         return _Prepared(GraphSides(schema, tables, base, record.id == ours.head))
 
     kind = WriterKind.REVERT

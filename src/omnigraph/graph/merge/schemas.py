@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from omnigraph.base.ids import TypeId
-from omnigraph.graph.changes import compare_pins
-from omnigraph.graph.merge.bases import Base, base_commits
+from omnigraph.graph.equality import same_states
+from omnigraph.graph.images import pieces
+from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
+from omnigraph.graph.merge.candidates import TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
 from omnigraph.graph.merge.dropped_values import written_into_dropped
 from omnigraph.graph.records import SchemaRecord, TableId, TableRecord
@@ -90,7 +93,7 @@ class MergedSchema:
 
 def _needs_values(new: Property) -> bool:
     """Whether rows that lack a new property cannot be."""
-    return not new.nullable and new.default is None
+    return not new.nullable and new.fill is None
 
 
 def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema | Conflict:
@@ -98,15 +101,11 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
     ours_catalog, theirs_catalog = ours.schema.catalog, theirs.schema.catalog
     if ours.schema.hash == theirs.schema.hash:
         return MergedSchema(ours, theirs_catalog)
-    known = {one.schema.hash: one.schema for one in base_commits(base) if one.schema is not None}
-    if len(known) != 1 or any(one.schema is None for one in base_commits(base)):
+    common = _base_catalog(base)
+    if common is None:
         return diverged("what the schemas of both sides have in common cannot be told")
-    (common,) = known.values()
-    merged = merge_catalogs(common.catalog, ours_catalog, theirs_catalog)
-    plans = (
-        find_steps_by_id(common.catalog, ours_catalog),
-        find_steps_by_id(common.catalog, theirs_catalog),
-    )
+    merged = merge_catalogs(common, ours_catalog, theirs_catalog)
+    plans = (find_steps_by_id(common, ours_catalog), find_steps_by_id(common, theirs_catalog))
     if isinstance(merged, Diverged):
         return diverged(merged.why, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
@@ -116,6 +115,34 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
         if written is not None:
             return diverged(f"one side dropped {written} and the other wrote to it", *plans)
     return _as_if(ours, theirs, merged)
+
+
+def keep_schema(ours: Snapshot, undone: Snapshot, before: Snapshot, base: Base) -> MergedSchema | Conflict:
+    """The schema of a revert, which is ours: the rows of before the undone commit must fit into it."""
+    catalog = ours.schema.catalog
+    since = find_steps_by_id(undone.schema.catalog, catalog)
+    undoing = find_steps_by_id(undone.schema.catalog, before.schema.catalog)
+    if undoing:
+        return diverged("the commit changed the schema, and a revert does not change it back", since, undoing)
+    lost = _written_and_dropped(catalog, (before, ours), base) or written_into_dropped(catalog, before, base)
+    if lost is not None:
+        return diverged(f"the commit wrote to {lost}, dropped since", since)
+    return MergedSchema(ours, before.schema.catalog)
+
+
+def _base_catalog(base: Base) -> Catalog | None:
+    """What the schemas of both sides come from: where histories criss-cross, the merge of several."""
+    match base:
+        case CommitBase(schema=schema):
+            return None if schema is None else schema.catalog
+        case JoinedBase(below, left, right):
+            catalogs = tuple(_base_catalog(one) for one in (below, left, right))
+            if None in catalogs:
+                return None
+            merged = merge_catalogs(*(one for one in catalogs if one is not None))
+            return None if isinstance(merged, Diverged) else merged
+        case _:
+            assert_never(base)
 
 
 def diverged(why: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
@@ -132,12 +159,19 @@ def _written_and_dropped(merged: Catalog, sides: tuple[Snapshot, Snapshot], base
         table = side.tables[entity.alias]
         if _kept(merged, entity) is not None or table.id in there:
             continue
-        for one in base_commits(base):
-            pin = one.pins.get(table.id)
-            place = side.root.child(table.path)
-            if pin is not None and pin != table.pin and len(compare_pins(place, pin, table.pin).ids()):
-                return entity.alias
+        if _is_written(side, entity, table, base):
+            return entity.alias
     return None
+
+
+def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) -> bool:
+    if all(one.pins.get(table.id) == table.pin for one in base_commits(base)):
+        return False
+    found = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    return any(
+        not same_states(found.base_image(start, rows), found.image(table.pin, start, rows)).all()
+        for start, rows in pieces(entity, len(found.ids))
+    )
 
 
 def _as_if(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:

@@ -20,7 +20,7 @@ def cost_of(step: Step, rows: int) -> Cost:
     match step:
         case AddConstraint(implied=False) if rows:
             return Cost.READS
-        case AddProperty(property=added) if rows and added.default is not None:
+        case AddProperty(property=added) if rows and added.fill is not None:
             return Cost.REWRITES
         case DropProperty(hard=True) if rows:
             return Cost.REWRITES

@@ -206,9 +206,8 @@ def _noted(entity: AnyType, notes: Notes) -> AnyType:
 
 def _noted_property(own: Property, notes: Notes) -> Property:
     return replace(
-        own,
+        own.with_default(notes.default),
         description=notes.description,
         metadata=notes.metadata,
-        default=notes.default,
         embedding=notes.embedding,
     )

@@ -2,9 +2,9 @@
 
 In: the catalog of the base, ours and theirs. Out: the merged catalog, or why there is none. A type and a property are
 what their ids say, so names do not matter. Whatever only one side changed goes that side's way, down to the single
-annotation; what both changed alike is fine; an enum that both extended has the values of both. Anything else is a
-divergence, never a guess: as when both changed one thing, or one dropped what the other changed, or a name or an id
-was given twice.
+annotation; what both changed alike is fine; an enum that both extended has the values of both. The order of things
+and the counters of ids are no changes. Anything else is a divergence, never a guess: as when both changed one thing, or
+one dropped what the other changed, or a name or an id was given twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from omnigraph.base.ids import PropertyId
-from omnigraph.schema.catalog import Catalog, CheckRule, EdgeType, NodeType, Property, RangeRule, Rules
+from omnigraph.schema.catalog import (
+    Catalog,
+    CheckRule,
+    EdgeType,
+    Interface,
+    NodeType,
+    Property,
+    RangeRule,
+    Rules,
+)
 from omnigraph.schema.catalog_soundness import CatalogFault, check_soundness
 from omnigraph.schema.evolution.renaming import renamed_rules
 from omnigraph.schema.property_types import EnumType, PropertyType
@@ -22,7 +31,7 @@ from omnigraph.schema.property_types import EnumType, PropertyType
 Entity = NodeType | EdgeType
 Thing = TypeVar("Thing", bound=Hashable)
 AnyValue = TypeVar("AnyValue")
-_PROPERTY_PARTS = ("name", "nullable", "indexed", "default", "embedding", "description", "metadata")
+_PROPERTY_PARTS = ("name", "nullable", "indexed", "embedding", "description", "metadata")
 _TYPE_PARTS = ("name", "description", "metadata")
 
 
@@ -39,10 +48,10 @@ class _Divergence(Exception):  # noqa: N818 - it never leaves this file
 
 def merge_catalogs(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog | Diverged:
     """The catalog with the changes of both sides; ours comes first where there is an order."""
-    if ours in (base, theirs):
-        return theirs
-    if theirs == base:
+    if theirs in (base, ours):
         return ours
+    if ours == base:
+        return theirs
     try:
         merged = _merged(base, ours, theirs)
         check_soundness(merged)
@@ -62,7 +71,7 @@ def _merged(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog:
     return Catalog(
         tuple(found for found in kept if isinstance(found, NodeType)),
         tuple(found for found in kept if isinstance(found, EdgeType)),
-        _part("the interfaces", base.interfaces, ours.interfaces, theirs.interfaces),
+        _merged_interfaces(base, ours, theirs),
         max(ours.next_type_id, theirs.next_type_id),
     )
 
@@ -80,19 +89,37 @@ def _aligned(
 
 def _merged_type(base: Entity | None, ours: Entity | None, theirs: Entity | None) -> Entity | None:
     if base is None:
-        if ours is not None and theirs is not None and ours != theirs:
+        if ours is not None and theirs is not None and _said(ours) != _said(theirs):
             raise _Divergence(f"both sides changed {ours.alias}, which their common state does not have")
         return ours or theirs
     if ours is None or theirs is None:
         kept = ours or theirs
-        if kept is not None and kept != base:
+        if kept is not None and _said(kept) != _said(base):
             raise _Divergence(f"one side dropped {base.alias} and the other changed it")
         return None
-    if theirs == base:
-        return ours
-    if ours == base:
-        return theirs
-    return _both_changed(base, ours, theirs)
+    counter = max(ours.next_property_id, theirs.next_property_id)
+    if _said(theirs) == _said(base):
+        return replace(ours, next_property_id=counter)
+    if _said(ours) == _said(base):
+        return replace(theirs, next_property_id=counter)
+    return replace(_both_changed(base, ours, theirs), next_property_id=counter)
+
+
+def _said(found: Entity) -> Entity:
+    """What a type says, whatever the order in which it says it and the ids that it has given."""
+    rules = replace(
+        found.rules,
+        uniques=tuple(sorted(found.rules.uniques)),
+        ranges=tuple(sorted(found.rules.ranges, key=lambda rule: rule.property)),
+        checks=tuple(sorted(found.rules.checks, key=lambda rule: rule.property)),
+    )
+    said = replace(
+        found,
+        properties=tuple(sorted(found.properties, key=lambda one: one.id)),
+        rules=rules,
+        next_property_id=PropertyId(0),
+    )
+    return replace(said, implements=tuple(sorted(said.implements))) if isinstance(said, NodeType) else said
 
 
 def _both_changed(base: Entity, ours: Entity, theirs: Entity) -> Entity:
@@ -104,14 +131,21 @@ def _both_changed(base: Entity, ours: Entity, theirs: Entity) -> Entity:
     _check_sources(properties)
     parts: dict[str, Any] = {
         part: _part(f"{part} of {alias}", *(getattr(side, part) for side in (base, ours, theirs)))
-        for part in (*_TYPE_PARTS, "implements" if isinstance(ours, NodeType) else "cardinality")
+        for part in _TYPE_PARTS
     }
+    match base, ours, theirs:
+        case NodeType(), NodeType(), NodeType():
+            parts["implements"] = _merged_set(base.implements, ours.implements, theirs.implements)
+        case EdgeType(), EdgeType(), EdgeType():
+            sides = (base.cardinality, ours.cardinality, theirs.cardinality)
+            parts["cardinality"] = _part(f"cardinality of {alias}", *sides)
+        case _:
+            raise _Divergence(f"{alias} is a node and an edge")
     return replace(
         ours,
         **parts,
         properties=properties,
         rules=_merged_rules(alias, (base, ours, theirs), names),
-        next_property_id=max(ours.next_property_id, theirs.next_property_id),
     )
 
 
@@ -134,7 +168,9 @@ def _merged_property(
         part: _part(f"{part} of {where}", *(getattr(side, part) for side in (base, ours, theirs)))
         for part in _PROPERTY_PARTS
     }
-    return replace(ours, **parts, type=_merged_kind(where, base.type, ours.type, theirs.type))
+    default = _part(f"default of {where}", base.default, ours.default, theirs.default)
+    kind = _merged_kind(where, base.type, ours.type, theirs.type)
+    return replace(ours.with_default(default), **parts, type=kind)
 
 
 def _merged_kind(where: str, base: PropertyType, ours: PropertyType, theirs: PropertyType) -> PropertyType:
@@ -183,7 +219,7 @@ def _merged_rules(alias: str, sides: tuple[Entity, Entity, Entity], names: Mappi
         checks += kept_checks
     return Rules(
         _part(f"the key of {alias}", base.key, ours.key, theirs.key),
-        _merged_uniques(base.uniques, ours.uniques, theirs.uniques),
+        _merged_set(base.uniques, ours.uniques, theirs.uniques),
         tuple(ranges),
         tuple(checks),
     )
@@ -196,11 +232,17 @@ def _under(side: Entity, names: Mapping[PropertyId, str]) -> Rules:
     )
 
 
-Uniques = tuple[tuple[str, ...], ...]
-
-
-def _merged_uniques(base: Uniques, ours: Uniques, theirs: Uniques) -> Uniques:
+def _merged_set(
+    base: tuple[Thing, ...], ours: tuple[Thing, ...], theirs: tuple[Thing, ...]
+) -> tuple[Thing, ...]:
+    """What both have, and what either has added."""
     every = dict.fromkeys((*ours, *theirs))
-    return tuple(
-        columns for columns in every if columns not in base or (columns in ours and columns in theirs)
-    )
+    return tuple(one for one in every if one not in base or (one in ours and one in theirs))
+
+
+def _merged_interfaces(base: Catalog, ours: Catalog, theirs: Catalog) -> tuple[Interface, ...]:
+    """The interfaces by their names, which are all that they are known by."""
+    by_name = [{found.name: found for found in side.interfaces} for side in (base, ours, theirs)]
+    names = dict.fromkeys(name for side in (by_name[1], by_name[2]) for name in side)
+    merged = (_part(f"interface {name}", *(side.get(name) for side in by_name)) for name in names)
+    return tuple(found for found in merged if found is not None)

@@ -69,7 +69,7 @@ class TypePair:
     def fills(self) -> tuple[str, ...]:
         """The new properties whose default every row gets."""
         new = (found for found in self.new.properties if self.origin(found) is None)
-        return tuple(found.name for found in new if self.rows and found.default is not None)
+        return tuple(found.name for found in new if self.rows and found.fill is not None)
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ def _match_properties(
 
 def _added(pair: TypePair, added: list[Property], found: TypeDifference) -> Iterator[Step]:
     for number, one in enumerate(added, start=pair.old.next_property_id):
-        if pair.rows and not one.nullable and one.default is None:
+        if pair.rows and not one.nullable and one.fill is None:
             count = f"{pair.rows} row{'' if pair.rows == 1 else 's'}"
             detail = f"the type has {count}"
             code = EvolutionCode.REQUIRED_WITHOUT_DEFAULT

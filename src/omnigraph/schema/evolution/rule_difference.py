@@ -44,19 +44,24 @@ def added_rules(
     held = {frozenset(columns) for columns in before.uniques}
     for columns in new.rules.uniques:
         if frozenset(columns) not in held:
-            # A null never collides, and a new column without a default is null everywhere.
-            implied = any(name in added and added[name].default is None for name in columns)
+            # A null never collides, and a column that came without a default is null everywhere.
+            implied = any(name in added and added[name].fill is None for name in columns)
             yield AddConstraint(old.id, new.alias, UniqueRule(columns), implied)
     for rule in new.rules.ranges:
         if rule not in before.ranges:
-            implied = rule.property in added or any(_is_within(kept, rule) for kept in before.ranges)
+            implied = _obeyed(rule.property, added) or any(_is_within(kept, rule) for kept in before.ranges)
             yield AddConstraint(old.id, new.alias, rule, implied)
     for check in new.rules.checks:
         if check not in before.checks:
-            yield AddConstraint(old.id, new.alias, check, check.property in added)
+            yield AddConstraint(old.id, new.alias, check, _obeyed(check.property, added))
     was, will = _cardinality(old), _cardinality(new)
     if was != will and will != Cardinality():
         yield AddConstraint(old.id, new.alias, CardRule(will), _is_looser(was, will))
+
+
+def _obeyed(name: str, added: Mapping[str, Property]) -> bool:
+    """Whether what rows get in a new column obeys its rules: null does, and so does the default of now."""
+    return name in added and not added[name].filled
 
 
 def _all_kept(columns: tuple[str, ...], old: Entity, names: Mapping[str, str]) -> bool:

@@ -48,7 +48,7 @@ def text_of(step: Step) -> str:  # noqa: PLR0912  # one sentence for each kind
             return f"rename type {alias} to {name}"
         case AddProperty(_, alias, added):
             suffix = "?" if added.nullable else ""
-            filled = "" if added.default is None else ", filled with its default"
+            filled = "" if added.fill is None else ", filled with its default"
             return f"add property {alias}.{added.name}: {type_text(added.type)}{suffix}{filled}"
         case RenameProperty(_, alias, _, old, new):
             return f"rename property {alias}.{old} to {new}"
