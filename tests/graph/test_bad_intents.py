@@ -12,7 +12,7 @@ import omnigraph
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.branches import create_branch, source_snapshot
-from omnigraph.graph.intent import Intent, IntentTable, read_intents
+from omnigraph.graph.intent import INTENT_VERSION, Intent, IntentTable, read_intents
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
@@ -38,7 +38,7 @@ def good_intent(location: Location) -> dict[str, Any]:
         result_rows=1,
     )
     intent = Intent(
-        v=1,
+        v=INTENT_VERSION,
         op_id=new_ulid(),
         kind="load",
         actor="tester",
@@ -72,7 +72,7 @@ def outside(location: Location) -> bytes:
 
 
 BRANCH_KNOWN: dict[str, Callable[[Location], bytes]] = {
-    "future": lambda at: changed(at, v=2),
+    "future": lambda at: changed(at, v=INTENT_VERSION + 1),
     "foreign operation": changed,  # its path names another operation
     "unknown kind": lambda at: changed(at, kind="compact"),
     "member of another type": lambda at: changed(at, lease_epoch="many"),
@@ -118,6 +118,16 @@ def test_it_is_reported_and_stays(what: str, graph: Location) -> None:
     assert caught.value.code == "intent_unreadable"
     assert path in caught.value.message
     assert ObjectStore(graph).read(path) == data
+
+
+def test_one_of_the_version_before_is_understood(graph: Location) -> None:
+    """It has no table with a lead, and none that is new."""
+    good = good_intent(graph)
+    table = {key: value for key, value in good["tables"][0].items() if key not in {"lead", "is_new"}}
+    data = msgspec.json.encode({**good, "v": 1, "tables": [table]})
+    assert ObjectStore(graph).create(f"{RECOVERY}/{good['op_id']}.json", data)
+    run(graph, [Change(COMPANY, insert=("a",))])
+    assert read_intents(ObjectStore(graph)) == ((), ())
 
 
 @pytest.mark.parametrize("what", EVERY)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.commit import Write, write
@@ -99,6 +100,38 @@ def test_a_merge_was_first(root: Location, with_schema: bool) -> None:
         evolve_after(root, RENAMED, lambda: omnigraph.open(root.uri).merge("dev"))
     assert sorted(contents(root)["node:Person"]) == ["ada", "eve"]
     evolve(root, RENAMED + ("node City { name: String @key }\n" if with_schema else ""))
+
+
+def test_another_branch_gave_the_same_ids_first(root: Location) -> None:
+    create_branch(root, "dev", "tester", source_snapshot(root))
+    ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
+    with pytest.raises(ReadSetConflictError):
+        evolve_after(root, ours, lambda: evolve(root, theirs, "dev"))
+    evolve(root, ours)
+    omnigraph.open(root.uri).merge("dev")
+    assert sorted(contents(root)["node:Person"]["ada"]) == ["age", "here", "slug", "there"]
+
+
+def test_a_branch_that_died_has_given_ids_too(root: Location) -> None:
+    """Its change is announced, and recovery will publish it after ours."""
+    create_branch(root, "dev", "tester", source_snapshot(root))
+    omnigraph.open(root.uri, "dev").mutate(ADD)
+    ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
+
+    def die(effect: str, target: str) -> None:
+        if effect == "dataset.commit" and "__manifest" in target:
+            raise _Death
+
+    with observed(die), pytest.raises(_Death):
+        evolve(root, theirs, "dev")
+    evolve(root, ours)
+    assert [one.action for one in omnigraph.open(root.uri, "dev").recoveries()] == ["rolled_forward"]
+    omnigraph.open(root.uri).merge("dev")
+    assert sorted(contents(root)["node:Person"]["ada"]) == ["age", "here", "slug", "there"]
+
+
+class _Death(BaseException):
+    """Nothing that the code knows of."""
 
 
 def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_path: Path) -> None:

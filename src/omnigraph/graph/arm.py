@@ -49,8 +49,9 @@ def _table(effect: Effect, target: Target) -> IntentTable:
         preserving=effect.preserving,
         forked_from=None if origin is None else PinObject(origin.branch, origin.version),
         result_rows=effect.result_rows,
-        alias=effect.alias,
+        alias=effect.table.alias if effect.is_new else effect.alias,
         lead=int(isinstance(effect, ExactEffect) and effect.lead is not None),
+        is_new=effect.is_new,
     )
 
 

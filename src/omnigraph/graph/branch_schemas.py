@@ -1,6 +1,7 @@
 """The schemas of the other branches of a graph: who adds something gives no id that one of them has given.
 
-In: a snapshot. Out: catalogs, each once. A branch that is deleted meanwhile is left out. Nothing here writes.
+In: a snapshot. Out: catalogs, each once, also those that a write has announced and not published yet: recovery may
+still publish it. A branch that is deleted meanwhile is left out. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.base.errors import NotFoundError
+from omnigraph.graph.encoding import decode_schema
+from omnigraph.graph.intent import read_intents
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import SchemaRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import Catalog
+from omnigraph.storage.objects import ObjectStore
 
 
 def read_other_catalogs(snapshot: Snapshot) -> tuple[Catalog, ...]:
@@ -25,6 +29,9 @@ def _other_schemas(snapshot: Snapshot) -> Iterator[SchemaRecord]:
     main = snapshot.state if is_main else open_manifest(snapshot.root).read_state()
     if not is_main:
         yield main.schema
+    for intent in read_intents(ObjectStore(snapshot.root))[0]:
+        announced = (row for row in intent.rows if row.get("object_type") == "schema")
+        yield from (decode_schema(row) for row in announced if intent.branch_id != snapshot.branch.id)
     for branch in main.branches.values():
         if branch.lance_branch is None or branch.id == snapshot.branch.id:
             continue

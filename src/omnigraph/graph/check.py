@@ -15,6 +15,7 @@ from omnigraph.base.errors import Applied, ConflictError, NotFoundError, Refused
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
+from omnigraph.graph.branch_schemas import read_other_catalogs
 from omnigraph.graph.publish import Change, CommitDraft, Publisher, Target, publish
 from omnigraph.graph.records import Pin, RecoveryRecord, TableRecord
 from omnigraph.graph.recovery.fence import Guard, fence_table, read_history
@@ -23,6 +24,7 @@ from omnigraph.graph.recovery.run import RECOVERY_ACTOR
 from omnigraph.graph.requirements import read_set_conflict
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.staged import Effect, Staged
+from omnigraph.schema.evolution import raise_counters
 from omnigraph.storage.dataset import Dataset, open_dataset
 
 
@@ -60,11 +62,27 @@ def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
         found = pins_now.get(table.id)
         if table.id in staged.reads and (found is None or found.pin != table.pin):
             return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
-    for table in (*(effect.table for effect in staged.effects), *(head.table for head in staged.heads)):
+    moving = (effect.table for effect in staged.effects if not effect.is_new)
+    for table in (*moving, *(head.table for head in staged.heads)):
         found = pins_now.get(table.id)
         if found is None or found.pin != table.pin:
             return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
     return None
+
+
+def find_given(staged: Staged, now: Snapshot) -> Stale | None:
+    """Whether another branch has given ids since that this write would give again. Nobody else gives any meanwhile."""
+    if staged.counted is None:
+        return None
+    counted = raise_counters(now.schema.catalog, read_other_catalogs(now))
+    return None if counted == staged.counted else Stale("the ids of types and properties", None, None)
+
+
+def refuse_moved_base(effect: Effect, handle: Dataset) -> None:
+    """A table that is not published yet has no content to go back to: whoever found it otherwise begins again."""
+    if effect.is_new and handle.version != effect.base.version:
+        actual = _text(Pin(handle.branch, handle.version))
+        raise read_set_conflict(f"the head of {effect.table.alias}", _text(effect.base), actual)
 
 
 def refuse_old_staging(staged: Staged, clock: Clock) -> None:
@@ -89,8 +107,11 @@ def refuse_moved_heads(staged: Staged) -> None:
 
 
 def refuse_collected(staged: Staged) -> None:
-    """Raise when a version that is to be adopted was collected since. Nobody collects under the graph's lease."""
-    for table in staged.adopted():
+    """Raise when a version that is to be adopted, or a table that is new here, was collected since.
+
+    Nobody collects under the graph's lease.
+    """
+    for table in (*staged.adopted(), *(effect.table for effect in staged.effects if effect.is_new)):
         location = staged.snapshot.root.child(table.path)
         try:
             open_dataset(location, branch=table.pin.branch, version=table.pin.version)

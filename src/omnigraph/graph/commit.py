@@ -21,9 +21,11 @@ from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
 from omnigraph.graph.arm import make_intent
 from omnigraph.graph.check import (
     Healer,
+    find_given,
     find_stale,
     open_base,
     refuse_collected,
+    refuse_moved_base,
     refuse_moved_heads,
     refuse_old_staging,
 )
@@ -36,7 +38,7 @@ from omnigraph.graph.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.recovery.run import Recovered, Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
-from omnigraph.graph.stage import Stage
+from omnigraph.graph.stage import Stage, WritableTable, discarding
 from omnigraph.graph.staged import Armed, Committed, Effect, ExactEffect, Published, Staged
 from omnigraph.graph.stamp import FORMAT, Format
 from omnigraph.storage.commit import commit_staged
@@ -107,26 +109,29 @@ def _write(root: Location, branch: str, request: Write, how: World) -> Published
     began = how.clock.monotonic()
     kind, actor = request.kind, request.actor
     stage = Stage(snapshot, kind, actor, operation, commit, how.clock, request.stream, began)
-    staged = request.stage(stage)
+    with discarding(stage.forks):
+        staged = request.stage(stage)
     if staged is None:
         return None
     store = ObjectStore(root)
     purpose = f"{request.kind} {operation}"
-    # Cleanup holds the graph's lease: so no version that is adopted goes between the look at it and the publish.
-    with _graph_lease(store, purpose, how) if staged.adopted() else nullcontext():
-        lease = acquire_lease(store, snapshot.branch.id, purpose, how.terms)
+    # Cleanup holds the graph's lease: so no version that is adopted, and no table that is new here, goes between the
+    # look at it and the publish. And whoever gives ids gives them alone.
+    with _graph_lease(store, purpose, how) if staged.needs_graph else nullcontext() as graph:
+        with discarding(stage.forks):
+            lease = acquire_lease(store, snapshot.branch.id, purpose, how.terms)
         try:
-            return _Session(store, _target(snapshot), lease, how).run(request, staged)
+            return _Session(store, _target(snapshot), lease, how, stage.forks, graph).run(request, staged)
         finally:
             lease.release()
 
 
 @contextmanager
-def _graph_lease(store: ObjectStore, purpose: str, how: World) -> Iterator[None]:
+def _graph_lease(store: ObjectStore, purpose: str, how: World) -> Iterator[Lease]:
     lease = acquire_lease(store, None, purpose, how.terms)
     try:
         with lease.kept():
-            yield
+            yield lease
     finally:
         lease.release()
 
@@ -143,15 +148,20 @@ def _target(snapshot: Snapshot) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """One write while it holds the lease."""
+    """One write while it holds the lease; `graph` is the one of the whole graph, if it needs that too."""
 
     store: ObjectStore
     target: Target
     lease: Lease
     world: World
+    forks: list[WritableTable]
+    graph: Lease | None = None
 
     def run(self, request: Write, staged: Staged) -> Published | None:
-        checked = self._check(request, staged)
+        with discarding(self.forks):
+            checked = self._check(request, staged)
+            if self.graph is not None:
+                self.graph.hold()
         if checked is None:
             return None
         failpoint(Failpoint.CHECKED)
@@ -175,14 +185,15 @@ class _Session:
                 return None
             if staged.if_commit is not None and now.head != staged.if_commit:
                 raise precondition_failed(staged.if_commit, now.head)
-            stale = find_stale(staged, now)
+            stale = find_stale(staged, now) or find_given(staged, now)
             if stale is not None:
                 if request.restage is None:
                     raise stale.conflict()
                 # A new operation id, because a fork is named after it and no name is used twice.
                 operation = OperationId(new_ulid())
-                kind, actor, clock = staged.kind, staged.actor, self.world.clock
-                again = Stage(now, kind, actor, operation, staged.commit, clock, staged.stream, staged.began)
+                kind, actor, clock, stream = staged.kind, staged.actor, self.world.clock, staged.stream
+                began, forks = staged.began, self.forks
+                again = Stage(now, kind, actor, operation, staged.commit, clock, stream, began, forks)
                 with self.lease.kept():  # a large load is checked again for longer than a lease lasts
                     restaged = request.restage(again, staged)
                 if restaged is None:
@@ -221,6 +232,7 @@ class _Session:
             if handle.version != effect.base.version
         ]
         for effect, handle in wrong:
+            refuse_moved_base(effect, handle)
             healer.heal(effect.table, handle)
         return bool(wrong)
 
@@ -291,8 +303,10 @@ class _Session:
         )
         change = replace(beside, commit=draft, tables=(*tables, *beside.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
-        touched = (*(effect.table for effect in staged.effects), *(found.table for found in staged.heads))
-        requirements += [PinIs(table.id, table.pin) for table in touched]
+        requirements += [
+            PinIs(effect.table.id, None if effect.is_new else effect.table.pin) for effect in staged.effects
+        ]
+        requirements += [PinIs(found.table.id, found.table.pin) for found in staged.heads]
         publisher = self.world.publisher(self.lease)
         publication = publish(self.target, change, tuple(requirements), publisher, seen)
         return Published(staged, publication)

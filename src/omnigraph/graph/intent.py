@@ -18,7 +18,9 @@ from omnigraph.graph.layout import RECOVERY, TABLE_PATH, intent_path
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.operations import Operation
 
-INTENT_VERSION: Final = 1
+INTENT_VERSION: Final = 2
+INTENT_VERSIONS_READ: Final = frozenset({1, INTENT_VERSION})
+"""What can be recovered. Version 1 has neither `lead` nor `is_new`; who does not know them would undo the wrong way."""
 
 
 class WriterKind(StrEnum):
@@ -59,7 +61,7 @@ class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     """One table of an intent. `uuid` None: a loose effect, known by its base and the operations allowed after it.
 
     `alias` is the name that the table gets, when it gets another. `lead` is the number of versions that the write makes
-    before the one of `uuid`.
+    before the one of `uuid`. `is_new`: the branch has no row for the table yet, and `alias` is the name in its first.
     """
 
     id: str
@@ -73,6 +75,7 @@ class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     result_rows: int
     alias: str | None = None
     lead: int = 0
+    is_new: bool = False
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +154,7 @@ def _parse(path: str, relative: str, data: bytes) -> Intent | UnreadableIntent:
         intent = msgspec.json.decode(data, type=Intent)
     except msgspec.DecodeError as error:
         return UnreadableIntent(path, f"it is damaged ({error})", branch_id)
-    if intent.v != INTENT_VERSION:
+    if intent.v not in INTENT_VERSIONS_READ:
         return UnreadableIntent(
             path, f"it has version {intent.v} and this omnigraph knows {INTENT_VERSION}", branch_id
         )

@@ -14,13 +14,14 @@ from typing import Final
 
 from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import TypeId
+from omnigraph.base.ids import BranchId, TypeId
 from omnigraph.graph.layout import TableKind, table_path
 from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.schema_plan import SchemaPlan
-from omnigraph.graph.stage import Outcome, Stage, WritableTable, discard_fork
+from omnigraph.graph.snapshot import read_main_id
+from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import ExactEffect, Staged
 from omnigraph.schema import EdgeType, NodeType, arrow_schema, catalog_to_json, schema_hash
 from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
@@ -39,7 +40,6 @@ WriteColumns = Callable[[Dataset, ColumnPlan], Sequence[WrittenColumns]]
 class SchemaWork:
     """What has been staged so far."""
 
-    targets: list[WritableTable] = field(default_factory=list)
     effects: list[ExactEffect] = field(default_factory=list)
     tables: list[TableRecord] = field(default_factory=list)
     tombstones: list[TombstoneRecord] = field(default_factory=list)
@@ -48,24 +48,18 @@ class SchemaWork:
 def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
     """Everything that the plan does, as one write."""
     work = SchemaWork()
-    done = False
-    try:
-        for old in at.snapshot.schema.catalog.types:
-            _stage_type(at, old, plan, write, work)
-        for planned in plan.steps:
-            if isinstance(planned.step, AddType):
-                work.tables.append(_create_table(at, planned.step.entity))
-        done = True
-    finally:
-        if not done:
-            for target in work.targets:
-                discard_fork(target)
+    for old in at.snapshot.schema.catalog.types:
+        _stage_type(at, old, plan, write, work)
+    main = read_main_id(at.snapshot)
+    for planned in plan.steps:
+        if isinstance(planned.step, AddType):
+            work.tables.append(_create_table(at, planned.step.entity, main))
     schema = SchemaRecord(plan.source, catalog_to_json(plan.catalog), schema_hash(plan.catalog))
     beside = Change(tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema)
     concerned = _concerned(plan)
     reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in concerned)
     counts = {"steps": len(plan.steps)} | ({HARD_DROPS: hard} if (hard := _hard_drops(plan)) else {})
-    return at.finish(tuple(work.effects), reads, Outcome(counts, beside))
+    return at.finish(tuple(work.effects), reads, Outcome(counts, beside, counted=plan.counted))
 
 
 def column_plan(
@@ -108,7 +102,6 @@ def _stage_type(
         work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
     elif not arrow_schema(old).equals(arrow_schema(new), check_metadata=True):
         target = at.writable(old.alias)
-        work.targets.append(target)
         columns = column_plan(old, new, table.row_count, forgets=_forgets(plan, old))
         if columns.writes:
             written = write(target.dataset, columns)
@@ -121,15 +114,18 @@ def _stage_type(
         work.tables.append(replace(table, alias=new.alias))
 
 
-def _create_table(at: Stage, entity: NodeType | EdgeType) -> TableRecord:
-    """The empty table of a new type. Its path has never been used, so nobody else can be there."""
+def _create_table(at: Stage, entity: NodeType | EdgeType, main: BranchId) -> TableRecord:
+    """The empty table of a new type. Its path has never been used, so nobody else can be there.
+
+    Lance's main of a table is main's, also while main knows nothing of it: a branch forks it before its first write.
+    """
     path = table_path(TableKind(entity.kind.value), entity.id, entity.incarnation)
     properties = operation_properties(at.operation, at.commit, at.kind)
     place = at.snapshot.root.child(path)
     failpoint(Failpoint.SCHEMA_TABLE_BEFORE)
     made = create_dataset(place, arrow_schema(entity).empty_table(), properties)
     pin = Pin(None, made.version)
-    return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, at.snapshot.branch.id, 0)
+    return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, main, 0)
 
 
 def _forgets(plan: SchemaPlan, entity: NodeType | EdgeType) -> bool:

@@ -55,7 +55,10 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
-    """The way of a branch to a schema. `catalog` is the accepted one after the steps."""
+    """The way of a branch to a schema. `catalog` is the accepted one after the steps.
+
+    `counted`: the one before them, from whose counters they give ids; None when nothing gets an id.
+    """
 
     branch: str
     commit: CommitId
@@ -63,15 +66,11 @@ class SchemaPlan:
     catalog: Catalog
     steps: tuple[PlannedStep, ...]
     unsupported: tuple[Unsupported, ...]
+    counted: Catalog | None
 
     @property
     def can_apply(self) -> bool:
         return not self.unsupported
-
-    @property
-    def adds(self) -> bool:
-        """Whether something gets an id."""
-        return any(isinstance(planned.step, AddType | AddProperty) for planned in self.steps)
 
     def refuse_unsupported(self) -> None:
         """Raise `SchemaRefusedError` unless every change is supported."""
@@ -115,7 +114,9 @@ def plan_schema(
     if not steps and not found.unsupported and source != snapshot.schema.source:
         steps = (planned_step(UpdateText(), rows),)
     catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
-    return SchemaPlan(snapshot.branch.name, snapshot.head, source, catalog, steps, found.unsupported)
+    adds = any(isinstance(step, AddType | AddProperty) for step in found.steps)
+    counted = accepted if adds else None
+    return SchemaPlan(snapshot.branch.name, snapshot.head, source, catalog, steps, found.unsupported, counted)
 
 
 def planned_step(step: Step, rows: Mapping[TypeId, int]) -> PlannedStep:

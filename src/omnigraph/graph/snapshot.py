@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import FormatError, NotFoundError
-from omnigraph.base.ids import CommitId
+from omnigraph.base.ids import BranchId, CommitId
 from omnigraph.graph.manifest import Manifest, ManifestState, damaged_manifest, open_manifest
 from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
 from omnigraph.graph.stamp import FORMAT, Format
@@ -71,6 +71,13 @@ def refresh_snapshot(known: Snapshot, rules: Format = FORMAT) -> Snapshot:
         return replace(known, manifest=newest)
     state = newest.read_state()
     return make_snapshot(known.root, find_branch(state, MAIN), newest, state)
+
+
+def read_main_id(snapshot: Snapshot) -> BranchId:
+    """The id of main, whose Lance's main of every table is."""
+    if snapshot.branch.name == MAIN:
+        return snapshot.branch.id
+    return find_branch(open_manifest(snapshot.root).read_state(), MAIN).id
 
 
 def read_commit_snapshot(

@@ -7,7 +7,8 @@ make the fork unreadable. A crash leaves only files, and at most a Lance branch,
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
@@ -21,6 +22,7 @@ from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.staged import Effect, ExactEffect, FoundHead, LooseEffect, LooseRun, Staged
+from omnigraph.schema import Catalog
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, commit_branch
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.deletion import delete_branch
@@ -50,14 +52,31 @@ def discard_fork(target: WritableTable) -> None:
         logger.warning("the fork %s is left for cleanup: %s", target.dataset.branch, error.message)
 
 
+@contextmanager
+def discarding(forks: Sequence[WritableTable]) -> Iterator[None]:
+    """Whatever ends the work in it, also Ctrl-C, leaves no fork behind: no intent names one yet."""
+    done = False
+    try:
+        yield
+        done = True
+    finally:
+        if not done:
+            for fork in forks:
+                discard_fork(fork)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a write did, beside its effects: counts for the commit, other manifest rows, a wanted head, found heads."""
+    """What a write did, beside its effects: counts for the commit, other manifest rows, a wanted head, found heads.
+
+    `counted`: from which catalog it gave ids.
+    """
 
     counts: Mapping[str, int]
     beside: Change = field(default_factory=Change)
     if_commit: CommitId | None = None
     heads: tuple[FoundHead, ...] = ()
+    counted: Catalog | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +84,7 @@ class Stage:
     """One attempt at staging: a snapshot, and the ids that everything staged will carry.
 
     `began` is the time, on the monotonic clock, from which on its files were written, also in an attempt before it.
+    `forks` are those that the write made so far.
     """
 
     snapshot: Snapshot
@@ -75,6 +95,7 @@ class Stage:
     clock: Clock
     stream: StreamBatch | None = None
     began: float = field(default_factory=SYSTEM_CLOCK.monotonic)
+    forks: list[WritableTable] = field(default_factory=list)
 
     def table(self, alias: str) -> TableRecord:
         """The pinned table of a type, `node:T` or `edge:E`."""
@@ -107,8 +128,10 @@ class Stage:
         dataset = open_dataset(location, branch=record.pin.branch, version=record.pin.version)
         failpoint(Failpoint.FORK_BEFORE)
         fork = commit_branch(dataset, f"g-{self.snapshot.branch.id}-{self.operation}")
+        made = WritableTable(record, fork, record.pin)
+        self.forks.append(made)
         failpoint(Failpoint.FORK_AFTER)
-        return WritableTable(record, fork, record.pin)
+        return made
 
     def exact(
         self,
@@ -175,4 +198,5 @@ class Stage:
             if_commit=outcome.if_commit,
             stream=self.stream,
             heads=outcome.heads,
+            counted=outcome.counted,
         )

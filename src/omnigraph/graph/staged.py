@@ -14,6 +14,7 @@ from omnigraph.graph.lease import Lease
 from omnigraph.graph.publish import Change, Publication, Seen
 from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.schema import Catalog
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.staging import StagedTransaction
 
@@ -26,6 +27,7 @@ class ExactEffect:
     """One table whose change is one staged transaction on top of `base`. `alias`: its name from then on, if another.
 
     `lead`: a transaction that is committed directly before it, as other columns come before rows that have them.
+    `is_new`: the table is there and this branch has no row for it yet.
     """
 
     table: TableRecord
@@ -36,6 +38,7 @@ class ExactEffect:
     forked_from: Pin | None = None
     alias: str | None = None
     lead: StagedTransaction | None = None
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,10 @@ class LooseEffect:
     def alias(self) -> str | None:
         return None
 
+    @property
+    def is_new(self) -> bool:
+        return False
+
 
 Effect = ExactEffect | LooseEffect
 
@@ -76,6 +83,7 @@ class Staged:
     """All the expensive work is done and no head has moved. `reads` are the tables it was validated against.
 
     `heads` are the heads that must not have moved since. Without effects only pointers move, to what is there already.
+    `counted`: the catalog, with the counters of all branches, from which it gives ids to what is new.
     """
 
     kind: WriterKind
@@ -91,13 +99,20 @@ class Staged:
     if_commit: CommitId | None = None
     stream: StreamBatch | None = None
     heads: tuple[FoundHead, ...] = ()
+    counted: Catalog | None = None
 
     def adopted(self) -> tuple[TableRecord, ...]:
-        """Tables that are to point at another version, which is there already and which this branch does not own."""
+        """Tables that are to point at a version which is there already: another one, or that of a type which is new."""
         pins = {table.id: table.pin for table in self.snapshot.tables.values()}
         own = {found.table.id for found in self.heads}
-        moved = (table for table in self.beside.tables if pins.get(table.id, table.pin) != table.pin)
+        moved = (table for table in self.beside.tables if pins.get(table.id) != table.pin)
         return tuple(table for table in moved if table.id not in own)
+
+    @property
+    def needs_graph(self) -> bool:
+        """Whether it gives ids, or rests on files that cleanup could collect: this branch does not name them yet."""
+        is_new = any(effect.is_new for effect in self.effects)
+        return self.counted is not None or is_new or bool(self.adopted())
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class _Applying:
 
     def stage(self, at: Stage) -> Staged | None:
         self.plan = self._plan(at.snapshot)
-        if self.plan.can_apply and self.plan.adds:
+        if self.plan.can_apply and self.plan.counted is not None:
             self.plan = self._plan(at.snapshot, read_other_catalogs(at.snapshot))
         self.plan.refuse_unsupported()
         if not self.plan.steps:

@@ -26,6 +26,7 @@ from omnigraph.storage.staging import StagedTransaction
 from omnigraph.storage.wire import number_field, text_field
 
 _COPY_PREFIX: Final = "__copy_"
+_FILL_PREFIX: Final = "__fill_"
 _NAME: Final = 2
 _ID: Final = 3
 _PARENT: Final = 4
@@ -38,7 +39,8 @@ class ColumnPlan:
     """The columns that a dataset shall have, in order.
 
     `origins` has for a wanted column the present one that it is. The others are new: they get the value in `fills`, or
-    null. No new column has the name of a present one. `forgets`: what is dropped shall be in no file any more.
+    null. A new one may have the name of a present one that goes or is renamed. `forgets`: what is dropped shall be in
+    no file any more.
     """
 
     schema: pa.Schema
@@ -90,7 +92,7 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
     """Write the values of new and copied columns for some fragments. Safe to repeat; runs on any machine."""
     announce("dataset.stage", dataset.uri)
     copied = tuple(plan.origins) if plan.forgets else plan.copied(dataset.schema)
-    fields = [plan.schema.field(name) for name in plan.fills]
+    fields = [plan.schema.field(name).with_name(_FILL_PREFIX + name) for name in plan.fills]
     fields += [plan.schema.field(name).with_name(_COPY_PREFIX + name) for name in copied]
     written = pa.schema(fields)
 
@@ -156,8 +158,8 @@ def _composed(dataset: Dataset, plan: ColumnPlan, written: LanceSchema | None) -
     for wanted in plan.schema:
         origin = plan.origins.get(wanted.name)
         if filled is not None and (wanted.name in plan.fills or wanted.name in copied):
-            source = wanted.name if wanted.name in plan.fills else _COPY_PREFIX + wanted.name
-            composed += filled.column(source, wanted)
+            prefix = _FILL_PREFIX if wanted.name in plan.fills else _COPY_PREFIX
+            composed += filled.column(prefix + wanted.name, wanted)
         elif origin is not None:
             composed += present.column(origin, wanted)
         else:

@@ -115,6 +115,14 @@ def schema_apply_on_branch(location: Location) -> None:
     apply_schema(location, DEV, SchemaRequest(EVOLVED, "tester"), in_place)
 
 
+def schema_apply_to_new_type(location: Location) -> None:
+    """The type that the branch made gets one more column there: its table is forked."""
+    text = EVOLVED.replace(
+        "node City { name: String @key }", "node City { name: String @key  mayor: String? }"
+    )
+    apply_schema(location, DEV, SchemaRequest(text, "tester"), in_place)
+
+
 def drop_for_good(location: Location) -> None:
     text = EVOLVED.replace('note: String @default("d")', "").replace(
         "since: I64?  label: String?", "since: I64?"

@@ -85,6 +85,7 @@ def _with_branch(location: Location, _: Kill) -> None:
 
 
 ON_DEV: Final = (Change(PERSON, upsert=(("a", 7), ("x", 8))), Change(COMPANY, insert=("x",)))
+IN_CITY: Final = Change("node:City", insert=("x",))
 ON_MAIN: Final = (Change(PERSON, upsert=(("b", 9),)), Change(KNOWS, upsert=(("b", 9),)))
 
 
@@ -95,10 +96,14 @@ def _two_sides(location: Location, kill: Kill) -> None:
 
 
 def _two_schemas(location: Location, kill: Kill) -> None:
-    """The source has other columns, one type more, and rows in a table whose columns changed."""
+    """The source has other columns, one type more, and rows in a table whose columns changed.
+
+    The new type has a column more than its empty table, and a row.
+    """
     _with_branch(location, kill)
     acts.schema_apply_on_branch(location)
-    run(location, ON_DEV, branch=acts.DEV)
+    acts.schema_apply_to_new_type(location)
+    run(location, (*ON_DEV, IN_CITY), branch=acts.DEV)
     run(location, ON_MAIN)
 
 
@@ -192,7 +197,8 @@ def _wrote(
 
 def _merged_schema(before: GraphState) -> GraphState:
     now = _wrote(ON_DEV, "merge by tester")(before)
-    return {**now, MAIN: BranchState({**now[MAIN].contents, "node:City": {}}, now[MAIN].operations)}
+    contents = apply({**now[MAIN].contents, "node:City": {}}, (IN_CITY,))
+    return {**now, MAIN: BranchState(contents, now[MAIN].operations)}
 
 
 def _reverted(before: GraphState) -> GraphState:
@@ -303,6 +309,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         in_place=True,
     ),
     "merge_schema": Scenario(_two_schemas, acts.merge_dev, _merged_schema, _WRITTEN, in_place=True),
+    "recover_merge_schema": Scenario(
+        _killed("merge_schema", Failpoint.COMMIT_BETWEEN, 2), acts.recover, _unchanged, None, in_place=True
+    ),
     "schema_apply_hard": Scenario(
         _evolved_already, acts.drop_for_good, _wrote((), "schema_apply by tester"), _WRITTEN
     ),

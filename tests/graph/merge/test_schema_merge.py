@@ -114,6 +114,11 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
             "cat": {"age": 3, "note": None, "rank": 1},
         },
     ),
+    "a new property under the name of one that went": (
+        Side(mutations=(UPDATE_BOB,)),
+        Side(BASE.replace("note: String?", ""), then=BASE.replace("note: String?", "note: I64 @default(5)")),
+        {"ada": {"age": 36, "note": 5}, "bob": {"age": 8, "note": 5}},
+    ),
     "a default that was changed later": (
         Side(),
         Side(RANKED, ('query m() { insert Person { slug: "cat" } }',), then=RANKED.replace("(1)", "(5)")),

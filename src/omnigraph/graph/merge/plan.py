@@ -15,7 +15,7 @@ from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.candidates import TableSides
 from omnigraph.graph.merge.conflicts import Conflict, Side
 from omnigraph.graph.merge.rules import rule_conflicts
-from omnigraph.graph.merge.schema_rows import filled_otherwise, plans_to_check
+from omnigraph.graph.merge.schema_rows import filled_otherwise, plans_to_check, refuse_blob_beside_fill
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import Choices, TablePlan, plan_table
 from omnigraph.graph.records import TableId, TableRecord
@@ -75,6 +75,8 @@ def plan_merge(sides: GraphSides) -> MergePlan:
         ours, theirs = found_ours, found_theirs
         choices = chosen.get(entity.alias, {})
         is_adopted = not choices and schema.has_columns_of(entity) and _can_adopt(sides, ours, theirs)
+        if not is_adopted and ours.row_count:
+            refuse_blob_beside_fill(schema, entity)
         if is_adopted:
             adopted.append(replace(theirs, alias=entity.alias))
         if not (is_adopted and sides.ours_is_base) and (choices or _is_changed(sides, ours, theirs)):
@@ -102,11 +104,15 @@ def _is_changed(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bo
 
 
 def _can_adopt(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
-    """Whether our branch can point at theirs: a version of main's own dataset, where we did nothing since the base."""
+    """Whether our branch can point at theirs: a version of another's dataset, where we did nothing since the base.
+
+    It is main's. One of our own would be older than its head, which is then no pin of anybody: that has to be written.
+    """
     pins = {base.pins.get(ours.id) for base in base_commits(sides.base)}
     return (
         sides.ours.branch.name != MAIN
         and theirs.pin.branch is None
+        and theirs.owner != sides.ours.branch.id
         and pins == {ours.pin}
         and ours.pin != theirs.pin
     )

@@ -24,9 +24,20 @@ from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TablePlan, key_columns
 from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.schema_plan import SchemaRefusedError, refusal_text, refusal_to_json
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.integrity.row_rules import row_breaches
 from omnigraph.schema import EdgeType, EnumType, arrow_schema
+from omnigraph.schema.evolution import (
+    AddConstraint,
+    AddProperty,
+    EvolutionCode,
+    RelaxNullability,
+    RequiredRule,
+    Unsupported,
+    UpdateInterfaces,
+    UpdateText,
+)
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
@@ -48,6 +59,28 @@ def filled_otherwise(location: Location, entity: Entity, names: tuple[str, ...],
                 differs = pa.array(~same_values(column.cast(field.type), filled))
             found.append(batch.column("id").filter(differs))
     return union(*found)
+
+
+def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
+    """Raise as a plan of the schema does: values are filled in by copying what else changes, and no blob is copied."""
+    steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
+    steps = [step for step in steps if step.type_id == entity.id]
+    fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
+    fills = [name for name in fills if (found := entity.property_named(name)) and found.default is not None]
+    changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
+    rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
+    changed += [rule.property for rule in rules if isinstance(rule, RequiredRule)]
+    mixed = [name for name in changed if name in blob_names(entity)]
+    if fills and mixed:
+        code = EvolutionCode.BLOB_BESIDE_DEFAULT
+        detail = f"its nullability changes, and {fills[0]} is filled with its default"
+        refused = Unsupported(code, entity.alias, mixed[0], detail)
+        raise SchemaRefusedError(
+            refusal_text(refused),
+            code=code.code,
+            hint=f"{code.advice}: merge the commit of the first of them, and then the branch",
+            facts={"unsupported": [refusal_to_json(refused)]},
+        )
 
 
 def plans_to_check(

@@ -1,25 +1,30 @@
 """A merge that changes the schema of our side, through the Stage of the write path: columns, names, types and rows.
 
 In: a plan without conflicts whose schema changes. Out: one effect per table, and what is published beside. A table
-whose columns and rows change moves by two transactions that follow each other. A type of theirs comes as a fork of its
-table, owned by our branch; one that goes gets a tombstone. A crash leaves only files and forks that nothing references.
+whose columns and rows change moves by two transactions that follow each other. The rows of a type of theirs are copied
+to main's own files of its table; another branch forks it. A type that goes gets a tombstone. A crash leaves only files
+and forks that nothing references.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from omnigraph.graph.images import column_names
 from omnigraph.graph.merge.plan import MergePlan
+from omnigraph.graph.merge.schema_rows import new_table_plan
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.stage import stage_table
 from omnigraph.graph.merge.table_plan import TablePlan
 from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, TableRecord, TombstoneRecord
 from omnigraph.graph.schema_change import SchemaWork, column_plan
-from omnigraph.graph.stage import Stage, discard_fork
+from omnigraph.graph.snapshot import read_main_id
+from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.graph.staged import ExactEffect
 from omnigraph.schema import EdgeType, NodeType, arrow_schema
-from omnigraph.storage.columns import stage_columns_here
+from omnigraph.storage.columns import ColumnPlan, stage_columns, stage_columns_here
+from omnigraph.storage.dataset import Dataset, open_dataset
 
 Entity = NodeType | EdgeType
 
@@ -29,17 +34,12 @@ def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, .
     assert plan.schema is not None, "the schema changes"
     assert not plan.conflicts, "a plan with conflicts is not staged"
     work = SchemaWork()
-    done = False
-    try:
-        for old in at.snapshot.schema.catalog.types:
-            _stage_type(at, old, plan, work)
-        for table in plan.schema.added:
-            work.tables.append(_forked(at, table, work))
-        done = True
-    finally:
-        if not done:
-            for target in work.targets:
-                discard_fork(target)
+    for old in at.snapshot.schema.catalog.types:
+        _stage_type(at, old, plan, work)
+    for table in plan.schema.added:
+        added = plan.schema.ours.schema.catalog.type_with_id(table.type_id)
+        assert added is not None, "its table comes with it"
+        _stage_added(at, added, table, work)
     beside = Change(
         tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=plan.schema.ours.schema
     )
@@ -61,7 +61,6 @@ def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: SchemaWork) -> No
         work.tables += [replace(table, alias=new.alias)] if new.alias != old.alias else []
         return
     target = at.writable(old.alias)
-    work.targets.append(target)
     columns = None
     if not has_columns:
         staying = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
@@ -80,9 +79,42 @@ def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
     return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
-def _forked(at: Stage, table: TableRecord, work: SchemaWork) -> TableRecord:
-    """A type of theirs: our branch gets a Lance branch of its own, from their version."""
-    target = at.forked(table)
-    work.targets.append(target)
-    pin = Pin(target.dataset.branch, target.dataset.version)
-    return replace(table, pin=pin, owner=at.snapshot.branch.id)
+def _stage_added(at: Stage, entity: Entity, table: TableRecord, work: SchemaWork) -> None:
+    """A type of theirs. A branch points at it where it is main's, and else forks it; main gets the rows themselves.
+
+    Main's own files of the table are those on Lance's main, which are empty until then. If they are not, something else
+    wrote there: then main has to take a fork too.
+    """
+    main = read_main_id(at.snapshot)
+    is_mains = table.pin.branch is None and table.owner == main
+    free = open_dataset(at.snapshot.root.child(table.path))
+    if at.snapshot.branch.id != main:
+        work.tables.append(table if is_mains else _forked(at, table))
+    elif free.count_rows() or (table.pin.branch is None and not is_mains):
+        work.tables.append(_forked(at, table))
+    else:
+        _stage_rows(at, entity, table, free, work)
+
+
+def _forked(at: Stage, table: TableRecord) -> TableRecord:
+    """Our branch gets a Lance branch of its own, from their version."""
+    fork = at.forked(table).dataset
+    return replace(table, pin=Pin(fork.branch, fork.version), owner=at.snapshot.branch.id)
+
+
+def _stage_rows(at: Stage, entity: Entity, theirs: TableRecord, empty: Dataset, work: SchemaWork) -> None:
+    """Bring the empty table of a type to the columns of the type, and copy every row of theirs to it."""
+    ours = replace(theirs, pin=Pin(None, empty.version), owner=at.snapshot.branch.id, row_count=0)
+    target = WritableTable(ours, empty, None)
+    columns = None
+    if not empty.schema.equals(arrow_schema(entity), check_metadata=True):
+        columns = stage_columns(empty, ColumnPlan(arrow_schema(entity), column_names(empty, entity)))
+    if theirs.row_count:
+        rows = new_table_plan(at.snapshot.root.child(theirs.path), entity, theirs)
+        effect = stage_table(at, target, replace(rows, table=ours), columns)
+    elif columns is not None:
+        effect = at.exact(target, columns, 0)
+    else:
+        work.tables.append(ours)
+        return
+    work.effects.append(replace(effect, is_new=True))

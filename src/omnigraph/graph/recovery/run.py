@@ -14,7 +14,7 @@ from typing import Final
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
+from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, TypeId, new_ulid
 from omnigraph.graph.intent import (
     LOOSE_OPERATIONS,
     Intent,
@@ -154,9 +154,15 @@ def _fenced(recoverer: Recoverer, intent: Intent, look: _Look, state: ManifestSt
 
 def _fence_target(look: _Look) -> int | None:
     """HEAD, so that nothing foreign is hidden; but the pin when only fences and zombies of ours lie above it."""
-    if look.pinned is None or not look.at_pin or look.ours is not None or look.dataset is None:
+    if look.ours is not None or look.dataset is None:
         return None
-    above_pin = read_history(look.dataset, look.pinned.pin.version)
+    if look.table.is_new:
+        below = look.table.base  # nobody has published it, so this is all there was before
+    elif look.pinned is not None and look.at_pin:
+        below = look.pinned.pin.version
+    else:
+        return None
+    above_pin = read_history(look.dataset, below)
     return None if above_pin.foreign_above(above_pin.base) else above_pin.base
 
 
@@ -195,20 +201,36 @@ def _publish(recoverer: Recoverer, intent: Intent, action: RecoveryAction, found
 
 def _table_after(recoverer: Recoverer, look: _Look, forward: bool) -> TableRecord | None:
     """The row to publish for one table, or None when its pin stays where it is."""
-    if look.pinned is None or look.dataset is None:
+    record = _first_record(look.table) if look.table.is_new else look.pinned
+    if record is None or look.dataset is None:
         return None
     if forward and look.ours is not None:
         version = look.ours if look.table.uuid is not None else look.history.head
         pin = Pin(look.table.lance_branch, version)
-        renamed = replace(look.pinned, alias=look.table.alias or look.pinned.alias)
+        renamed = replace(record, alias=look.table.alias or record.alias)
         return _moved(renamed, pin, recoverer.target.branch_id, look.table.result_rows)
-    if not look.at_pin:
+    if look.pinned is None or not look.at_pin:
         return None
     above_pin = read_history(look.dataset, look.pinned.pin.version)
     if above_pin.head == above_pin.base or not can_publish(above_pin):
         return None
     pin = Pin(look.table.lance_branch, above_pin.head)
     return _moved(look.pinned, pin, look.pinned.owner, look.pinned.row_count)
+
+
+def _first_record(table: IntentTable) -> TableRecord:
+    """The row of a table that the branch did not have before the write."""
+    type_id, _, incarnation = table.id.partition(":")
+    pin = Pin(table.lance_branch, table.base)
+    return TableRecord(
+        TypeId(type_id),
+        Incarnation(incarnation),
+        table.alias or "",
+        table.path,
+        pin,
+        BranchId(table.owner),
+        0,
+    )
 
 
 def _moved(record: TableRecord, pin: Pin, owner: BranchId, rows: int) -> TableRecord:

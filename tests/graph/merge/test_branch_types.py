@@ -1,0 +1,170 @@
+"""A type that a branch made: merged into main it lies in main's own files, and a death on the way loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.base.clock import SystemClock
+from omnigraph.base.effects import observed
+from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.commit import World
+from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location, parse_location
+from tests.graph.crash.observe import unsteady
+from tests.maintenance.cleaning import Place
+from tests.maintenance.evolving import contents, create, evolve
+
+BASE = "node Person { slug: String @key }\n"
+CITY = BASE + "node City { name: String @key  photo: Blob? }\n"
+SIZED = BASE + "node City { name: String @key  photo: Blob?  size: I64 @default(4) }\n"
+ROWS = {"Berlin": 4, "Rome": 9}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Location:
+    """On dev there is a type with two columns more than main knows of, and two rows."""
+    location = parse_location(str(tmp_path / "made" / "graph.omni"))
+    create(location, BASE)
+    create_branch(location, "dev", "tester", source_snapshot(location))
+    evolve(location, CITY, "dev")
+    dev = omnigraph.open(location.uri, "dev")
+    dev.mutate('query m() { insert City { name: "Berlin", photo: "base64:aGk=" } }')
+    evolve(location, SIZED, "dev")
+    dev.mutate('query m() { insert City { name: "Rome", size: 9 } }')
+    return location
+
+
+def sizes(root: Location, branch: str = MAIN) -> dict[str, int]:
+    return {name: row["size"] for name, row in contents(root, branch)["node:City"].items()}
+
+
+def add(root: Location, branch: str, name: str) -> None:
+    omnigraph.open(root.uri, branch).mutate(f'query m() {{ insert City {{ name: "{name}" }} }}')
+
+
+def test_main_has_it_in_its_own_files(root: Location) -> None:
+    omnigraph.open(root.uri).merge("dev")
+    now = read_snapshot(root)
+    table = now.tables["node:City"]
+    assert (table.pin.branch, table.owner, table.row_count) == (None, now.branch.id, 2)
+    assert open_dataset(root.child(table.path)).version == table.pin.version
+    assert unsteady(root, World()) == []
+    # Both go on with it, and each gets what the other wrote.
+    add(root, "dev", "Oslo")
+    add(root, MAIN, "Paris")
+    omnigraph.open(root.uri).merge("dev")
+    omnigraph.open(root.uri, "dev").merge(MAIN)
+    assert sizes(root) == sizes(root, "dev") == {**ROWS, "Oslo": 4, "Paris": 4}
+    copied = Path(root.uri).parent.with_name("moved") / "graph.omni"
+    shutil.move(root.uri, copied)
+    asked = 'query q() { match { $c: City { name: "Berlin" } } return { $c.size } }'
+    assert omnigraph.open(str(copied)).query(asked).arrow().to_pylist() == [{"c.size": 4}]
+    assert unsteady(parse_location(str(copied)), World(), heads=False) == []
+
+
+def test_it_goes_by_way_of_other_branches(root: Location) -> None:
+    create_branch(root, "child", "tester", source_snapshot(root, "dev"))
+    create_branch(root, "other", "tester", source_snapshot(root))
+    add(root, "child", "Oslo")
+    omnigraph.open(root.uri, "other").merge("dev")
+    add(root, "other", "Paris")
+    omnigraph.open(root.uri).merge("child")
+    omnigraph.open(root.uri).merge("other")
+    omnigraph.open(root.uri).merge("dev")
+    assert read_snapshot(root).tables["node:City"].pin.branch is None
+    assert sizes(root) == {**ROWS, "Oslo": 4, "Paris": 4}
+    for branch in ("child", "other", "dev"):
+        omnigraph.open(root.uri, branch).merge(MAIN)
+        assert sizes(root, branch) == sizes(root)
+    assert unsteady(root, World()) == []
+
+
+def test_an_empty_one(tmp_path: Path) -> None:
+    root = parse_location(str(tmp_path / "graph.omni"))
+    create(root, BASE)
+    for name in ("dev", "other"):
+        create_branch(root, name, "tester", source_snapshot(root))
+    evolve(root, SIZED, "dev")
+    omnigraph.open(root.uri).merge("dev")
+    omnigraph.open(root.uri, "other").merge(MAIN)
+    main = read_snapshot(root).branch.id
+    for branch in (MAIN, "dev", "other"):
+        table = read_snapshot(root, branch).tables["node:City"]
+        assert (table.pin.branch, table.owner) == (None, main)
+        add(root, branch, branch)
+        assert sizes(root, branch) == {branch: 4}
+    assert unsteady(root, World()) == []
+
+
+class _NextWeek(SystemClock):
+    """When also what nobody refers to has grown old."""
+
+    def now_us(self) -> int:
+        return super().now_us() + 7 * 24 * 3600 * 1_000_000
+
+
+class _Death(BaseException):
+    """Nothing that the code knows of."""
+
+
+@pytest.mark.parametrize("commits", [1, 2], ids=["between columns and rows", "before the publish"])
+@pytest.mark.parametrize("also", [False, True], ids=["alone", "beside another table"])
+def test_a_death_on_the_way(root: Location, commits: int, also: bool) -> None:
+    if also:  # it comes after this one, and then has not moved when the other has
+        omnigraph.open(root.uri, "dev").mutate('query m() { insert Person { slug: "ada" } }')
+        commits += 1
+    seen: list[str] = []
+
+    def die(effect: str, _: str) -> None:
+        seen.append(effect)
+        if effect == "dataset.commit" and seen.count(effect) > commits:
+            raise _Death
+
+    with observed(die), pytest.raises(_Death):
+        omnigraph.open(root.uri).merge("dev")
+    assert sorted(contents(root)) == ["node:Person"]
+    recovered = [one.action for one in omnigraph.open(root.uri).recoveries()]
+    whole = commits == (3 if also else 2)
+    assert recovered == ["rolled_forward" if whole else "rolled_back" if also else "nothing_moved"]
+    assert ("node:City" in contents(root)) == whole
+    omnigraph.open(root.uri).merge("dev")
+    assert sizes(root) == ROWS
+    assert sorted(contents(root)["node:Person"]) == ["ada"] * also
+    assert read_snapshot(root).tables["node:City"].pin.branch is None
+    assert unsteady(root, World()) == []
+
+
+def test_its_branch_and_its_files_go_while_it_is_merged(root: Location) -> None:
+    """The rows are copied before the lease; cleanup may have taken the table away by then."""
+    seen: list[str] = []
+
+    def clean_first(effect: str, target: str) -> None:
+        if effect == "object.create" and "__locks/graph" in target and not seen:
+            seen.append(target)
+            delete_branch(root, "dev")
+            policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
+            cleanup_all_tables(Place(root), policy, world=World(clock=_NextWeek()))
+
+    with observed(clean_first), pytest.raises(ReadSetConflictError):
+        omnigraph.open(root.uri).merge("dev")
+    assert seen
+    assert sorted(contents(root)) == ["node:Person"]
+    assert unsteady(root, World()) == []
+
+
+def test_a_revert_on_the_branch_that_made_it(root: Location) -> None:
+    """The state before lies in an older version of the branch's own files, which nobody may publish again."""
+    omnigraph.open(root.uri, "dev").revert(read_snapshot(root, "dev").head)
+    assert sizes(root, "dev") == {"Berlin": 4}
+    assert unsteady(root, World()) == []
+    add(root, "dev", "Oslo")
+    assert sizes(root, "dev") == {"Berlin": 4, "Oslo": 4}
+    assert [one.operation for one in omnigraph.open(root.uri, "dev").commits()][:2] == ["mutate", "revert"]
