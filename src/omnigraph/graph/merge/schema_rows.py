@@ -66,7 +66,7 @@ def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
     steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
     steps = [step for step in steps if step.type_id == entity.id]
     fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
-    fills = [name for name in fills if (found := entity.property_named(name)) and found.default is not None]
+    fills = [name for name in fills if (found := entity.property_named(name)) and found.fill is not None]
     changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
     rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
     changed += [rule.property for rule in rules if isinstance(rule, RequiredRule)]
