@@ -92,19 +92,76 @@ def test_a_collected_state_is_a_gap(part: str, local_location: Location) -> None
 
 
 def test_a_page_ends_before_a_gap(local_location: Location) -> None:
-    """What can be told is told whole; a change of the properties of a type is a gap, as what was collected is."""
+    """What can be told is told whole; a property that goes with its values is a gap, as what was collected is."""
     create(local_location)
     cursor = read_snapshot(local_location).head
-    run(local_location, triple(["a"]))
+    run(local_location, [Change(PERSON, upsert=(("a", 1),))])
     known = read_snapshot(local_location).head
-    text = SCHEMA_OF_WRITERS.replace("age: I64?", "age: I64?  nick: String?")
-    apply_schema(local_location, MAIN, SchemaRequest(text, "tester"), in_place)
+    apply(local_location, SCHEMA_OF_WRITERS.replace("age: I64?", ""))
     page = read_feed(local_location, cursor=cursor)
     assert ([block.commit.id for block in page.blocks], page.cursor, page.has_more) == ([known], known, True)
-    with pytest.raises(ChangeFeedGapError, match="other properties"):
+    with pytest.raises(ChangeFeedGapError, match="lost age with its values"):
         read_feed(local_location, cursor=page.cursor)
     later = read_snapshot(local_location).head
     assert read_feed(local_location, cursor=later).blocks == ()
+
+
+FLOWS = (
+    ("age: I64?", "age: I64?  nick: String?"),
+    ("age: I64?", "years: I64? @rename_from(age)"),
+    ("node Company", "node Firm @rename_from(Company)"),
+    ("node Firm", "node City { name: String @key }\nnode Firm"),
+    ("nick: String?", "nick: String? @index"),
+    ("nick: String?", 'nick: String? @default("x") @description("d")'),
+    ("years: I64?", "@range(years, 0..9)  years: I64"),
+    ("0..9", "0..99"),
+    ("years: I64", "years: I64?"),
+    ("since: I64?", ""),
+    ("node Firm @rename_from(Company) { name: String @key @index }\n", ""),
+)
+"""A nullable property, renames, a type, an index, notes and a default for later rows, rules that come and loosen, and
+drops of what has neither values nor rows."""
+
+
+def test_a_schema_change_that_changes_no_entity_flows_through(local_location: Location) -> None:
+    """One after the other; rows are told under the names of their time, also across all of it."""
+    create(local_location)
+    run(local_location, [Change(PERSON, upsert=(("a", 1),)), Change(KNOWS, insert=("a",))])
+    start = read_snapshot(local_location).head
+    text = SCHEMA_OF_WRITERS
+    for old, new in FLOWS:
+        assert old in text
+        text = text.replace(old, new)
+        apply(local_location, text)
+    graph = og.open(local_location.uri)
+    graph.mutate('query m() { update Person set { years: 2 } where slug = "a" }')
+    changes = told(local_location, start)
+    assert [found for _, found in changes] == [[]] * len(FLOWS) + [[("updated", "a")]]
+    (change,) = graph.diff(start, MAIN)
+    assert (change.before, change.after) == (
+        {"type": "Person", "data": {"id": "a", "slug": "a", "years": 1}},
+        {"type": "Person", "data": {"id": "a", "slug": "a", "years": 2}},
+    )
+
+
+def test_a_property_with_a_default_is_told_as_a_change_of_every_row(local_location: Location) -> None:
+    create(local_location)
+    run(local_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
+    start = read_snapshot(local_location).head
+    ranked = SCHEMA_OF_WRITERS.replace("age: I64?", "age: I64?  rank: I64 @default(7)")
+    apply(local_location, ranked)
+    apply(local_location, ranked.replace("(7)", "(8)"))
+    assert told(local_location, start) == [
+        ("schema_apply", [("updated", "a"), ("updated", "b")]),
+        ("schema_apply", []),
+    ]
+    first, _ = og.open(local_location.uri).diff(start, MAIN)
+    assert first.before == {"type": "Person", "data": {"id": "a", "slug": "a", "age": 1}}
+    assert first.after == {"type": "Person", "data": {"id": "a", "slug": "a", "age": 1, "rank": 7}}
+
+
+def apply(location: Location, text: str) -> None:
+    apply_schema(location, MAIN, SchemaRequest(text, "tester"), in_place)
 
 
 def _old_manifests(versions: Path) -> list[Path]:

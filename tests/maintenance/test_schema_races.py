@@ -186,7 +186,10 @@ def test_a_difference_follows_a_rename_and_never_guesses(root: Location) -> None
     assert change.after is not None
     assert (change.before["data"]["years"], change.after["data"]["years"]) == (36, 37)
     evolve(root, RENAMED.replace("(age)", "(age)  note: String?"))
-    with pytest.raises(OmnigraphError, match="other properties") as refused:
+    assert list(graph.diff(start, graph.snapshot().head)) == [change]
+    assert list(graph.diff(graph.snapshot().head, graph.snapshot().head)) == []
+    evolve(root, RENAMED.replace("years: I64? @rename_from(age)", ""))
+    with pytest.raises(OmnigraphError, match="lost age with its values") as refused:
         list(graph.diff(start, graph.snapshot().head))
     assert refused.value.code == "diff_schema_changed"
 

@@ -33,7 +33,7 @@ from omnigraph.storage.row_reads import NO_TEXTS, Numbers, Texts, every_id, loca
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Two versions of a table. Without changes the version at which they parted is gone."""
+    """Two versions of a table. Without changes the version at which they parted is gone, or does not matter."""
 
     left: Dataset
     right: Dataset
@@ -60,9 +60,9 @@ class Comparison:
         return _place(_Line(self.right, right), left, ids, on_left)
 
 
-def compare_pins(location: Location, left: Pin, right: Pin) -> Comparison:
-    """What differs between two pins of the table at `location`."""
-    ancestor = _parting(location, left, right)
+def compare_pins(location: Location, left: Pin, right: Pin, *, whole: bool = False) -> Comparison:
+    """What differs between two pins of the table at `location`. `whole`: any row may, whatever was written."""
+    ancestor = None if whole else _parting(location, left, right)
     sides = [open_dataset(location, branch=pin.branch, version=pin.version) for pin in (left, right)]
     if ancestor is None:
         return Comparison(sides[0], sides[1], None)

@@ -2,13 +2,15 @@
 
 In: two snapshots of one graph, on any branches. Out: batches of changes, made while they are taken, so that a large
 difference needs no more memory than a small one. It costs by what changed. A commit that only moved files is empty.
-Nothing here writes.
+Types and properties are what their ids say, and a property that one side lacks is null there. So a new property is told
+by the rows that got a value, all of them if it came with a default. A property that goes with its values is no change
+of an entity: such a difference is refused. Nothing here writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,7 +24,7 @@ from omnigraph.graph.equality import same_states
 from omnigraph.graph.images import Entity, Image, Located, Mask, locate, pieces, read_image
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import EnumType, PropertyType
+from omnigraph.schema import EnumType, Property
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import Texts, every_id
@@ -60,19 +62,46 @@ class ChangeBatch:
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[ChangeBatch]:
     """Every entity that differs; types in the order of the newer schema, those that it dropped last."""
-    refuse_schema_change(before, after)
+    refuse_lost_values(before, after)
     old, new = _by_id(before), _by_id(after)
     for table in [*new, *(one for one in old if one not in new)]:
         pair = (old.get(table), new.get(table))
         yield from _diff_table(before, pair)
 
 
-def refuse_schema_change(before: Snapshot, after: Snapshot) -> None:
-    """Raise `SchemaDiffError` when a table cannot be compared. Nothing is read for it."""
+def refuse_lost_values(before: Snapshot, after: Snapshot) -> None:
+    """Raise `SchemaDiffError` when a property goes that has values. Only columns of such properties are read."""
     old = _by_id(before)
     for table, (entity, record) in _by_id(after).items():
-        if table in old and old[table][1].pin != record.pin:
-            _refuse_other_columns(old[table][0], entity)
+        if table not in old or old[table][1].pin == record.pin:
+            continue
+        was, pinned = old[table]
+        gone = [found.name for found in was.properties if not _has(entity, found)]
+        lost = _with_values(before.root.child(pinned.path), pinned, gone) if gone else []
+        if lost:
+            raise SchemaDiffError(
+                f"{was.alias} lost {', '.join(lost)} with its values, which no change of a row says",
+                code="diff_schema_changed",
+                hint="compare commits on one side of the schema change, or export both; "
+                "`schema show --commit` shows each",
+                facts={"table": was.alias, "properties": list(lost)},
+            )
+
+
+def _has(entity: Entity, wanted: Property) -> bool:
+    """Whether a type has a property. An enum is text whatever its values, so it counts as one type."""
+    found = entity.property_with_id(wanted.id)
+    enums = found is not None and isinstance(found.type, EnumType) and isinstance(wanted.type, EnumType)
+    return found is not None and (enums or found.type == wanted.type)
+
+
+def _with_values(place: Location, table: TableRecord, names: list[str]) -> list[str]:
+    """The columns in which any row has a value."""
+    dataset = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+    found: set[str] = set()
+    for batch in dataset.read_batches(names) if table.row_count else ():
+        found |= {name for name in names if batch.column(name).null_count < batch.num_rows}
+    return [name for name in names if name in found]
 
 
 def _by_id(snapshot: Snapshot) -> dict[TableId, tuple[Entity, TableRecord]]:
@@ -92,8 +121,9 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[Cha
     if old is not None and new is not None and old[1].pin == new[1].pin:
         return
     ids, left, right = _candidates(snapshot.root.child(table.path), pair)
+    plain = _without_fills(entity)
     for start, rows in pieces(entity, len(ids)):
-        images = [read_image(side.dataset, entity, side.located.slice(start, rows)) for side in (left, right)]
+        images = [read_image(side.dataset, plain, side.located.slice(start, rows)) for side in (left, right)]
         differs: Mask = ~same_states(images[0], images[1])
         if differs.any():
             mask: Any = pa.array(differs)
@@ -113,7 +143,7 @@ def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _S
     """The ids that may differ, in their order, and both sides of them."""
     old, new = pair
     if old is not None and new is not None:
-        compared = compare_pins(place, old[1].pin, new[1].pin)
+        compared = compare_pins(place, old[1].pin, new[1].pin, whole=_gets_filled(old[0], new[0]))
         ids = _ordered(compared.ids())
         left, right = compared.locate_left(ids), compared.locate_right(ids)
         return ids, _Side(compared.left, left), _Side(compared.right, right)
@@ -125,26 +155,20 @@ def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _S
     return (ids, there, nowhere) if new is None else (ids, nowhere, there)
 
 
+def _gets_filled(old: Entity, new: Entity) -> bool:
+    """Whether a property came with a default, which every row then got without being written."""
+    return any(found.fill is not None and not _has(old, found) for found in new.properties)
+
+
+def _without_fills(entity: Entity) -> Entity:
+    """The type whose properties are null where a side lacks them, since that is what the rows were there."""
+    bare = tuple(replace(found, default=None, filled=None) for found in entity.properties)
+    return replace(entity, properties=bare)
+
+
 def _ordered(ids: Texts) -> Texts:
     order: Any = pc.sort_indices(ids)
     return ids.take(order)
-
-
-def _refuse_other_columns(old: Entity, new: Entity) -> None:
-    """A rename is followed; rows whose columns came or went differ in a way that no change of an entity says."""
-    if _columns(old) == _columns(new):
-        return
-    raise SchemaDiffError(
-        f"{new.alias} has other properties than before, so its rows cannot be compared",
-        code="diff_schema_changed",
-        hint="compare commits on one side of the schema change, or export both; `schema show --commit` shows each",
-        facts={"table": new.alias},
-    )
-
-
-def _columns(entity: Entity) -> dict[int, PropertyType | None]:
-    """The properties by identity. An enum is text whatever its values, so it counts as one type."""
-    return {found.id: None if isinstance(found.type, EnumType) else found.type for found in entity.properties}
 
 
 def _only(image: Image, which: Mask) -> Image:

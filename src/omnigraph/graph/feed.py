@@ -2,8 +2,8 @@
 
 A cursor is a commit id, and the caller keeps it: whoever asks again with the same one gets the same commits again, at
 least once and whole. Commits are those of the branch's own line, along first parents; a merge is one of them, with all
-that it brought. When the line no longer has the cursor, a state on the way was collected, or the properties of a type
-changed, it is a gap: the caller takes a new baseline. Nothing here writes.
+that it brought. When the line no longer has the cursor, a state on the way was collected, or a property went with its
+values, it is a gap: the caller takes a new baseline. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_schema_change
+from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_lost_values
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
@@ -104,10 +104,10 @@ def _read_block(newest: Snapshot, before: Snapshot | None, commit: CommitRecord)
 
 
 def _refuse_untellable(block: FeedBlock) -> None:
-    """A change of the schema that no change of an entity says is a gap too: who follows needs a new baseline."""
+    """A property that goes with its values is a gap too: who follows needs a new baseline."""
     try:
         if block.before is not None:
-            refuse_schema_change(block.before, block.after)
+            refuse_lost_values(block.before, block.after)
     except SchemaDiffError as refused:
         raise _gap(block.after.branch.name, block.commit.id, refused.message) from refused
 
