@@ -149,16 +149,16 @@ def test_a_rebuild_takes_every_fragment() -> None:
     assert rebuild(_more(IndexStatus.EXTENDED, 4), ROWS) == _more(IndexStatus.REBUILT, 0, 1, 4)
 
 
-A, B, C = (Fragment(10, ((f"{name}.lance", (0, 1)),)) for name in "abc")
+A, B, C = (Fragment(10, ((f"{name}.lance", (0, 1)),), 0, 1) for name in "abc")
 FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescription, ...], bool]] = {
     "nothing happened": (IndexStatus.BUILT, {0: A, 1: B}, (), True),
     "an append": (IndexStatus.BUILT, {0: A, 1: B, 2: C}, (), True),
-    "a delete": (IndexStatus.BUILT, {0: Fragment(3, A.files), 1: B}, (), True),
+    "a delete": (IndexStatus.BUILT, {0: Fragment(3, A.files, 7, 1), 1: B}, (), True),
     "a fragment is gone": (IndexStatus.BUILT, {0: A, 2: C}, (), False),
     "a fragment is another one": (IndexStatus.BUILT, {0: A, 1: C}, (), False),
     "a column was rewritten": (
         IndexStatus.BUILT,
-        {0: A, 1: Fragment(10, (("b.lance", (0, -2)), ("c.lance", (1,))))},
+        {0: A, 1: Fragment(10, (("b.lance", (0, -2)), ("c.lance", (1,))), 0, 1)},
         (),
         False,
     ),

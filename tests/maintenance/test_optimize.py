@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.effects import observed
-from omnigraph.base.errors import RefusedError, UsageError
+from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
@@ -226,6 +226,18 @@ def test_only_the_tables_that_were_asked_for(graph: Location) -> None:
     rows = optimize(graph, tables=frozenset({"Cites"}))
     assert list(rows) == [CITES, MANIFEST]
     assert len(read_fragment_files(open_table(graph, DOC))) == 5
+
+
+def test_an_unknown_type_is_refused_before_anything_is_done(graph: Location) -> None:
+    """Also where another tool changed a table, which is looked at under the lease."""
+    open_table(graph, DOC).movable().delete("size = 3")
+    effects: list[str] = []
+    with (
+        observed(lambda effect, _: effects.append(effect)),
+        pytest.raises(NotFoundError, match="the schema has no type 'Robot'"),
+    ):
+        optimize(graph, tables=frozenset({"Robot"}))
+    assert effects == []
 
 
 def test_on_a_branch_the_tables_are_forked_and_main_stays(graph: Location) -> None:

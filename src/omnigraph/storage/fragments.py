@@ -27,8 +27,8 @@ class Fragment:
 
     rows: int
     files: tuple[tuple[str, tuple[int, ...]], ...]
-    deleted_rows: int = 0
-    size_bytes: int = 0
+    deleted_rows: int
+    size_bytes: int
     has_updates: bool = False
     native: Any = None
     deletion_file: str | None = None
