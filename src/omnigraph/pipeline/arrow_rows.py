@@ -18,8 +18,8 @@ from omnigraph.pipeline.blocks import Block, Entity, TypedRows
 from omnigraph.schema import Property, ScalarType
 from omnigraph.schema.property_types import INTEGER_BOUNDS
 
-# Beyond this, two whole numbers can be the same float.
-_EXACT_MAX: Final = 2**53
+# The next one is also the float that the one after it becomes.
+_EXACT_MAX: Final = 2**53 - 1
 
 
 def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
