@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from omnigraph.storage.objects import ObjectStore
 from tests.conftest import S3Server
 from tests.storage.accesses import ACCESSES
 from tests.storage.samples import make_people
+from tests.style.source import python_sources
 
 UNREACHABLE_SECONDS_MAX = 20.0
 
@@ -206,6 +208,21 @@ def test_the_name_of_a_place_decides_nothing() -> None:
     uri = "/data/connection timed out/permission denied.omni"
     made = translate(OSError(f"bad file {uri.strip('/')}/_versions/1.manifest"), "open", uri)
     assert made.code == "dataset_unreadable"
+
+
+def test_every_attempt_says_what_is_done_and_then_where() -> None:
+    """Both are texts, so no type tells them apart."""
+    calls = [
+        call.args
+        for source in python_sources()
+        if source.in_package
+        for call in ast.walk(source.tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "substrate_errors"
+    ]
+    assert len(calls) > 50
+    for what, where in calls:
+        assert isinstance(what, ast.Name | ast.Constant), ast.unparse(what)
+        assert not isinstance(where, ast.Constant), ast.unparse(where)
 
 
 def _expect(error: OmnigraphError, code: str, uri: str) -> None:
