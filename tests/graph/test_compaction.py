@@ -6,9 +6,15 @@ from omnigraph.base.effects import observed
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX, MANIFEST_ROWS_PER_FRAGMENT
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.commit import World
-from omnigraph.graph.compaction import compact_manifest, compact_manifest_fully, needs_compaction
+from omnigraph.graph.compaction import (
+    compact_manifest,
+    compact_manifest_fully,
+    needs_compaction,
+    plan_manifest_compaction,
+)
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
+from omnigraph.storage.commit import commit_compaction
 from omnigraph.storage.location import Location
 from tests.graph.publishing import make_graph, newest, pins_of, publish_next
 from tests.graph.writers import TABLES
@@ -62,6 +68,24 @@ def test_compacting_changes_no_row_and_twice_changes_nothing(store_location: Loc
     assert len(compacted.dataset.fragment_row_counts()) < len(before.dataset.fragment_row_counts())
     assert _rows(compacted.dataset.read().to_pylist()) == _rows(before.dataset.read().to_pylist())
     assert compact_manifest(compacted).version == compacted.version
+
+
+def test_a_rewrite_is_planned_where_lance_makes_one(local_location: Location) -> None:
+    """Of ten rows one deleted is not enough, two are."""
+    make_graph(local_location)
+    for _ in range(8):
+        publish_next(local_location)
+    compact_manifest(newest(local_location))
+    for is_enough in (False, True):
+        dataset = newest(local_location).dataset
+        (_, rewritten) = dataset.native.get_fragments()
+        assert rewritten.physical_rows == 10
+        (victim, *_) = rewritten.to_table(columns=["object_id"])["object_id"].to_pylist()
+        dataset.movable().delete(f"object_id = '{victim}'")
+        manifest = newest(local_location)
+        assert plan_manifest_compaction(manifest).fragments_removed == is_enough
+        done = commit_compaction(manifest.dataset, MANIFEST_ROWS_PER_FRAGMENT, excluded_fragment_ids=(0,))
+        assert done.fragments_removed == is_enough
 
 
 def test_losing_to_a_publisher_is_no_error(local_location: Location) -> None:
