@@ -15,12 +15,11 @@ from omnigraph.base.errors import OmnigraphError, TextError
 from omnigraph.query import (
     MutationPlan,
     bind_plan,
-    check_queries,
     coerce_params,
     parse_queries,
     rewrite_plan,
 )
-from omnigraph.query.selection import choose_query
+from omnigraph.query.selection import check_chosen
 from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Failed, Rows, Step
 from tests.conformance.comparison import shown
 from tests.conformance.model import ModelGraph, RulesBrokenError
@@ -100,7 +99,7 @@ class ReferenceSession:
     rewritten: bool
 
     def run(self, step: Step) -> Expected:
-        checked = choose_query(check_queries(parse_queries(step.text), self.graph.catalog))
+        checked = check_chosen(parse_queries(step.text), None, self.graph.catalog)
         plan = rewrite_plan(checked.plan) if self.rewritten else checked.plan
         bound = bind_plan(plan, coerce_params(plan.parameters, step.params), datetime.now(UTC))
         if isinstance(bound, MutationPlan):

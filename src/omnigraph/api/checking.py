@@ -22,7 +22,6 @@ from omnigraph.query import (
     ReadPlan,
     StepFigures,
     bind_plan,
-    check_queries,
     coerce_params,
     explain_plan,
     explain_steps,
@@ -32,7 +31,7 @@ from omnigraph.query import (
     rewrite_plan,
 )
 from omnigraph.query.check import CheckOptions
-from omnigraph.query.selection import choose_query
+from omnigraph.query.selection import check_chosen
 from omnigraph.query.step_estimates import estimate_steps
 from omnigraph.schema import Catalog, build_catalog, parse_schema
 
@@ -79,7 +78,7 @@ def explain_query(
     """The plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
     catalog = snapshot.schema.catalog
     file = parse_queries(source.text, source.source)
-    checked = choose_query(check_queries(file, catalog, CheckOptions(limits.hops)), source.name)
+    checked = check_chosen(file, source.name, catalog, CheckOptions(limits.hops))
     facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
     plan: QueryPlan = rewrite_plan(checked.plan, facts)
     if params is not None or analyze:
