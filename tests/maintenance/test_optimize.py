@@ -256,6 +256,19 @@ def test_on_a_branch_the_tables_are_forked_and_main_stays(graph: Location) -> No
     assert answers_are_right(graph)
 
 
+def test_a_branch_leaves_alone_what_it_has_not_written(graph: Location) -> None:
+    create_branch(graph, "thin", "tester", source_snapshot(graph))
+    for dry_run in (True, False):
+        rows = optimize(graph, "thin", dry_run=dry_run)
+        assert {rows.pop(alias).skipped for alias in (DOC, EMPTY, CITES)} == {
+            SkipReason.NOT_WRITTEN_ON_BRANCH
+        }
+    assert read_snapshot(graph, "thin").tables == read_snapshot(graph).tables
+    rows = optimize(graph, "thin", tables=frozenset({"Cites"}))
+    assert (rows[CITES].committed, rows[CITES].skipped) == (True, None)
+    assert optimize(graph, "thin")[CITES].skipped is None
+
+
 def test_a_table_that_another_tool_changed_is_left_to_repair(graph: Location) -> None:
     open_table(graph, DOC).newest().movable().delete("size = 5")
     pin = read_snapshot(graph).tables[DOC].pin.version

@@ -30,7 +30,7 @@ from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.maintenance.adjacency_files import persist_adjacencies
 from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.drift_look import TableLook, is_under_way, look_at_heads, refuse_pending
-from omnigraph.maintenance.optimize_rows import StatsSum, plan_stats
+from omnigraph.maintenance.optimize_rows import StatsSum, find_unwritten, plan_stats
 from omnigraph.maintenance.optimize_stats import TableOptimizeStats
 from omnigraph.maintenance.rewrite_plan import RewriteBounds
 from omnigraph.maintenance.spark_workers import on_spark
@@ -104,7 +104,7 @@ def optimize_all_tables(
         drift = {alias: look for alias, look in _drifted(snapshot).items() if not is_under_way(look, live)}
         manifest = _manifest_row(branch, plan_manifest_compaction(snapshot.manifest))
         return [*plan_stats(snapshot, drift, how), manifest]
-    total = StatsSum(branch, _judge_drift(snapshot, how.world))
+    total = StatsSum(branch, _judge_drift(snapshot, how.world), find_unwritten(snapshot, how.tables))
     _keep_up(graph, how, run_tasks or on_spark(SparkSettings()), total)
     manifest = _compact_manifest(root, branch, how.world)
     after = read_snapshot(root, branch, rules=how.world.rules)

@@ -33,13 +33,14 @@ class StatsSum:
 
     branch: str
     drift: Mapping[str, TableLook]
+    unwritten: frozenset[str] = frozenset()
     has_more: bool = False
     _rows: dict[str, TableOptimizeStats] = field(default_factory=dict)
     _finished: set[str] = field(default_factory=set)
 
     @property
     def finished(self) -> frozenset[str]:
-        return frozenset((*self.drift, *self._finished))
+        return frozenset((*self.drift, *self.unwritten, *self._finished))
 
     def add(self, done: Upkept) -> None:
         """What one commit did."""
@@ -62,7 +63,18 @@ class StatsSum:
 
     def rows(self, after: Snapshot) -> list[TableOptimizeStats]:
         """The rows with the versions that are published now."""
-        return [_with_versions(row, after, self.drift) for row in self._rows.values()]
+        rows = [_with_versions(row, after, self.drift) for row in self._rows.values()]
+        return [_left_to_others(row) if row.table_key in self.unwritten else row for row in rows]
+
+
+def find_unwritten(snapshot: Snapshot, named: frozenset[str] | None) -> frozenset[str]:
+    """The tables that the branch reads from another one: to compact them it would have to copy them.
+
+    A table that is named is meant. Once a commit gave the branch a table of its own, it is the branch's.
+    """
+    if named is not None:
+        return frozenset()
+    return frozenset(alias for alias, table in snapshot.tables.items() if table.owner != snapshot.branch.id)
 
 
 def plan_stats(
@@ -75,7 +87,8 @@ def plan_stats(
     )
     views = {view.alias: view for view in read_views(stage, how.tables, errors.__setitem__)}
     bounds = RunBounds(how.bounds, INDEX_ROWS_PER_TASK, how.tasks_max, blobs_compact=how.blobs_compact)
-    healthy = [view for alias, view in views.items() if alias not in drift]
+    unwritten = find_unwritten(snapshot, how.tables)
+    healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]
     plans = {plan.alias: plan for plan in plan_run(healthy, {}, bounds)}
     rows = []
     for entity in chosen_types(snapshot, how.tables):
@@ -85,8 +98,13 @@ def plan_stats(
             row = replace(row, error=errors[alias].message)
         elif alias in plans:
             row = _planned(row, views[alias], plans[alias], how.bounds.rows)
-        rows.append(_with_versions(row, snapshot, drift))
+        row = _with_versions(row, snapshot, drift)
+        rows.append(_left_to_others(row) if alias in unwritten else row)
     return rows
+
+
+def _left_to_others(row: TableOptimizeStats) -> TableOptimizeStats:
+    return replace(row, skipped=SkipReason.NOT_WRITTEN_ON_BRANCH, pending_indexes=())
 
 
 def _row(branch: str, alias: str, table: UpkeptTable, done: Upkept) -> TableOptimizeStats:

@@ -14,6 +14,7 @@ class SkipReason(StrEnum):
     DRIFT_NEEDS_REPAIR = "DriftNeedsRepair"
     BLOB_COLUMNS_UNSUPPORTED_BY_LANCE = "BlobColumnsUnsupportedByLance"
     CONFLICTING_WRITES = "ConflictingWrites"
+    NOT_WRITTEN_ON_BRANCH = "NotWrittenOnBranch"
 
 
 @dataclass(frozen=True, slots=True)
