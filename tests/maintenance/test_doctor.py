@@ -17,7 +17,7 @@ from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY
-from omnigraph.maintenance.doctor import CLEANUP, OPTIMIZE, RECOVER, REPAIR, examine
+from omnigraph.maintenance.doctor import CLEANUP, DEEP, LOOSE, OPTIMIZE, RECOVER, REPAIR, examine
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.health import Check, Finding, Health, is_healthy
 from omnigraph.storage.commit import commit_schema_metadata
@@ -95,11 +95,25 @@ def test_an_unreadable_table(graph: Graph, tool: ForeignTool) -> None:
     }
 
 
-def test_index_coverage(graph: Graph) -> None:
-    run(graph.location, [Change(COMPANY, insert=("new",))])
-    found = _one(graph, Check.INDEXES, Health.NOTICE, OPTIMIZE)
-    assert (found.where, found.branch) == (COMPANY, "main")
+@pytest.mark.parametrize(("branch", "fix"), [("main", OPTIMIZE), (DEV, f"{OPTIMIZE} --branch dev")])
+def test_index_coverage(graph: Graph, branch: str, fix: str) -> None:
+    run(graph.location, [Change(COMPANY, insert=("new",))], branch=branch)
+    found = _one(graph, Check.INDEXES, Health.NOTICE, fix)
+    assert (found.where, found.branch) == (COMPANY, branch)
     assert found.message == "rows that no index covers: id, name"
+
+
+def test_edges_without_nodes(graph: Graph, tool: ForeignTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool.act("delete", graph.location)
+    repair(graph.location, "confirm", "force")
+    (found,) = (one for one in _found(graph) if one.health is Health.PROBLEM)
+    assert (found.check, found.where, found.branch, found.fix) == (Check.EDGES, "edge:Knows", "main", LOOSE)
+    assert found.message.startswith("1 edge lacks a node at one end, ")
+    monkeypatch.setattr("omnigraph.maintenance.doctor.DOCTOR_EDGE_ROWS_MAX", 1)
+    assert is_healthy(graph.doctor())
+    shallow = [one for one in graph.doctor() if one.check is Check.EDGES]
+    assert {(one.branch, one.fix) for one in shallow} == {("main", DEEP), (DEV, DEEP)}
+    assert found in graph.doctor(deep=True)
 
 
 def test_fragments_and_settings(graph: Graph, tool: ForeignTool) -> None:

@@ -137,7 +137,10 @@ def _look(location: Location, branch: str, act: Foreign, before: Rows) -> None:
     assert found.operations == act.operations
     assert found.manifest_version == published.pin.version
     assert found.lance_head_version == published.pin.version + len(act.operations)
-    assert found.error == (act.obstacle or None)
+    assert found.can_be_published == (not act.obstacle)
+    way_out = "; --discard --confirm drops it"
+    foreseen = f"it cannot be published, by force neither: {act.obstacle}{way_out}"
+    assert found.error == (foreseen if act.obstacle else None)
     if act.after is not None:
         assert _counts(found) == _difference(before, act.after(before))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.api.arguments import checked_methods
 from omnigraph.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.location import Location
 
 
+@checked_methods
 class Maintained:
     """What keeps the tables of a graph healthy."""
 
@@ -73,11 +75,14 @@ class Maintained:
         options, workers = IndexOptions(frozenset(tables) or None), on_master(spark_master, report)
         return ensure_indices(self.location, self.branch_name, workers, options)
 
-    def doctor(self) -> list[Finding]:
-        """Everything about the graph and this machine in one go, each finding with the command that helps."""
+    def doctor(self, *, deep: bool = False) -> list[Finding]:
+        """Everything about the graph and this machine in one go, each finding with the command that helps.
+
+        `deep` looks for edges without nodes in large tables too.
+        """
         from omnigraph.maintenance.doctor import examine
 
-        return examine(self)
+        return examine(self, deep=deep)
 
     def index_status(self) -> list[IndexCoverage]:
         """How well the declared indexes cover the tables of the branch, and which columns have none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -26,15 +26,18 @@ def doctor(
     context: typer.Context,
     uri: Uri = None,
     store: Store = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Look for edges without nodes in large tables too.")
+    ] = False,
     rows_format: Format = None,
     as_json: Json = False,
     log_file: LogFile = None,
 ) -> None:
     """Look at everything, and say which command fixes what.
 
-    The machine, the format, pending recoveries, locks, drift, files, indexes and left-overs, on every branch. Nothing
-    is changed. A problem needs a hand, and the exit code is 3; a notice can wait. Without a graph only the machine is
-    looked at.
+    The machine, the format, pending recoveries, locks, drift, edges without nodes, files, indexes and left-overs, on
+    every branch. Nothing is changed. A problem needs a hand, and the exit code is 3; a notice can wait. Without a graph
+    only the machine is looked at.
     """
     how = choose_format(rows_format, as_json)
     location = None if uri is None and store is None else direct_target(context, uri, store)
@@ -43,7 +46,7 @@ def doctor(
     from omnigraph.maintenance.doctor import examine
     from omnigraph.maintenance.health import is_healthy
 
-    findings = examine(None if location is None else Graph(location, read_only=True))
+    findings = examine(None if location is None else Graph(location, read_only=True), deep=deep)
     healthy = is_healthy(findings)
     documents: list[dict[str, Any]] = [finding.to_json() for finding in findings]
     if how is RowsFormat.JSON:
@@ -61,6 +64,7 @@ COMMAND = CommandSource(
     (
         "omnigraph doctor",
         "omnigraph doctor graph.omni",
+        "omnigraph doctor graph.omni --deep",
         "omnigraph doctor --store s3://bucket/graph.omni --json",
     ),
 )

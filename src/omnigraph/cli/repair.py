@@ -89,15 +89,15 @@ def _as_row(row: TableRepairStats) -> dict[str, Any]:
 
 
 def _tell(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
-    """On stderr: errors in any case, and after a preview what to do next."""
+    """On stderr: errors and what was published unchecked in any case, and after a preview what to do next."""
     for row in rows:
         if row.error is not None:
             sys.stderr.write(f"{row.table_key} on {row.branch}: {row.error}\n")
     for row in rows:
-        if row.action.value == "forced" and not quiet:
+        if row.action.value == "forced":
             unchecked = " and ".join(row.not_checked)
             sys.stderr.write(f"note: nobody checked the {unchecked} of {row.table_key} on {row.branch}\n")
-    waiting = {row.classification.value for row in rows if row.action.value in ("preview", "refused")}
+    waiting = {row.classification.value for row in rows if row.can_be_published}
     if quiet or not waiting:
         return
     if "verified_maintenance" in waiting:

@@ -18,6 +18,7 @@ from omnigraph.base.events import log_event
 from omnigraph.base.java import find_java
 from omnigraph.base.limits import (
     CLEANUP_DRIVER_FILES_MAX,
+    DOCTOR_EDGE_ROWS_MAX,
     HEALTHY_DELETED_SHARE_MAX,
     HEALTHY_FRAGMENT_ROWS_MIN,
     HEALTHY_SMALL_FRAGMENTS_MAX,
@@ -33,6 +34,7 @@ from omnigraph.maintenance.drift_look import is_under_way, look_steadily, owned_
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.health import Check, Finding, Health
 from omnigraph.maintenance.index_status import coverage_of_snapshot
+from omnigraph.maintenance.loose_edges import Pins, edges_to_look_at, find_loose_edges
 from omnigraph.maintenance.orphan_files import find_orphans
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX
 from omnigraph.storage.dataset import Dataset, open_dataset
@@ -45,13 +47,15 @@ logger = logging.getLogger("omnigraph.doctor")
 
 RECOVER: Final = "any write to the branch, or omnigraph.open() from Python"
 OPTIMIZE: Final = "omnigraph optimize"
+DEEP: Final = "omnigraph doctor --deep"
+LOOSE: Final = "insert the nodes, or delete these edges"
 CLEANUP: Final = "omnigraph cleanup"
 REPAIR: Final = "omnigraph repair"
 _PACKAGES: Final = {"Lance": "pylance", "Spark": "pyspark"}
 
 
-def examine(graph: GraphPlace | None) -> list[Finding]:
-    """Every finding. Without a graph only the machine is looked at."""
+def examine(graph: GraphPlace | None, *, deep: bool = False) -> list[Finding]:
+    """Every finding. Without a graph only the machine is looked at. `deep` reads large tables as well."""
     findings = _run(Check.MACHINE, _machine)
     if graph is None:
         return findings
@@ -60,17 +64,23 @@ def examine(graph: GraphPlace | None) -> list[Finding]:
         main = read_snapshot(root)
     except OmnigraphError as error:
         return [*findings, Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.hint)]
-    seen = _Seen(root, main)
+    seen = _Seen(root, main, deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
         Check.FORMAT: seen.formats,
         Check.RECOVERY: seen.recovery,
         Check.LOCKS: seen.locks,
         Check.DRIFT: seen.drift,
+        Check.EDGES: seen.edges,
         Check.FRAGMENTS: seen.fragments,
         Check.INDEXES: seen.indexes,
         Check.ORPHANS: seen.orphans,
     }
     return findings + [finding for check, run in checks.items() for finding in _run(check, run)]
+
+
+def optimize_of(branch: str) -> str:
+    """The command that puts the files and indexes of a branch in order."""
+    return OPTIMIZE if branch == MAIN else f"{OPTIMIZE} --branch {branch}"
 
 
 def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
@@ -111,6 +121,7 @@ class _Seen:
 
     root: Location
     main: Snapshot
+    deep: bool
     branches: list[Snapshot] = field(default_factory=list)
     unreadable: set[TableId] = field(default_factory=set)
 
@@ -174,6 +185,24 @@ class _Seen:
                 health = Health.NOTICE if drift.ours else Health.PROBLEM
                 yield Finding(Check.DRIFT, health, text, look.table.alias, name, REPAIR)
 
+    def edges(self) -> Iterator[Finding]:
+        looked: set[Pins] = set()
+        for snapshot in self.branches:
+            for edge, pins, rows in edges_to_look_at(snapshot):
+                if pins in looked or any(table in self.unreadable for table, _ in pins):
+                    continue
+                looked.add(pins)
+                name = snapshot.branch.name
+                if rows > DOCTOR_EDGE_ROWS_MAX and not self.deep:
+                    text = "many rows, so nobody looked for edges without nodes"
+                    yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, DEEP)
+                    continue
+                loose = find_loose_edges(snapshot, edge)
+                if loose is not None:
+                    count = f"{loose.edges} {'edge lacks' if loose.edges == 1 else 'edges lack'}"
+                    text = f"{count} a node at one end, {loose.example} among them"
+                    yield Finding(Check.EDGES, Health.PROBLEM, text, edge.alias, name, LOOSE)
+
     def fragments(self) -> Iterator[Finding]:
         for snapshot in self.branches:
             name = snapshot.branch.name
@@ -188,13 +217,14 @@ class _Seen:
     def indexes(self) -> Iterator[Finding]:
         for snapshot in self.branches:
             foreign = {table.id for table in snapshot.tables.values() if table.owner != snapshot.branch.id}
+            name = snapshot.branch.name
             behind: dict[str, list[str]] = {}
             for row in coverage_of_snapshot(snapshot, frozenset(foreign | self.unreadable)):
                 if row.is_behind:
                     behind.setdefault(row.table_key, []).append(row.column)
             for alias, columns in behind.items():
                 text = f"rows that no index covers: {', '.join(dict.fromkeys(columns))}"
-                yield Finding(Check.INDEXES, Health.NOTICE, text, alias, snapshot.branch.name, OPTIMIZE)
+                yield Finding(Check.INDEXES, Health.NOTICE, text, alias, name, optimize_of(name))
 
     def orphans(self) -> Iterator[Finding]:
         pinned = {(t.path, t.pin.branch) for snapshot in self.branches for t in snapshot.tables.values()}
@@ -232,18 +262,20 @@ class _Seen:
 def _settings(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:
     if any(key.startswith(AUTO_CLEANUP_PREFIX) for key in dataset.config()):
         text = "Lance may collect old versions by itself here, also those that a branch needs"
-        yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where, branch, OPTIMIZE)
+        yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where, branch, optimize_of(branch))
 
 
 def _files(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:
     rows = dataset.fragment_rows()
     small = sum(1 for count in rows.values() if count < HEALTHY_FRAGMENT_ROWS_MIN)
     if small > HEALTHY_SMALL_FRAGMENTS_MAX:
-        yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small} small fragments", where, branch, OPTIMIZE)
+        yield Finding(
+            Check.FRAGMENTS, Health.NOTICE, f"{small} small fragments", where, branch, optimize_of(branch)
+        )
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > HEALTHY_DELETED_SHARE_MAX * (total + deleted):
         text = f"{deleted} deleted {'row' if deleted == 1 else 'rows'} still in the files, beside {total}"
-        yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, OPTIMIZE)
+        yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, optimize_of(branch))
 
 
 def _forks(dataset: Dataset, where: str, needed: set[str | None]) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ class Check(StrEnum):
     RECOVERY = "recovery"
     LOCKS = "locks"
     DRIFT = "drift"
+    EDGES = "edges"
     FRAGMENTS = "fragments"
     INDEXES = "indexes"
     ORPHANS = "orphans"

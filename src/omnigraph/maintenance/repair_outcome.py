@@ -16,6 +16,9 @@ from omnigraph.maintenance.drift import Classification
 NOT_CHECKED: Final = ("constraints", "endpoints")
 """What nobody checks of rows that a foreign tool wrote: the rules of the schema, and that edges end at nodes."""
 
+FOREIGN: Final = "a foreign change: --force publishes it, --discard drops it"
+"""Why a change is refused that the other flags put right."""
+
 
 class RepairAction(StrEnum):
     """What was done with a table."""
@@ -79,6 +82,11 @@ class TableRepairStats:
     not_checked: tuple[str, ...] = ()
     commit: str | None = None
 
+    @property
+    def can_be_published(self) -> bool:
+        """Whether this is drift that was left alone, and a later call may publish it."""
+        return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.error in (None, FOREIGN)
+
     def to_json(self) -> dict[str, Fact]:
         return {
             "table_key": self.table_key,
@@ -120,10 +128,23 @@ def explain(action: RepairAction, options: RepairOptions, obstacles: Obstacles) 
     """Why nothing was done, or in a preview why nothing could be."""
     match action:
         case RepairAction.PREVIEW:
-            return obstacles.publish or obstacles.discard or None
+            return _foreseen(obstacles)
         case RepairAction.REFUSED if options.discard:
             return obstacles.discard
         case RepairAction.REFUSED:
-            return obstacles.publish or "a foreign change: --force publishes it, --discard drops it"
+            return obstacles.publish or FOREIGN
         case _:
             return None
+
+
+def _foreseen(obstacles: Obstacles) -> str | None:
+    """What a later call will be refused, in a preview."""
+    match obstacles:
+        case Obstacles("", ""):
+            return None
+        case Obstacles(publish, "") if publish:
+            return f"it cannot be published, by force neither: {publish}; --discard --confirm drops it"
+        case Obstacles("", discard) if discard:
+            return f"it cannot be discarded: {discard}"
+        case _:
+            return obstacles.publish

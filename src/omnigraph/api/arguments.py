@@ -1,0 +1,123 @@
+"""What callers pass to the public functions, checked against the annotations of these functions.
+
+A wrong kind of value, such as a text where a list of names is meant, becomes a `UsageError` with a hint at the call,
+and not a traceback from wherever it was first used. An annotation that is not in the table is not checked here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from omnigraph.base.errors import UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Class = TypeVar("Class", bound=type)
+
+_SHOWN_MAX: Final = 60
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with its arguments checked before it is called."""
+    parameters = inspect.signature(function).parameters.values()
+    wanted = {one.name: _WANTED.get(str(one.annotation).removesuffix(" | None")) for one in parameters}
+    optional = {one.name for one in parameters if str(one.annotation).endswith(" | None")}
+    names = tuple(wanted)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            kind = wanted.get(name)
+            if kind is not None and not (value is None and name in optional) and not kind.fits(value):
+                raise _misfit(name, value, kind)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def checked_methods(kind: Class) -> Class:
+    """The class, with the arguments of its own public methods checked."""
+    for name, member in list(vars(kind).items()):
+        if inspect.isfunction(member) and not name.startswith("_"):
+            setattr(kind, name, checked(member))
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What fits, what to call it, and an example."""
+
+    fits: Callable[[object], bool]
+    name: str
+    example: str
+
+
+def _of(*types: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, types)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_moment(value: object) -> bool:
+    """A time without an offset would mean another moment on every machine."""
+    return isinstance(value, datetime) and value.utcoffset() is not None
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(one, str) for one in value)
+
+
+def _is_by_text(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
+def _is_side(value: object) -> bool:
+    return isinstance(value, str) or _is_by_text(value)
+
+
+def _is_by_entity(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(key, tuple) and len(key) == 2 and _are_names(key) for key in value
+    )
+
+
+def _called(name: str) -> Callable[[object], bool]:
+    """By its name, because importing what is seldom passed would slow every start."""
+    return lambda value: any(kind.__name__ == name for kind in type(value).__mro__)
+
+
+_WANTED: Final[Mapping[str, _Kind]] = {
+    "str": _Kind(_of(str), "a text", "'…'"),
+    "bool": _Kind(_of(bool), "True or False", "True"),
+    "int": _Kind(_is_count, "a whole number", "10"),
+    "datetime": _Kind(_is_moment, "a datetime with its offset", "datetime(2026, 5, 31, 12, tzinfo=UTC)"),
+    "timedelta": _Kind(_of(timedelta), "a timedelta", "timedelta(weeks=2)"),
+    "tuple[str, ...]": _Kind(_are_names, "a list of names", "['Person']"),
+    "Mapping[str, object]": _Kind(_is_by_text, "a dict by name", "{'slug': 'ada'}"),
+    "Mapping[str, str]": _Kind(_is_by_text, "a dict of texts", "{'region': 'eu-central-1'}"),
+    "str | Mapping[str, str]": _Kind(_is_side, "a side, or a dict of them by kind", "'theirs'"),
+    "Mapping[tuple[str, str], str]": _Kind(
+        _is_by_entity, "a dict of sides by table and id", "{('node:Person', 'ada'): 'theirs'}"
+    ),
+    "QueryLimits": _Kind(_called("QueryLimits"), "QueryLimits", "omnigraph.QueryLimits(hops=5)"),
+    "OpenOptions": _Kind(_called("OpenOptions"), "OpenOptions", "omnigraph.OpenOptions(actor='ada')"),
+    "Report": _Kind(callable, "a function that is told how far the work is", "print"),
+}
+
+
+def _misfit(name: str, value: object, kind: _Kind) -> UsageError:
+    shown = repr(value)
+    shown = shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}…"
+    return UsageError(
+        f"{name} is {kind.name}, and cannot be {shown}",
+        code="argument",
+        hint=f"pass it as in {name}={kind.example}",
+        facts={"argument": name},
+    )
