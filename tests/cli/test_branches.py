@@ -188,6 +188,9 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
         (("--resolve", "bad.json"), "merge_decisions"),
         (("--resolve", "strange.json"), "merge_decisions"),
         (("--resolve", "both.json"), "merge_decisions"),
+        (("--resolve", "idle.json"), "merge_decisions"),
+        (("--resolve", "open.json"), "merge_decisions"),
+        (("--resolve", "deep.json"), "merge_decisions"),
         (("--into", "b", "--delete-branch"), "merge_into_itself"),
     ],
 )
@@ -197,6 +200,11 @@ def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: s
     (diverged / "strange.json").write_text(strange, encoding="utf-8")
     both = [{"table_key": "node:Person", "id": "x", "take": side} for side in ("ours", "theirs")]
     (diverged / "both.json").write_text(json.dumps(both), encoding="utf-8")
+    # Only one side changed y: there is nothing to decide about it.
+    idle = [{"table_key": "node:Person", "id": name, "take": "ours"} for name in ("x", "y")]
+    (diverged / "idle.json").write_text(json.dumps(idle), encoding="utf-8")
+    (diverged / "open.json").write_text('[{"table_key": "node:Person", "id": "x"}]', encoding="utf-8")
+    (diverged / "deep.json").write_text("[" * 100_000, encoding="utf-8")
     outcome = branch(diverged, "merge", "b", *words, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (2, code)
 

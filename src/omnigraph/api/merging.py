@@ -1,8 +1,14 @@
-"""`Graph.merge` and `Graph.revert`: what users say about conflicts comes in as words; `graph/merge` does the rest."""
+"""`Graph.merge` and `Graph.revert`: what users say about conflicts comes in as words; `graph/merge` does the rest.
+
+A decision for an entity that is in no conflict is a slip of the pen, or is about a conflict that is settled by now.
+It is refused before anything is written, so that nobody believes it was taken into account.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.graph.branches import delete_branch
@@ -29,9 +35,31 @@ __all__ = [
     "TableCounts",
     "delete_merged",
     "make_resolution",
-    "merge_branch",
-    "revert_commit",
+    "run_merge",
+    "run_revert",
 ]
+
+_NAMED_MAX: Final = 10
+
+
+def run_merge(root: Location, request: MergeRequest) -> MergeOutcome:
+    """Merge a branch, or a commit of one, into a branch."""
+
+    def look(resolution: Resolution) -> MergeOutcome:
+        return merge_branch(root, replace(request, resolution=resolution, dry_run=True))
+
+    _refuse_idle_decisions(look, request.resolution)
+    return merge_branch(root, request)
+
+
+def run_revert(root: Location, request: RevertRequest) -> MergeOutcome:
+    """Undo what a commit changed against its first parent, as a new commit."""
+
+    def look(resolution: Resolution) -> MergeOutcome:
+        return revert_commit(root, replace(request, resolution=resolution, dry_run=True))
+
+    _refuse_idle_decisions(look, request.resolution)
+    return revert_commit(root, request)
 
 
 def make_resolution(
@@ -52,6 +80,36 @@ def delete_merged(root: Location, outcome: MergeOutcome) -> str | None:
     except OmnigraphError as error:
         return error.message
     return None
+
+
+def _refuse_idle_decisions(look: Callable[[Resolution], MergeOutcome], resolution: Resolution) -> None:
+    """Raise for decisions about entities that no conflict names. A decision may bring up a conflict for another."""
+    idle = set(resolution.entities)
+    trial = Resolution()
+    while idle:
+        outcome = look(trial)
+        if outcome.result is MergeResult.ALREADY_UP_TO_DATE or any(
+            conflict.entity is None for conflict in outcome.conflicts
+        ):
+            return  # there is nothing to decide about, or something else comes first
+        named = {
+            name for found in outcome.conflicts for name in (found.entity, *found.ours, *found.theirs) if name
+        }
+        idle -= named
+        decided = {name: side for name, side in resolution.entities.items() if name not in idle}
+        after = Resolution(decided, resolution.kinds)
+        if after == trial:
+            break
+        trial = after
+    if idle:
+        names = sorted(f"{name.table} {name.id}" for name in idle)
+        more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+        raise UsageError(
+            f"decided, and in no conflict of this merge: {', '.join(names[:_NAMED_MAX])}{more}",
+            code="merge_decisions",
+            hint="`--dry-run --json` lists the conflicts; take the other decisions out",
+            facts={"entities": [*names]},
+        )
 
 
 def _kind(word: str) -> ConflictKind:

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.arguments import checked_methods
 from omnigraph.api.maintaining import Maintained
 from omnigraph.base.errors import NotFoundError
-from omnigraph.base.ids import CommitId
+from omnigraph.base.ids import as_commit_id
 from omnigraph.base.process import login_name
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.api.merging import MergeOutcome
 
 
+@checked_methods
 class VersionedGraph(Maintained):
     """Branches and history of a graph, beside its maintenance."""
 
@@ -37,7 +39,7 @@ class VersionedGraph(Maintained):
 
     def commit(self, commit_id: str) -> CommitRecord:
         """One commit of the branch's lineage."""
-        record = read_snapshot(self.location, self.branch_name).manifest.find_commit(CommitId(commit_id))
+        record = read_snapshot(self.location, self.branch_name).manifest.find_commit(as_commit_id(commit_id))
         if record is None:
             raise NotFoundError(
                 f"there is no commit {commit_id} on branch {self.branch_name}",
@@ -89,12 +91,12 @@ class VersionedGraph(Maintained):
         writes nothing and returns the conflicts.
         """
         self.refuse_if_read_only()
-        from omnigraph.api.merging import MergeRequest, make_resolution, merge_branch
+        from omnigraph.api.merging import MergeRequest, make_resolution, run_merge
 
         resolution = make_resolution(strategy, resolve)
         target = into or self.branch_name
         request = MergeRequest(source, actor or login_name(), target, resolution, dry_run)
-        return merge_branch(self.location, request)
+        return run_merge(self.location, request)
 
     def revert(
         self,
@@ -107,19 +109,19 @@ class VersionedGraph(Maintained):
     ) -> MergeOutcome:
         """Undo what a commit of the branch changed, as a new commit; conflicts are those of a merge."""
         self.refuse_if_read_only()
-        from omnigraph.api.merging import RevertRequest, make_resolution, revert_commit
+        from omnigraph.api.merging import RevertRequest, make_resolution, run_revert
 
         resolution = make_resolution(strategy, resolve)
         who = actor or login_name()
-        request = RevertRequest(CommitId(commit.upper()), who, self.branch_name, resolution, dry_run)
-        return revert_commit(self.location, request)
+        request = RevertRequest(as_commit_id(commit), who, self.branch_name, resolution, dry_run)
+        return run_revert(self.location, request)
 
     def commit_changes(self, commit: str) -> Iterator[EntityChange]:
         """What a commit of the branch changed against its first parent, with images before and after."""
         from omnigraph.api.history import commit_changes, entity_changes
 
         newest = read_snapshot(self.location, self.branch_name)
-        record = self.commit(commit.upper())
+        record = self.commit(commit)
         return entity_changes(commit_changes(newest, record))
 
     def diff(self, left: str, right: str) -> Iterator[EntityChange]:

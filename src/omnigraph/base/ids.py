@@ -8,7 +8,7 @@ same moment never share a path.
 from __future__ import annotations
 
 import secrets
-from typing import NewType
+from typing import Final, NewType
 
 CommitId = NewType("CommitId", str)
 OperationId = NewType("OperationId", str)
@@ -17,6 +17,13 @@ TypeId = NewType("TypeId", str)
 Incarnation = NewType("Incarnation", str)
 PropertyId = NewType("PropertyId", int)
 SchemaHash = NewType("SchemaHash", str)
+
+ULID_LENGTH: Final = 26
+
+
+def as_commit_id(text: str) -> CommitId:
+    """What a user typed, as ids are stored; what cannot be an id stays as it was typed, for messages."""
+    return CommitId(text.upper() if len(text) == ULID_LENGTH and text.isascii() else text)
 
 
 def new_ulid() -> str:

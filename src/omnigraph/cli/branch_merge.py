@@ -51,7 +51,7 @@ def merge(
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import default_actor
-    from omnigraph.api.merging import MergeRequest, delete_merged, make_resolution, merge_branch
+    from omnigraph.api.merging import MergeRequest, delete_merged, make_resolution, run_merge
 
     if not dry_run:
         announce_target(context, location)
@@ -59,7 +59,7 @@ def merge(
             confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
     resolution = make_resolution(sides, decisions)
     request = MergeRequest(source, actor or default_actor(), into, resolution, dry_run)
-    outcome = merge_branch(location, request)
+    outcome = run_merge(location, request)
     failure = delete_merged(location, outcome) if delete_source and not dry_run else None
     deleted = delete_source and not dry_run and failure is None
     if as_json:

@@ -48,13 +48,13 @@ def read_strategy(words: list[str] | None) -> dict[str, str] | str | None:
 def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
     """The decisions of a file: a list of them, or what `--dry-run --json` printed with `take` added.
 
-    An entry without `take` decides nothing.
+    A conflict that was printed and has no `take` is left open.
     """
     if path is None:
         return {}
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unusable(path, str(error)) from error
     entries = document.get("merge_conflicts") if isinstance(document, dict) else document
     if not isinstance(entries, list):
@@ -67,7 +67,7 @@ def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
 
 
 def _is_open(entry: Any) -> bool:
-    return isinstance(entry, dict) and "take" not in entry
+    return isinstance(entry, dict) and "kind" in entry and "take" not in entry
 
 
 def _decision(path: str, entry: Any) -> tuple[tuple[str, str], str]:
