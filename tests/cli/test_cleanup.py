@@ -44,6 +44,11 @@ def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
     assert {file for row in document["tables"] for file in row["files"]} == gone
     assert {row["old_versions_removed"] for row in document["tables"]} == {3}
     assert len(list(og.open(str(graph)).commits())) == 5
+    listed = omnigraph_here("commit", "list", "graph.omni", "--json", cwd=tmp_path)
+    readable = [row["readable"] for row in json.loads(listed.stdout)["commits"]]
+    assert readable == [True, True, False, False, False]
+    table = omnigraph_here("commit", "list", "graph.omni", cwd=tmp_path).stdout.splitlines()
+    assert [line.endswith("  collected") for line in table[1:]] == [not there for there in readable]
 
 
 def test_rows_for_other_programs(tmp_path: Path) -> None:

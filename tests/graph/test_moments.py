@@ -10,6 +10,7 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.commit import World
 from omnigraph.graph.moments import When, parse_moment, read_state
+from omnigraph.graph.readable import readable_commits
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN
 from omnigraph.maintenance.cleanup import cleanup_all_tables
@@ -61,6 +62,10 @@ def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> Non
     made = [write(graph, branch, age) for age in (1, 2, 3)]
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
     cleanup_all_tables(Place(graph), policy, world=World(clock=TomorrowClock()))
+    newest = read_state(graph, branch)
+    kept = readable_commits(newest, newest.manifest.read_commits())
+    assert made[2].id in kept
+    assert kept.isdisjoint({made[0].id, made[1].id})
     for way in WAYS.values():
         when = way(made[1])
         reads: list[Callable[[], object]] = [

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,9 +12,6 @@ from omnigraph.cli.moments import moment
 from omnigraph.cli.options import Branch, Format, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import resolve_target
-
-if TYPE_CHECKING:
-    from omnigraph.graph.records import CommitRecord
 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most so many commits.")]
 
@@ -37,6 +33,7 @@ FIELDS: Final = (
     "actor_id",
     "created_at",
     "operation",
+    "readable",
 )
 
 
@@ -49,32 +46,44 @@ def list_commits(
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show the commits of a branch, newest first."""
+    """Show the commits of a branch, newest first.
+
+    Those whose data cleanup has collected are marked: they cannot be read any more.
+    """
     how = choose_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
     from omnigraph.cli.shapes import commit_to_json, table_names
+    from omnigraph.graph.readable import readable_commits
 
     graph = Graph(location, branch, read_only=True)
-    commits = islice(graph.commits(), limit)
+    commits = tuple(islice(graph.commits(), limit))
+    newest = graph.snapshot()
+    names = table_names(newest)
+    readable = readable_commits(newest, commits)
+    documents = [{**commit_to_json(commit, names), "readable": commit.id in readable} for commit in commits]
     if how is RowsFormat.JSON:
-        names = table_names(graph.snapshot())
-        write_json({"graph_branch": branch, "commits": [commit_to_json(commit, names) for commit in commits]})
+        write_json({"graph_branch": branch, "commits": documents})
     else:
-        show_commits(commits, how)
+        _show(documents, how)
 
 
-def show_commits(commits: Iterable[CommitRecord], how: RowsFormat = RowsFormat.TABLE) -> None:
-    """Print commits as rows."""
-    from omnigraph.cli.shapes import commit_to_json
-
-    rows = []
-    for commit in commits:
-        row = commit_to_json(commit, {})
-        rows.append({**row, "created": moment(commit.created_us), "tables_moved": len(row["tables"])})
-    titles = TITLES if how is RowsFormat.TABLE else {name: name for name in FIELDS}
-    write_rows(titles, rows, how)
+def _show(documents: list[dict[str, Any]], how: RowsFormat) -> None:
+    """Print commits as rows. People are told only when something is gone."""
+    rows = [
+        {
+            **document,
+            "created": moment(document["created_at"]),
+            "tables_moved": len(document["tables"]),
+            "readable": "true" if document["readable"] else "false",
+            "gone": "" if document["readable"] else "collected",
+        }
+        for document in documents
+    ]
+    is_whole = all(document["readable"] for document in documents)
+    titles = TITLES if is_whole else {**TITLES, "gone": "data"}
+    write_rows(titles if how is RowsFormat.TABLE else {name: name for name in FIELDS}, rows, how)
 
 
 COMMAND = CommandSource(

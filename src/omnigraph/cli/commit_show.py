@@ -30,9 +30,12 @@ def show(
 
     from omnigraph.api.graph import Graph
     from omnigraph.cli.shapes import commit_to_json, table_names
+    from omnigraph.graph.readable import readable_commits
 
     graph = Graph(location, branch, read_only=True)
-    document = commit_to_json(graph.commit(commit_id.upper()), table_names(graph.snapshot()))
+    record, newest = graph.commit(commit_id), graph.snapshot()
+    is_readable = record.id in readable_commits(newest, (record,))
+    document = {**commit_to_json(record, table_names(newest)), "readable": is_readable}
     if as_json:
         write_json(document)
     else:
@@ -52,6 +55,7 @@ def _show(document: dict[str, Any]) -> None:
             "actor": document["actor_id"],
             "created": moment(document["created_at"]),
             "operation": document["operation"],
+            **({} if document["readable"] else {"data": "collected"}),
             **{f"count of {name}": count for name, count in document["counts"].items()},
         }
     )

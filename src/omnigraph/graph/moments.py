@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from omnigraph.base.errors import NotFoundError, UsageError
-from omnigraph.base.ids import CommitId
+from omnigraph.base.ids import as_commit_id
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
@@ -20,6 +20,7 @@ from omnigraph.graph.stamp import FORMAT, Format
 from omnigraph.storage.location import Location
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_VERSION_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,18 @@ def read_state(
     """The state of a branch that is asked for."""
     wanted = when or When()
     if wanted.commit is not None:
-        return read_commit_snapshot(root, CommitId(wanted.commit.upper()), branch, rules=rules)[0]
+        return read_commit_snapshot(root, as_commit_id(wanted.commit), branch, rules=rules)[0]
     if wanted.moment_us is not None:
         return read_moment_snapshot(root, wanted.moment_us, branch, rules)[0]
     if wanted.version is None:
         return read_snapshot(root, branch, rules=rules)
+    if not 0 < wanted.version <= _VERSION_MAX:
+        raise NotFoundError(
+            f"no version has the number {wanted.version}",
+            code="manifest_version_missing",
+            hint="`omnigraph commit list` shows the versions of a branch",
+            facts={"branch": branch, "version": str(wanted.version)},
+        )
     try:
         return read_snapshot(root, branch, version=wanted.version, rules=rules)
     except NotFoundError as gone:
