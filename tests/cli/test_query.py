@@ -102,6 +102,11 @@ def test_what_is_refused(place: Path, arguments: tuple[str, ...], exit_code: int
     assert json.loads(query(place, *arguments, "--json").stdout)["error_code"] == code
 
 
+def test_where_lines_are_read_an_error_is_one(place: Path) -> None:
+    (line,) = query(place, "noone", "--query", "people.gq", "--format", "jsonl").stdout.splitlines()
+    assert json.loads(line)["error_code"] == "query_missing"
+
+
 def rows(outcome: Outcome) -> object:
     assert outcome.exit_code == 0, outcome.stderr
     lines = outcome.stdout.split()

@@ -81,6 +81,7 @@ def test_accepted(type_name: str, given_value: object, expected: object) -> None
         ("F64", 10**4000, "the number is too large"),
         ("F64", float("inf"), "too large"),
         ("F32", 1e300, "too large for F32"),
+        ("Vector(2)", [float("nan"), 1.0], "`nan` is not a number"),
         ("F64", "1", '"1" is no F64'),
         ("Date", "31.05.2024", "is no date"),
         ("DateTime", "2024-05-31", "is no datetime"),

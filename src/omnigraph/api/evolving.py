@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.api.arguments import checked_methods
 from omnigraph.base.process import login_name
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.location import Location
 
 
+@checked_methods
 class SchemaMethods:
     """The methods of a graph that are about its schema."""
 

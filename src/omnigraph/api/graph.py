@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from omnigraph.api.arguments import checked, checked_methods
 from omnigraph.api.evolving import SchemaMethods
 from omnigraph.api.versioning import VersionedGraph
 from omnigraph.base.process import login_name
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup_options import TableCleanupStats
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class Graph(VersionedGraph, SchemaMethods):
     """An open graph. `branch_name` is where reads and writes go unless a call says otherwise."""
@@ -242,7 +244,11 @@ class OpenOptions:
     storage_options: Mapping[str, str] | None = None
     actor: str | None = None
 
+    def __post_init__(self) -> None:
+        _check_options(self.storage_options, self.actor)
 
+
+@checked
 def init(
     uri: str,
     schema: str,
@@ -265,6 +271,7 @@ def init(
     return Graph(location)
 
 
+@checked
 def open(  # noqa: A001  # users write omnigraph.open
     uri: str, branch: str = MAIN, *, read_only: bool = False, options: OpenOptions | None = None
 ) -> Graph:
@@ -282,6 +289,11 @@ def open(  # noqa: A001  # users write omnigraph.open
 
         recover_on_open(location, branch)
     return Graph(location, branch, read_only)
+
+
+@checked
+def _check_options(storage_options: Mapping[str, str] | None, actor: str | None) -> None:
+    """Raise for a wrong kind of value."""
 
 
 def make_when(commit: str | None, version: int | None, at: datetime | None) -> When:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from omnigraph.api.checking import QuerySource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import UsageError
-from omnigraph.base.ids import CommitId
+from omnigraph.base.ids import as_commit_id
 from omnigraph.engine.mutate import BoundMutation
 from omnigraph.engine.mutation_stage import Mutated, MutationRequest, mutate
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
@@ -24,13 +24,12 @@ from omnigraph.graph.snapshot import MAIN, Snapshot
 from omnigraph.query import (
     MutationPlan,
     bind_plan,
-    check_queries,
     coerce_params,
     parse_queries,
     query_shape,
     rewrite_plan,
 )
-from omnigraph.query.selection import choose_query
+from omnigraph.query.selection import check_chosen
 from omnigraph.query.syntax import MutationBody
 from omnigraph.storage.location import Location
 
@@ -63,7 +62,7 @@ def run_mutation_text(
 ) -> MutationResult:
     """Run one mutation of a text."""
     prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
-    wanted = None if options.if_commit is None else CommitId(options.if_commit)
+    wanted = None if options.if_commit is None else as_commit_id(options.if_commit)
     request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted, options.limits)
     done: Mutated = mutate(root, request, options.world)
     return MutationResult(
@@ -88,7 +87,7 @@ class PreparedMutation:
     def prepare(self, snapshot: Snapshot) -> BoundMutation:
         catalog = snapshot.schema.catalog
         file = parse_queries(self.source.text, self.source.source)
-        checked = choose_query(check_queries(file, catalog), self.source.name)
+        checked = check_chosen(file, self.source.name, catalog)
         self.query_name = checked.name
         body = checked.query.body
         if not isinstance(body, MutationBody):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
+from omnigraph.api.arguments import checked_methods
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
@@ -21,11 +22,11 @@ from omnigraph.engine.embedding import EmbeddingProvider
 from omnigraph.engine.options import NO_LIMITS, QueryEngine, QueryLimits
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
-from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, check_queries, coerce_params, parse_queries
+from omnigraph.query import CheckedQuery, ReadPlan, bind_plan, coerce_params, parse_queries
 from omnigraph.query.check import CheckOptions
 from omnigraph.query.plan import QueryPlan
 from omnigraph.query.rewrite import rewrite_plan
-from omnigraph.query.selection import choose_query
+from omnigraph.query.selection import check_chosen
 from omnigraph.query.shapes import query_shape
 from omnigraph.storage.location import Location
 
@@ -36,6 +37,7 @@ _PLANS_MAX: Final = 16
 _TEXTS_MAX: Final = 256
 
 
+@checked_methods
 @dataclass(slots=True)
 class PreparedQuery:
     """One query of a text, parsed once. Plans are kept for the last few schemas and table versions."""
@@ -86,8 +88,7 @@ class PreparedQuery:
         if found is None:
             file = parse_queries(self.source, self.source_name)
             options = CheckOptions(self.hops_ceiling)
-            queries = check_queries(file, snapshot.schema.catalog, options)
-            found = choose_query(queries, self.name)
+            found = check_chosen(file, self.name, snapshot.schema.catalog, options)
             _keep(self._checked, snapshot.schema.hash, found)
         return found
 

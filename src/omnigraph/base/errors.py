@@ -170,6 +170,10 @@ class TextError(ContentError):
         )
         self.problems = problems
 
+    def __str__(self) -> str:
+        """Every problem, so that a traceback in Python tells them all."""
+        return self.render()
+
     def render(self) -> str:
         return "\n".join(problem.render() for problem in self.problems)
 

@@ -35,7 +35,7 @@ def changes(
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    commit = graph.commit(commit_id.upper())
+    commit = graph.commit(commit_id)
     head = {"graph_commit_id": commit.id, "parent_commit_id": commit.parent}
     write_changes(head, graph.commit_changes(commit.id), how)
 

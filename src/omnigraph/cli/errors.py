@@ -41,7 +41,7 @@ def show_error(error: OmnigraphError, flags: Flags) -> None:
     sys.stderr.write(_sentences(error) + "\n")
     if flags.json:
         with suppress(StorageError):  # stdout cannot be written to; stderr has said so
-            write_json(error.to_json())
+            write_json(error.to_json(), is_one_line=flags.json_lines)
 
 
 def show_defect(defect: Exception, flags: Flags) -> int:

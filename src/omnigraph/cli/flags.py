@@ -15,6 +15,7 @@ class Flags:
     """How to talk to the caller."""
 
     json: bool = False
+    json_lines: bool = False
     quiet: bool = False
     debug: bool = False
 
@@ -25,6 +26,7 @@ def read_flags(arguments: list[str]) -> Flags:
     joined = {*words, *(f"{word}={after}" for word, after in pairwise(words))}
     return Flags(
         json=not joined.isdisjoint({"--json", "--format=json", "--format=jsonl"}),
+        json_lines="--format=jsonl" in joined,
         quiet=not joined.isdisjoint({"--quiet", "-q"}),
         debug="--debug" in joined,
     )

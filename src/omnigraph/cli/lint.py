@@ -95,7 +95,7 @@ def _catalog_of_graph(
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    return graph.snapshot(commit=commit and commit.upper()).schema.catalog
+    return graph.snapshot(commit=commit).schema.catalog
 
 
 def _show(report: LintReport, *, quiet: bool) -> None:

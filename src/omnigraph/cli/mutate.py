@@ -47,8 +47,7 @@ def mutate(
     from omnigraph.api.mutating import MutationOptions, run_mutation_text
 
     announce_target(context, asked.location)
-    head = if_commit and if_commit.upper()
-    options = MutationOptions(actor or default_actor(), branch, head, limits=allowed)
+    options = MutationOptions(actor or default_actor(), branch, if_commit, limits=allowed)
     source = QuerySource(asked.text, asked.source, asked.name)
     result = run_mutation_text(asked.location, source, asked.params, options)
     if as_json:

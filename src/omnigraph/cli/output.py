@@ -41,11 +41,11 @@ def choose_format(rows_format: RowsFormat | None, as_json: bool) -> RowsFormat:
     return RowsFormat.JSON if as_json else rows_format or RowsFormat.TABLE
 
 
-def write_json(document: Any) -> None:
-    """Print one JSON document."""
+def write_json(document: Any, *, is_one_line: bool = False) -> None:
+    """Print one JSON document, on a line of its own where lines are what is read."""
     import json
 
-    write_text(json.dumps(document, indent=2, ensure_ascii=False))
+    write_text(json.dumps(document, indent=None if is_one_line else 2, ensure_ascii=False))
 
 
 def write_text(text: str) -> None:

@@ -26,7 +26,7 @@ def show(
 
     from omnigraph.api.graph import Graph
 
-    found = Graph(location, branch, read_only=True).snapshot(commit=commit and commit.upper())
+    found = Graph(location, branch, read_only=True).snapshot(commit=commit)
     if not as_json:
         write_text(found.schema.source)
         return

@@ -43,11 +43,22 @@ def check_branch_name(name: str, live: Iterable[str]) -> None:
 def _why_malformed(name: str) -> str | None:
     if not name or len(name.encode()) > BRANCH_NAME_BYTES_MAX:
         return f"it has {len(name.encode())} bytes, 1 to {BRANCH_NAME_BYTES_MAX} are allowed"
-    if name == MAIN:
-        return "main is always there"
+    if name.lower() == MAIN:
+        return "main is always there" if name == MAIN else "it reads like main, which is always there"
     for segment in name.split("/"):
         if not _SEGMENT.fullmatch(segment):
-            return f"the segment '{segment}' has characters that are not allowed, or starts with '.' or '-'"
+            return f"the segment '{segment}' {_why_not_a_segment(segment)}"
         if segment.startswith("__") or ".." in segment or segment.endswith(".lock"):
             return f"the segment '{segment}' is reserved"
     return None
+
+
+def _why_not_a_segment(segment: str) -> str:
+    if not segment:
+        return "is empty"
+    if segment[0] in ".-":
+        return f"starts with '{segment[0]}'"
+    if _SEGMENT.fullmatch(segment.lower()):
+        return "has upper-case letters"
+    strange = next(one for one in segment if not _SEGMENT.fullmatch(f"a{one}"))
+    return f"has {strange!r}, which is not allowed"

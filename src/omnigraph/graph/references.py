@@ -8,7 +8,7 @@ writes.
 from __future__ import annotations
 
 from omnigraph.base.errors import NotFoundError, RefusedError
-from omnigraph.base.ids import CommitId
+from omnigraph.base.ids import CommitId, as_commit_id
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot, refuse_moved
@@ -22,7 +22,7 @@ def read_reference(root: Location, name: str) -> Snapshot:
         return main
     if name in main.state.branches:
         return read_snapshot(root, name)
-    record = find_commit(main, CommitId(name.upper()))
+    record = find_commit(main, as_commit_id(name))
     if record is None:
         raise NotFoundError(
             f"there is no branch and no commit '{name}'",

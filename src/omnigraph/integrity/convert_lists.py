@@ -75,9 +75,7 @@ def _vector_array(values: Column, absent: Mask | None, target: VectorType) -> Co
 def _item_mistakes(lists: Lists, items: Converted, besides: Mask | None = None) -> tuple[Mistake, ...]:
     """The mistakes of items as mistakes of their lists, each list once, and not those that are refused already."""
     absent = null_rows(lists.items)
-    found = [
-        (mistake.rule, f"has an item that {mistake.message}", mistake.rows) for mistake in items.mistakes
-    ]
+    found = [(mistake.rule, f"an item {mistake.message}", mistake.rows) for mistake in items.mistakes]
     if len(absent):
         found.append((Rule.LIST_ITEM_NULL, "has an item that is null", absent))
     if not found:

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from omnigraph.base.ids import CommitId
+from omnigraph.base.ids import as_commit_id
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import Pin, TableId
 from omnigraph.graph.snapshot import Snapshot, read_commit_snapshot, read_snapshot
@@ -136,7 +136,7 @@ def _starting_snapshot(options: ReadOptions) -> Snapshot:
         newest = read_snapshot(options.root, options.branch)
         *_, first = make_lineage(newest.head, newest.manifest.read_commits()).history()
         starting = first.id
-    return read_commit_snapshot(options.root, CommitId(starting), options.branch)[0]
+    return read_commit_snapshot(options.root, as_commit_id(starting), options.branch)[0]
 
 
 def _updated_after(table: PinnedTable, start: Offset, end: Offset) -> int | None:

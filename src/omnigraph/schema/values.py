@@ -127,6 +127,8 @@ def _float(text: str, scalar: Scalar) -> float | ValueMistake:
         return ValueMistake(f"{quoted(text)} is no number")
     if scalar is Scalar.F32:
         value = _narrow(value)
+    if math.isnan(value):
+        return ValueMistake(f"{quoted(text)} is not a number")
     if not math.isfinite(value):
         return ValueMistake(f"{quoted(text)} is too large for {scalar.value}")
     # Adding zero turns -0.0 into 0.0, which is how ids write it too.

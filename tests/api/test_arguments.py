@@ -1,0 +1,75 @@
+"""The wrong kind of value is an error with a hint, wherever it is passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from omnigraph.api.arguments import checked
+from omnigraph.base.errors import UsageError
+
+READ = "query q() { match { $p: Person } return { $p.slug } }"
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    place = tmp_path_factory.mktemp("arguments") / "graph.omni"
+    return og.init(str(place), "node Person { slug: String @key }")
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda graph: graph.query(5), "source"),
+        (lambda graph: graph.query(READ, params=["ada"]), "params"),
+        (lambda graph: graph.query(READ, params={5: "ada"}), "params"),
+        (lambda graph: graph.query(READ, at="yesterday"), "at"),
+        (lambda graph: graph.query(READ, at=date(2026, 5, 31)), "at"),
+        (lambda graph: graph.snapshot(at=datetime(2026, 5, 31)), "at"),  # what it is about
+        (lambda graph: graph.query(READ, version="3"), "version"),
+        (lambda graph: graph.query(READ, version=True), "version"),
+        (lambda graph: graph.query(READ, limits={"hops": 3}), "limits"),
+        (lambda graph: graph.prepare(READ).run(graph.pin(), [1]), "params"),
+        (lambda graph: graph.mutate(READ, if_commit=5), "if_commit"),
+        (lambda graph: graph.cleanup(older_than="2w"), "older_than"),
+        (lambda graph: graph.cleanup(keep="3"), "keep"),
+        (lambda graph: graph.optimize(tables="Person"), "tables"),
+        (lambda graph: graph.ensure_indices(tables=5), "tables"),
+        (lambda graph: graph.optimize(report=5), "report"),
+        (lambda graph: graph.export(types="Person"), "types"),
+        (lambda graph: graph.merge("b", resolve={"ada": "ours"}), "resolve"),
+        (lambda graph: graph.merge("b", strategy=["ours"]), "strategy"),
+        (lambda graph: graph.apply_schema(b"node A {}"), "schema"),
+        (lambda graph: graph.doctor(deep="yes"), "deep"),
+        (lambda _: og.open(Path("graph.omni")), "uri"),  # type: ignore[arg-type]
+        (lambda _: og.open("graph.omni", options="ada"), "options"),  # type: ignore[arg-type]
+        (lambda _: og.OpenOptions(storage_options=[1]), "storage_options"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_kind_of_value(graph: Any, call: Callable[[Any], object], name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(graph)
+    assert (caught.value.code, caught.value.facts["argument"]) == ("argument", name)
+    assert f"{name}=" in caught.value.hint
+
+
+def test_what_fits_goes_through() -> None:
+    @checked
+    def called(at: datetime | None, age: timedelta, *, tables: tuple[str, ...] = (), more: object = 5) -> str:
+        return f"{at} {age} {tables} {more}"
+
+    east = timezone(timedelta(hours=2))
+    assert called(datetime(2026, 1, 1, tzinfo=east), timedelta(1), tables=["a"]).endswith("['a'] 5")  # type: ignore[arg-type]
+    assert called(None, age=timedelta(1), more="x") == "None 1 day, 0:00:00 () x"
+
+
+def test_a_text_error_tells_every_problem() -> None:
+    with pytest.raises(og.OmnigraphError) as caught:
+        og.init("never", "node A { a: Nope  b: Nada }")
+    assert "Nope" in str(caught.value)
+    assert "Nada" in str(caught.value)
