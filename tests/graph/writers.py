@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import lance
 import pyarrow as pa
@@ -37,8 +37,8 @@ TABLES: Final = (PERSON, COMPANY, KNOWS)
 
 AUTO_CLEANUP: Final = {"lance.auto_cleanup.older_than": "0ms", "lance.auto_cleanup.retain_versions": "1"}
 
-Rows = dict[str, int | None]
-"""A table's contents as a model keeps it: id to the value of its one changing column."""
+Rows = dict[str, Any]
+"""A table's contents as a model keeps it: id to the value of its one changing column, a number or None."""
 Contents = dict[str, Rows]
 
 
@@ -201,12 +201,14 @@ def _stage_one(target: WritableTable, change: Change) -> tuple[StagedTransaction
 
 
 def rows_table(target: WritableTable, rows: Sequence[tuple[str, int | None]]) -> pa.Table:
-    """Rows of a table: every text column is the id, so an edge joins the node of its own name to itself."""
+    """Rows of a table: every text column is the id, so an edge joins the node of its own name to itself.
+
+    Every column of numbers has the one value.
+    """
     schema = target.dataset.schema
-    value = _value_column(target.table.alias)
     columns = [
         pa.array([number for _, number in rows], pa.int64())
-        if field.name == value
+        if field.type == pa.int64()
         else pa.array([name for name, _ in rows], pa.utf8())
         for field in schema
     ]

@@ -1,11 +1,12 @@
 """The model of merging: whole graphs as dicts, a commit graph by hand, and the three-way rule entity by entity.
 
 A graph maps a table to its entities, an entity to its value. An edge `Knows` named x joins the Person x to itself, as
-in `tests/graph/writers`. A conflict is its kind, its table and its id.
+in `tests/graph/writers`. A conflict is its kind, its table and its id. `schemas` adds schemas that change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,7 +42,7 @@ def merge_states(base: Contents, ours: Contents, theirs: Contents) -> tuple[Cont
                 if t == ABSENT:
                     del merged[table][name]
                 else:
-                    merged[table][name] = t  # type: ignore[assignment]
+                    merged[table][name] = t
             elif ABSENT in (o, t):
                 found.add(("delete_vs_update", table, name))
             else:
@@ -55,9 +56,12 @@ def found_conflicts(conflicts: tuple[Conflict, ...]) -> Found:
     """The same of what the merge reports."""
     found = set()
     for conflict in conflicts:
-        assert conflict.entity is not None
-        found.add((conflict.kind.value, conflict.entity.table, conflict.entity.id))
+        table, name = ("", "") if conflict.entity is None else (conflict.entity.table, conflict.entity.id)
+        found.add((conflict.kind.value, table, name))
     return found
+
+
+Merge = Callable[[Contents, Contents, Contents], tuple[Contents, Found]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class History:
     """The commit graph."""
 
     commits: dict[str, ModelCommit] = field(default_factory=dict)
+    merge: Merge = merge_states
 
     def ancestors(self, *tips: str) -> set[str]:
         found = set(tips)
@@ -88,13 +93,12 @@ class History:
         state = self.commits[best[0]].state
         for at, other in enumerate(best[1:], start=1):
             below = self.base(set(best[:at]), {other})
-            state = _joined(below, state, self.commits[other].state)
+            state = self.joined(below, state, self.commits[other].state)
         return state
 
-
-def _joined(base: Contents, left: Contents, right: Contents) -> Contents:
-    joined, conflicts = merge_states(base, left, right)
-    for kind, table, name in conflicts:
-        if kind != "orphan_edge":
-            joined[table][name] = UNDECIDED  # type: ignore[assignment]
-    return joined
+    def joined(self, base: Contents, left: Contents, right: Contents) -> Contents:
+        joined, conflicts = self.merge(base, left, right)
+        for kind, table, name in conflicts:
+            if kind != "orphan_edge":
+                joined[table][name] = UNDECIDED
+        return joined

@@ -1,4 +1,4 @@
-"""Branches, writes, merges with and without choices, reverts, optimize, cleanup and deaths in any order.
+"""Branches, writes, schema changes, merges with and without choices, reverts, optimize, cleanup, deaths in any order.
 
 The model keeps whole graphs as dicts. After a death the write is settled, as whoever comes next would, and then it has
 happened or it has not. What cleanup collected cannot be read any more, but every branch can still be merged.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
 from omnigraph.graph.commit import recover_on_open
-from omnigraph.graph.diff import diff_snapshots
+from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
@@ -39,17 +39,32 @@ from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
-from tests.graph.merge.model import Found, History, ModelCommit, found_conflicts, merge_states
+from tests.graph.merge.model import Found, History, ModelCommit, found_conflicts
+from tests.graph.merge.schemas import (
+    DIVERGED,
+    FACTS,
+    FIRST,
+    apply_graph,
+    entity_value,
+    merge_graphs,
+    next_facts,
+    own_types,
+    read_graph,
+    schema_text,
+    told_conflicts,
+    wanted_changes,
+    with_facts,
+)
 from tests.graph.writers import (
     COMPANY,
     KNOWS,
     PERSON,
     Change,
     Contents,
-    apply,
     create,
     read_contents,
     run,
@@ -62,6 +77,7 @@ BRANCHES = ("x", "y")
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 VALUES = st.integers(0, 2)
 ANY_BRANCH = st.sampled_from((MAIN, *BRANCHES))
+SCHEMA_CHANGES = st.sampled_from(["property", "default", "later default", "type", "rename"])
 DEATHS = st.one_of(st.just(0), st.just(0), st.integers(1, 26))
 """At which durable call whoever writes dies; mostly nobody does."""
 
@@ -74,7 +90,8 @@ class Merging(RuleBasedStateMachine):
         self.folder = tempfile.mkdtemp()
         self.location: Location = parse_location(f"{self.folder}/graph.omni")
         self.world = impatient_world(PatientClock())
-        self.history = History()
+        self.history = History(merge=merge_graphs)
+        self.names = 0  # given to what schema changes bring
         self.heads: dict[str, str] = {}
         self.old: set[str] = set()  # commits that a cleanup may have taken
 
@@ -85,7 +102,10 @@ class Merging(RuleBasedStateMachine):
     def start(self) -> None:
         create(self.location)
         run(self.location, [Change(PERSON, upsert=(("a", 0), ("b", 0))), Change(KNOWS, upsert=(("a", 0),))])
-        self.record(MAIN, read_contents(self.location))
+        self.record(MAIN, self.read(MAIN, FIRST))
+
+    def read(self, branch: str, facts: Mapping[str, Any]) -> Contents:
+        return read_graph(read_snapshot(self.location, branch), facts)
 
     def record(self, branch: str, state: Contents, *parents: str) -> None:
         head = read_snapshot(self.location, branch).head
@@ -117,7 +137,7 @@ class Merging(RuleBasedStateMachine):
         recover_on_open(self.location, branch, self.world)
 
     def write(self, branch: str, *changes: Change, death: int = 0) -> None:
-        wanted = ModelCommit((self.heads[branch],), apply(self.state(branch), changes))
+        wanted = ModelCommit((self.heads[branch],), apply_graph(self.state(branch), changes))
         self.attempt(
             branch, lambda: run(self.location, changes, branch=branch, world=self.world), death, wanted
         )
@@ -143,10 +163,24 @@ class Merging(RuleBasedStateMachine):
         if branch in self.heads and name in self.state(branch)[KNOWS]:
             self.write(branch, Change(KNOWS, delete=(name,)))
 
-    @rule(branch=ANY_BRANCH, name=NAMES)
-    def insert_elsewhere(self, branch: str, name: str) -> None:
-        if branch in self.heads and name not in self.state(branch)[COMPANY]:
-            self.write(branch, Change(COMPANY, insert=(name,)))
+    @rule(branch=ANY_BRANCH, name=NAMES, which=st.integers(0, 3))
+    def insert_elsewhere(self, branch: str, name: str, which: int) -> None:
+        if branch in self.heads:
+            tables = [COMPANY, *own_types(self.state(branch))]
+            table = tables[which % len(tables)]
+            if name not in self.state(branch)[table]:
+                self.write(branch, Change(table, insert=(name,)))
+
+    @rule(branch=ANY_BRANCH, kind=SCHEMA_CHANGES, death=DEATHS)
+    def change_schema(self, branch: str, kind: str, death: int) -> None:
+        if branch not in self.heads:
+            return
+        self.names += 1
+        state = self.state(branch)
+        facts = next_facts(state[FACTS], kind, self.names)
+        request = SchemaRequest(schema_text(facts, state[FACTS]), "tester")
+        act = lambda: apply_schema(self.location, branch, request, in_place, self.world)  # noqa: E731
+        self.attempt(branch, act, death, ModelCommit((self.heads[branch],), with_facts(state, facts)))
 
     @rule(name=st.sampled_from(BRANCHES), source=ANY_BRANCH, death=DEATHS)
     def branch(self, name: str, source: str, death: int) -> None:
@@ -180,8 +214,9 @@ class Merging(RuleBasedStateMachine):
             assert done.result is MergeResult.ALREADY_UP_TO_DATE
             return
         base = self.history.base({ours}, {theirs})
-        wanted, conflicts = merge_states(base, self.state(into), self.state(source))
-        if conflicts and side is None:
+        wanted, conflicts = merge_graphs(base, self.state(into), self.state(source))
+        conflicts = told_conflicts(conflicts)
+        if conflicts and (side is None or conflicts == DIVERGED):
             with pytest.raises(MergeConflictError) as refused:
                 merge_branch(self.location, request, self.world)
             assert found_conflicts(refused.value.conflicts) == conflicts
@@ -192,8 +227,9 @@ class Merging(RuleBasedStateMachine):
             return
         done = merge_branch(self.location, request, self.world)
         if conflicts:
-            wanted = read_contents(self.location, into)
-            self.check_choice(wanted, conflicts, self.state(source if side == "theirs" else into))
+            wanted = self.read(into, wanted[FACTS])
+            chosen = self.state(source if side == "theirs" else into)
+            self.check_choice(wanted, conflicts, with_facts(chosen, wanted[FACTS]))
         is_forward = ours in self.history.ancestors(theirs)
         if done.commit is None:
             assert (done.result, is_forward) == (MergeResult.ALREADY_UP_TO_DATE, True)
@@ -221,7 +257,9 @@ class Merging(RuleBasedStateMachine):
         if not parents:
             return
         before = self.history.commits[parents[0]].state
-        wanted, conflicts = merge_states(self.history.commits[undone].state, self.state(branch), before)
+        state = self.history.commits[undone].state
+        wanted, conflicts = merge_graphs(state, self.state(branch), before)
+        conflicts = told_conflicts(conflicts) if before[FACTS] == state[FACTS] else DIVERGED
         request = RevertRequest(CommitId(undone), "tester", branch)
         try:
             revert_commit(self.location, replace(request, dry_run=True))
@@ -253,17 +291,18 @@ class Merging(RuleBasedStateMachine):
                 return
             sides.append((self.history.commits[commit].state, snapshot))
         (before, first), (after, second) = sides
+        wanted = wanted_changes(before, after)
+        if wanted is None:
+            with pytest.raises(SchemaDiffError):
+                list(diff_snapshots(first, second))
+            return
         found = {
-            (change.table, change.id): (change.kind.value, _value(change.before), _value(change.after))
+            (change.table, change.id): (
+                change.kind.value,
+                *(_value(change.table, image, after[FACTS]) for image in (change.before, change.after)),
+            )
             for change in entity_changes(diff_snapshots(first, second))
         }
-        wanted = {}
-        for table in before:
-            for name in before[table].keys() | after[table].keys():
-                old, new = (side[table].get(name, "absent") for side in (before, after))
-                if old != new:
-                    kind = {old: "inserted", new: "deleted"}.get("absent", "updated")
-                    wanted[table, name] = (kind, old, new)
         assert found == wanted
 
     @rule(branch=ANY_BRANCH, death=DEATHS)
@@ -299,7 +338,7 @@ class Merging(RuleBasedStateMachine):
     def every_branch_is_as_the_model_has_it(self) -> None:
         for branch, head in self.heads.items():
             assert read_snapshot(self.location, branch).head == head
-            assert read_contents(self.location, branch) == self.state(branch), branch
+            assert self.read(branch, self.state(branch)[FACTS]) == self.state(branch), branch
 
     @invariant()
     def main_never_points_at_a_fork(self) -> None:
@@ -308,12 +347,9 @@ class Merging(RuleBasedStateMachine):
             assert {table.pin.branch for table in tables} == {None}
 
 
-def _value(image: dict[str, Any] | None) -> Any:
-    """The one changing value of an image, as the model has it."""
-    if image is None:
-        return "absent"
-    data = image["data"]
-    return data.get("age", data.get("since"))
+def _value(table: str, image: dict[str, Any] | None, facts: Mapping[str, Any]) -> Any:
+    """The value of an image, as the model has it."""
+    return "absent" if image is None else entity_value(table, {**image, **image["data"]}, facts)
 
 
 def _check(machine: type[Any], examples: int, steps: int) -> None:

@@ -1,0 +1,152 @@
+"""The model of schemas that change: a schema is one more table of a graph, whose facts merge as entities do.
+
+A fact is how `Person.age` is called now, a property of `Person` with what rows got that were there before it, a default
+that was given later, or a type. A `Person` is its numbers by the names of properties, `age` whatever it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from omnigraph.graph.snapshot import Snapshot
+from tests.graph.merge.model import UNDECIDED, Found, merge_states
+from tests.graph.writers import KNOWS, PERSON, Change, Contents, apply
+from tests.maintenance.evolving import opened
+
+FACTS: Final = "schema"
+FIRST: Final[dict[str, Any]] = {"age": "age"}
+DIVERGED: Final[Found] = {("schema_diverged", "", "")}
+_DEFAULT: Final = " default"
+
+
+def schema_text(facts: Mapping[str, Any], old: Mapping[str, Any]) -> str:
+    """The schema with these facts, as whoever changes it from the old ones writes it."""
+    renamed = "" if facts["age"] == old["age"] else f" @rename_from({old['age']})"
+    own = [f"{facts['age']}: I64?{renamed}"]
+    for name, fill in _properties(facts).items():
+        default = facts.get(name + _DEFAULT, fill)
+        own.append(f"{name}: I64?" + ("" if default is None else f" @default({default})"))
+    types = [f"node {name.partition(':')[2]} {{ name: String @key }}" for name in _types(facts)]
+    lines = [
+        f"node Person {{ slug: String @key  {'  '.join(own)} }}",
+        "node Company { name: String @key @index }",
+        "edge Knows: Person -> Person { since: I64? }",
+        *types,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def next_facts(facts: Mapping[str, Any], kind: str, number: int) -> dict[str, Any]:
+    """The facts after a change of some kind; a number is never used twice, so no two names are the same."""
+    defaults = [name for name, fill in _properties(facts).items() if fill is not None]
+    match kind:
+        case "property":
+            return {**facts, f"n{number}": None}
+        case "default":
+            return {**facts, f"d{number}": number}
+        case "later default" if defaults:
+            return {**facts, defaults[0] + _DEFAULT: number}
+        case "type":
+            return {**facts, f"node:T{number}": "type"}
+        case _:
+            return {**facts, "age": f"age{number}"}
+
+
+def with_facts(state: Contents, facts: Mapping[str, Any]) -> Contents:
+    """A graph under more facts: its rows have what rows get that were there before a property."""
+    people = {name: _lifted(value, _properties(facts)) for name, value in state[PERSON].items()}
+    tables: Contents = {table: {} for table in _types(facts)}
+    return {
+        **tables,
+        **{table: dict(rows) for table, rows in state.items()},
+        PERSON: people,
+        FACTS: dict(facts),
+    }
+
+
+def apply_graph(state: Contents, changes: Sequence[Change]) -> Contents:
+    """What `changes` make of a graph: every number of a written row is the one value."""
+    after = apply(state, changes)
+    for change in changes:
+        if change.alias == PERSON:
+            names = ("age", *_properties(state[FACTS]))
+            after[PERSON] |= {name: tuple((one, value) for one in names) for name, value in change.upsert}
+    return after
+
+
+def merge_graphs(base: Contents, ours: Contents, theirs: Contents) -> tuple[Contents, Found]:
+    """As `merge_states`, with every side under the facts of all."""
+    sides = (base, ours, theirs)
+    every = {name: value for side in (theirs, base, ours) for name, value in side[FACTS].items()}
+    lifted = [{**with_facts(side, every), FACTS: side[FACTS]} for side in sides]
+    merged, found = merge_states(*lifted)
+    return merged, found
+
+
+def told_conflicts(found: Found) -> Found:
+    """What a merge tells of conflicts: one over the schema is the only one."""
+    return DIVERGED if any(table == FACTS for _, table, _ in found) else found
+
+
+def read_graph(snapshot: Snapshot, facts: Mapping[str, Any]) -> Contents:
+    """What a reader sees, under the facts that the model has of it."""
+    found: Contents = {FACTS: dict(facts)}
+    for alias, table in snapshot.tables.items():
+        rows = opened(snapshot, alias).read()
+        if alias == PERSON:
+            numbers = {field.name for field in rows.schema if field.type == pa.int64()}
+            assert numbers == {facts["age"], *_properties(facts)}
+        ids = rows.column("id").to_pylist()
+        assert table.row_count == len(ids) == len(set(ids)), alias
+        found[alias] = {row["id"]: entity_value(alias, row, facts) for row in rows.to_pylist()}
+    return found
+
+
+def entity_value(alias: str, row: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
+    """The value of an entity as the model has it, from its columns."""
+    if alias == PERSON:
+        return (("age", row.get(facts["age"])), *((name, row.get(name)) for name in _properties(facts)))
+    return row.get("since") if alias == KNOWS else None
+
+
+def wanted_changes(before: Contents, after: Contents) -> dict[tuple[str, str], tuple[str, Any, Any]] | None:
+    """What differs between two graphs, by the properties of the second; None when a property goes with values."""
+    names = ("age", *_properties(after[FACTS]))
+    gone = _properties(before[FACTS]).keys() - set(names)
+    if any(value is not None for row in before[PERSON].values() for name, value in row if name in gone):
+        return None
+    people = {
+        key: tuple((name, dict(row).get(name)) for name in names) for key, row in before[PERSON].items()
+    }
+    sides = ({**before, PERSON: people}, after)
+    wanted = {}
+    for table in (before.keys() | after.keys()) - {FACTS}:
+        for name in {name for side in sides for name in side.get(table, {})}:
+            old, new = (side.get(table, {}).get(name, "absent") for side in sides)
+            if old != new:
+                kind = "inserted" if old == "absent" else "deleted" if new == "absent" else "updated"
+                wanted[table, name] = (kind, old, new)
+    return wanted
+
+
+def own_types(state: Contents) -> list[str]:
+    """The types that came later."""
+    return list(_types(state[FACTS]))
+
+
+def _properties(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: facts[name] for name in sorted(facts) if name[0] in "nd" and name.isalnum()}
+
+
+def _types(facts: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in facts if name.startswith("node:"))
+
+
+def _lifted(value: Any, fills: Mapping[str, Any]) -> Any:
+    if value is UNDECIDED:
+        return value
+    has = dict(value)
+    return (("age", has["age"]), *((name, has.get(name, fill)) for name, fill in fills.items()))
