@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -42,6 +43,7 @@ from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
+from tests.conftest import S3Server
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
 from tests.graph.merge.model import Found, History, ModelCommit, found_conflicts
 from tests.graph.merge.schemas import (
@@ -66,9 +68,7 @@ from tests.graph.writers import (
     Change,
     Contents,
     create,
-    read_contents,
     run,
-    snapshot_contents,
 )
 from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.pipeline.in_place import in_place
@@ -88,12 +88,15 @@ class Merging(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.mkdtemp()
-        self.location: Location = parse_location(f"{self.folder}/graph.omni")
+        self.location = self.place()
         self.world = impatient_world(PatientClock())
         self.history = History(merge=merge_graphs)
         self.names = 0  # given to what schema changes bring
         self.heads: dict[str, str] = {}
         self.old: set[str] = set()  # commits that a cleanup may have taken
+
+    def place(self) -> Location:
+        return parse_location(f"{self.folder}/graph.omni")
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -371,19 +374,10 @@ def test_many_more_orders() -> None:
     _check(Merging, 300, 40)
 
 
-def test_criss_cross(local_location: Location) -> None:
-    """Two bases, each with the newer half: neither alone would do."""
-    create(local_location)
-    run(local_location, [Change(PERSON, upsert=(("a", 0), ("b", 0)))])
-    create_branch(local_location, "x", "tester", source_snapshot(local_location))
-    run(local_location, [Change(PERSON, upsert=(("a", 1),))])
-    run(local_location, [Change(PERSON, upsert=(("b", 1),))], branch="x")
-    main, x = read_snapshot(local_location).head, read_snapshot(local_location, "x").head
-    merge_branch(local_location, MergeRequest(x, "tester"))
-    merge_branch(local_location, MergeRequest(main, "tester", "x"))
-    run(local_location, [Change(PERSON, upsert=(("b", 2),))])
-    run(local_location, [Change(PERSON, upsert=(("a", 2),))], branch="x")
-    merge_branch(local_location, MergeRequest("x", "tester"))
-    assert read_contents(local_location)[PERSON] == {"a": 2, "b": 2}
-    old = read_commit_snapshot(local_location, x)[0]
-    assert snapshot_contents(old)[PERSON] == {"a": 0, "b": 1}
+@pytest.mark.soak
+def test_any_order_on_s3(s3_server: S3Server) -> None:
+    class OnS3(Merging):
+        def place(self) -> Location:
+            return s3_server.location(f"{uuid.uuid4().hex}/graph.omni")
+
+    _check(OnS3, 12, 14)

@@ -5,6 +5,7 @@ All pairs are entities of one graph, so that one merge decides about all of them
 
 from __future__ import annotations
 
+import uuid
 from itertools import product
 from typing import Final
 
@@ -14,6 +15,7 @@ from omnigraph.api.merging import make_resolution
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch
 from omnigraph.storage.location import Location, parse_location
+from tests.conftest import S3Server
 from tests.graph.merge.model import found_conflicts
 from tests.graph.writers import KNOWS, PERSON, Change, Contents, create, read_contents, run
 
@@ -121,9 +123,13 @@ def name(letter: str, pair: tuple[str, str]) -> str:
     return f"{letter}-{pair[0]}-{pair[1]}".replace(" ", "-")
 
 
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
-    return Pairs(parse_location(str(tmp_path_factory.mktemp("pairs") / "graph.omni")))
+@pytest.fixture(scope="module", params=["local", pytest.param("s3", marks=pytest.mark.soak)])
+def pairs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pairs:
+    if request.param == "local":
+        return Pairs(parse_location(str(tmp_path_factory.mktemp("pairs") / "graph.omni")))
+    server = request.getfixturevalue("s3_server")
+    assert isinstance(server, S3Server)
+    return Pairs(server.location(f"{uuid.uuid4().hex}/graph.omni"))
 
 
 @pytest.fixture(scope="module")
