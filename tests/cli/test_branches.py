@@ -50,6 +50,8 @@ def test_a_list_says_how_far_branches_are_from_main(place: Path, update_golden: 
     branch(place, "create", "b", "--as", "ada")
     first = add(place, "x", "b")
     branch(place, "create", "--from", "b", "c", "--as", "ada")
+    branch(place, "create", "d", "--as", "ada")
+    branch(place, "create", "--from", "b", "e", "--as", "ada")
     add(place, "y", "c")
     add(place, "z")
     rows = listed(place)
@@ -57,9 +59,11 @@ def test_a_list_says_how_far_branches_are_from_main(place: Path, update_golden: 
         "main": (0, 0),
         "b": (1, 1),
         "c": (2, 1),
+        "d": (0, 1),
+        "e": (1, 1),
     }
     assert (rows["b"]["graph_commit_id"], rows["c"]["parent_branch"]) == (first, "b")
-    assert rows["c"]["parent_commit_id"] == first
+    assert rows["c"]["parent_commit_id"] == rows["e"]["graph_commit_id"] == first
     csv = branch(place, "list", "--format", "csv")
     assert_golden("branch_list_csv.txt", csv.transcript(place), update_golden)
     assert branch(place, "list").stdout.split("\n")[0].split() == [

@@ -1,6 +1,7 @@
 """The branches of a graph as people look at them: where each stands, and how far from the branch it was made from.
 
-In: a graph. Out: a `BranchStanding` per branch, main first. Every branch's manifest is read once. Nothing here writes.
+In: a graph. Out: a `BranchStanding` per branch, main first. The manifest of a branch that was written since it was made
+is read once; one that was not is where it was made from. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from dataclasses import dataclass
 
 from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import BRANCHES_READ_AT_ONCE
-from omnigraph.graph.lineage import Lineage, make_lineage
-from omnigraph.graph.manifest import Manifest, open_manifest
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import BranchRecord, CommitRecord
 from omnigraph.graph.snapshot import MAIN, read_snapshot, refuse_moved
+from omnigraph.storage.dataset import own_files
 from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,19 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
     if others:
         refuse_moved(main.manifest, root, others[0].name)
     known = trunk.ancestors(trunk.head)
+    behind: dict[CommitId, int] = {}
+    store = ObjectStore(root)
 
     def standing(record: BranchRecord) -> BranchStanding:
-        own = _read_lineage(open_manifest(root, lance_branch=record.lance_branch))
+        assert record.parent is not None, "only main has none"
+        assert record.lance_branch is not None, "only main has none"
+        start = record.parent.commit
+        if start in known and not store.list(own_files(MANIFEST, record.lance_branch)):
+            if start not in behind:
+                behind[start] = len(known - trunk.ancestors(start))
+            return BranchStanding(record, trunk.commits[start], 0, behind[start])
+        manifest = open_manifest(root, lance_branch=record.lance_branch)
+        own = make_lineage(*manifest.read_history(trunk.commits))
         reached = own.ancestors(own.head)
         return BranchStanding(record, own.commits[own.head], len(reached - known), len(known - reached))
 
@@ -57,11 +71,8 @@ def read_all_commits(
     for name, record in sorted(main.state.branches.items()):
         if name != MAIN:
             refuse_moved(main.manifest, root, name)
-            own = _read_lineage(open_manifest(root, lance_branch=record.lance_branch))
+            manifest = open_manifest(root, lance_branch=record.lance_branch)
+            own = make_lineage(*manifest.read_history(commits))
             heads[name] = own.head
             commits |= own.commits
     return commits, heads
-
-
-def _read_lineage(manifest: Manifest) -> Lineage:
-    return make_lineage(manifest.read_head(), manifest.read_commits())

@@ -138,6 +138,23 @@ class Manifest:
         """Every commit of this branch's lineage that the manifest holds, in no order."""
         return tuple(decode_commit(row) for row in self._rows_of("graph_commit"))
 
+    def read_history(
+        self, known: Mapping[CommitId, CommitRecord]
+    ) -> tuple[CommitId, tuple[CommitRecord, ...]]:
+        """The head and every commit, in one read. Those that are known already are not decoded."""
+        wanted = _any_of("object_type", ("graph_head", "graph_commit"))
+        rows = self._read(["object_id", "metadata"], wanted)
+        there = {commit_object_id(commit): record for commit, record in known.items()}
+        columns = (rows.column(name).to_pylist() for name in ("object_id", "metadata"))
+        commits: list[CommitRecord] = []
+        for object_id, metadata in zip(*columns, strict=True):
+            if object_id in there:
+                commits.append(there[object_id])
+            elif object_id.startswith(commit_object_id(CommitId(""))):
+                commits.append(decode_commit({"object_id": object_id, "metadata": metadata}))
+        (head,) = select_rows(rows, (HEAD_OBJECT_ID,))
+        return decode_head(head), tuple(commits)
+
     def read_commits_naming(self, text: str) -> tuple[CommitRecord, ...]:
         """The commits whose row has this text anywhere; only these are decoded."""
         quoted = text.replace("'", "''")

@@ -248,3 +248,8 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
 def branch_location(location: Location, branch: str | None) -> Location:
     """Where Lance keeps a branch of a dataset."""
     return location if branch is None else location.child(f"tree/{branch}")
+
+
+def own_files(path: str, branch: str) -> str:
+    """The folder of the data files that a branch of the dataset at `path` wrote itself; a new one has none."""
+    return f"{path}/tree/{branch}/data"
