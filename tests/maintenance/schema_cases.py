@@ -133,13 +133,19 @@ CASES |= {
 }
 
 
-def graph_at(place: Path, *, populated: bool = True, indexed: bool = False, branch: str = MAIN) -> Location:
-    root = parse_location(str(place / "graph.omni"))
+def graph_at(
+    place: Path | Location, *, populated: bool = True, indexed: bool = False, branch: str = MAIN
+) -> Location:
+    root = place if isinstance(place, Location) else parse_location(str(place / "graph.omni"))
     create(root, BASE)
     if populated:
-        omnigraph.open(root.uri).mutate(ADD)
+        opened_at(root).mutate(ADD)
     if indexed:
         ensure_indices(root, MAIN, in_place)
     if branch != MAIN:
         create_branch(root, branch, "tester", source_snapshot(root))
     return root
+
+
+def opened_at(root: Location, branch: str = MAIN) -> omnigraph.Graph:
+    return omnigraph.open(root.uri, branch, options=omnigraph.OpenOptions(dict(root.options), "tester"))

@@ -20,6 +20,7 @@ from omnigraph.maintenance.schema_apply import SchemaRejectedError
 from omnigraph.pipeline.load import LoadRejectedError
 from omnigraph.schema import Catalog, EdgeType, NodeType, Scalar, ScalarType
 from omnigraph.storage.location import Location, parse_location
+from tests.conftest import S3Server
 from tests.maintenance.evolving import evolve
 from tests.pipeline.exporting import export_here, lines, load_records, make_graph
 from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs
@@ -96,12 +97,17 @@ def dumped(root: Location, path: Path) -> list[Record]:
     return sorted(lines(path), key=lambda line: str(sorted(line.items(), key=str)))
 
 
-def check(pair: SchemaPair, data: st.DataObject) -> None:
+def check(pair: SchemaPair, data: st.DataObject, server: S3Server | None = None) -> None:
     before, after = catalog_of(pair.before), catalog_of(pair.after)
     assume(pair.before and pair.after)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        root = make_graph(parse_location(f"{name}/graph.omni"), pair.before)
+        at = (
+            parse_location(f"{name}/graph.omni")
+            if server is None
+            else server.location(f"{folder.name}/g.omni")
+        )
+        root = make_graph(at, pair.before)
         try:
             load_records(root, folder, data.draw(rows(before)))
         except LoadRejectedError:
@@ -141,3 +147,10 @@ def test_some_pairs(pair: SchemaPair, data: st.DataObject) -> None:
 @settings(max_examples=300, suppress_health_check=_calm, deadline=None)
 def test_many_pairs(pair: SchemaPair, data: st.DataObject) -> None:
     check(pair, data)
+
+
+@pytest.mark.soak
+@given(pair=schema_pairs, data=st.data())
+@settings(max_examples=40, suppress_health_check=_calm, deadline=None)
+def test_pairs_on_s3(pair: SchemaPair, data: st.DataObject, s3_server: S3Server) -> None:
+    check(pair, data, s3_server)

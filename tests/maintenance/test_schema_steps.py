@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph
 from omnigraph.graph.commit import World
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
@@ -20,7 +19,7 @@ from omnigraph.schema import arrow_schema
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import unsteady
 from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents
-from tests.maintenance.schema_cases import BASE, CASES, Case, graph_at
+from tests.maintenance.schema_cases import BASE, CASES, Case, graph_at, opened_at
 from tests.pipeline.in_place import in_place
 
 VARIANTS = list(
@@ -33,8 +32,19 @@ VARIANTS = list(
 @pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_step(case: Case, variant: tuple[str, str, str, str], tmp_path: Path) -> None:
+    check(case, variant, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("branch", [MAIN, "dev"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_step_on_s3(case: Case, branch: str, s3_location: Location) -> None:
+    check(case, ("populated", branch, "indexed", "optimize then"), s3_location)
+
+
+def check(case: Case, variant: tuple[str, str, str, str], place: Path | Location) -> None:
     rows, branch, indexed, optimized = variant
-    root = graph_at(tmp_path, populated=rows == "populated", indexed=indexed == "indexed", branch=branch)
+    root = graph_at(place, populated=rows == "populated", indexed=indexed == "indexed", branch=branch)
     if optimized == "optimize first":
         optimize(root, branch)
     before, main_before = contents(root, branch), contents(root)
@@ -62,7 +72,7 @@ def test_a_step(case: Case, variant: tuple[str, str, str, str], tmp_path: Path) 
 
 
 def optimize(root: Location, branch: str) -> None:
-    optimize_all_tables(omnigraph.open(root.uri, branch), OptimizeOptions(), in_place)
+    optimize_all_tables(opened_at(root, branch), OptimizeOptions(), in_place)
 
 
 def columns_of(schema: pa.Schema) -> list[tuple[str, bool, bytes | None]]:

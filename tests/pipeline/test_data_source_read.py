@@ -17,7 +17,8 @@ from omnigraph.pipeline.source_errors import DataSourceError
 from omnigraph.pipeline.source_options import ReadOptions
 from omnigraph.pipeline.source_read import TableReader, group_fragments, plan_read
 from omnigraph.storage.location import Location
-from tests.graph.writers import PERSON, Change, create, run
+from tests.graph.writers import PERSON, SCHEMA, Change, create, run
+from tests.maintenance.evolving import evolve
 
 
 @pytest.fixture
@@ -54,6 +55,29 @@ def test_the_head_and_earlier_states(root: Location) -> None:
     with pytest.raises(NotFoundError) as early:
         ages(root, when=When(moment_us=0))
     assert early.value.code == "moment_too_early"
+
+
+def test_earlier_states_across_renames(root: Location) -> None:
+    """A read sees the names of the state that it is of; the same rows are there under the new ones."""
+    before = read_snapshot(root).head
+    renamed = SCHEMA.replace("node Person", "node Human @rename_from(Person)")
+    renamed = renamed.replace("age: I64?", "years: I64? @rename_from(age)").replace(
+        ": Person -> Person", ": Human -> Human"
+    )
+    evolve(root, renamed)
+    run(root, [Change("node:Human", delete=("a",))])
+    assert ages(root, when=When(commit=before)) == {"a": 1, "b": 3, "c": 4}
+    now = {row["id"]: row["years"] for row in rows(TableReader(plan_read(ReadOptions(root, "Human"))))}
+    assert now == {"b": 3, "c": 4}
+    filtered = ReadOptions(root, "Person", columns=("slug",), where="age > 2", when=When(commit=before))
+    assert rows(TableReader(plan_read(filtered))) == [{"slug": "b"}, {"slug": "c"}]
+    for wrong in (
+        ReadOptions(root, "Person"),
+        ReadOptions(root, "Human", when=When(commit=before)),
+        ReadOptions(root, "Human", columns=("age",)),
+    ):
+        with pytest.raises((NotFoundError, UsageError)):
+            plan_read(wrong)
 
 
 def test_a_read_stays_at_what_it_was_pinned_to(root: Location) -> None:

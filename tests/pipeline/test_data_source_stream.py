@@ -17,7 +17,8 @@ from omnigraph.pipeline.source_options import ReadOptions
 from omnigraph.pipeline.source_read import plan_read
 from omnigraph.pipeline.source_stream import CommitStream, Offset
 from omnigraph.storage.location import Location
-from tests.graph.writers import COMPANY, PERSON, Change, create, run, run_compaction
+from tests.graph.writers import COMPANY, PERSON, SCHEMA, Change, create, run, run_compaction
+from tests.maintenance.evolving import evolve
 
 
 @pytest.fixture
@@ -71,6 +72,27 @@ def test_a_commit_of_other_types_is_no_batch(root: Location) -> None:
     query = Query(root)
     run(root, [Change(COMPANY, insert=("x",))])
     assert query.batch() is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [["years: I64? @rename_from(age)"], [""], ["", "age: I64?"]],
+    ids=["renamed", "dropped", "replaced"],
+)
+def test_a_column_that_is_another_one_now(root: Location, steps: list[str]) -> None:
+    query = Query(root)
+    for properties in steps:
+        evolve(root, SCHEMA.replace("age: I64?", properties))
+    with pytest.raises(DataSourceError, match="age of Person was renamed"):
+        query.batch()
+    assert Query(root, columns=("id", "slug")).batch() is None
+
+
+def test_a_column_that_is_new(root: Location) -> None:
+    query = Query(root)
+    evolve(root, SCHEMA.replace("age: I64?", "age: I64?  note: String?"))
+    run(root, [Change(PERSON, upsert=(("c", 4),))])
+    assert query.batch() == [("c", 4)]
 
 
 def test_a_compaction_changes_no_row(root: Location) -> None:

@@ -149,8 +149,8 @@ def _aligned(present: Mask) -> Any:
 
 def column_names(dataset: Dataset, entity: Entity) -> dict[str, str]:
     """For each column of the type that the table has, its name there: a property is what its id says."""
-    there = {_identity(field): field.name for field in dataset.schema}
-    wanted = ((field.name, _identity(field)) for field in arrow_schema(entity))
+    there = {column_identity(field): field.name for field in dataset.schema}
+    wanted = ((field.name, column_identity(field)) for field in arrow_schema(entity))
     return {name: there[identity] for name, identity in wanted if identity in there}
 
 
@@ -163,7 +163,7 @@ def filled_column(entity: Entity, field: Any, rows: int) -> Any:
     return pa.repeat(make(found.fill, field.type), rows)
 
 
-def _identity(field: Any) -> bytes | str:
+def column_identity(field: Any) -> bytes | str:
     """The id of a property; a system column is its name."""
     own: bytes | None = (field.metadata or {}).get(PROPERTY_ID_KEY.encode())
     return field.name if own is None else own

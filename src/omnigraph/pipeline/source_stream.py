@@ -3,12 +3,13 @@
 In: options, and offsets that Spark keeps in its checkpoint. Out: rows as they are at the later commit. An offset names
 the commit and the pin of the table there, so a query goes on although the snapshot of its last commit was collected.
 Deleted rows are not delivered. When the table was replaced, or is no descendant of what was read before, all its rows
-are delivered. Nothing is written.
+are delivered. A column that was renamed or replaced meanwhile is refused. Nothing is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.base.ids import as_commit_id
+from omnigraph.graph.images import column_identity
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import Pin, TableId
 from omnigraph.graph.snapshot import Snapshot, read_commit_snapshot, read_snapshot
@@ -112,8 +115,9 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with told_to_spark():
-            changes = plan_changes(self._options, Offset.from_json(start), Offset.from_json(end))
-            return [InputPartition(part) for part in changes]
+            known, newest = Offset.from_json(start), Offset.from_json(end)
+            self._refuse_other_columns(known, newest)
+            return [InputPartition(part) for part in plan_changes(self._options, known, newest)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part: ChangedRows = partition.value
@@ -122,6 +126,22 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for batch in scan_fragments(part.table.open(), part.fragments, scan):
                 if batch.num_rows:
                     yield spark_batch(batch, self._schema)
+
+    def _refuse_other_columns(self, start: Offset, end: Offset) -> None:
+        """Raise when a column of the query is gone, or is another property than it was under this name."""
+        now = _identities(self._options, end)
+        then: dict[str, bytes | str] = {}
+        if start.table == end.table:
+            with suppress(NotFoundError):  # collected since
+                then = _identities(self._options, start)
+        for name in self._schema.names:
+            if name not in now or then.get(name, now[name]) != now[name]:
+                raise UsageError(
+                    f"the column {name} of {self._options.type} was renamed, dropped or replaced while it was streamed",
+                    code="source_schema",
+                    hint="define the stream again; if the name belongs to another property now, with a new checkpoint",
+                    facts={"column": name},
+                )
 
     def _head(self) -> Offset:
         return Offset.of(read_snapshot(self._options.root, self._options.branch), self._options.type)
@@ -137,6 +157,12 @@ def _starting_snapshot(options: ReadOptions) -> Snapshot:
         *_, first = make_lineage(newest.head, newest.manifest.read_commits()).history()
         starting = first.id
     return read_commit_snapshot(options.root, as_commit_id(starting), options.branch)[0]
+
+
+def _identities(options: ReadOptions, at: Offset) -> dict[str, bytes | str]:
+    """The columns of the table by name, each with what it is."""
+    table = PinnedTable(options.root.child(at.path), Pin(at.lance_branch, at.version)).open()
+    return {field.name: column_identity(field) for field in table.schema}
 
 
 def _updated_after(table: PinnedTable, start: Offset, end: Offset) -> int | None:
