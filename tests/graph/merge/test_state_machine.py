@@ -106,6 +106,12 @@ class Merging(RuleBasedStateMachine):
         create(self.location)
         run(self.location, [Change(PERSON, upsert=(("a", 0), ("b", 0))), Change(KNOWS, upsert=(("a", 0),))])
         self.record(MAIN, self.read(MAIN, FIRST))
+        create_branch(self.location, "x", "tester", source_snapshot(self.location))
+        self.heads["x"] = self.heads[MAIN]
+
+    def near(self, branch: str) -> str:
+        """The branch, or main while there is none of that name."""
+        return branch if branch in self.heads else MAIN
 
     def read(self, branch: str, facts: Mapping[str, Any]) -> Contents:
         return read_graph(read_snapshot(self.location, branch), facts)
@@ -141,43 +147,43 @@ class Merging(RuleBasedStateMachine):
 
     def write(self, branch: str, *changes: Change, death: int = 0) -> None:
         wanted = ModelCommit((self.heads[branch],), apply_graph(self.state(branch), changes))
-        self.attempt(
-            branch, lambda: run(self.location, changes, branch=branch, world=self.world), death, wanted
-        )
+        act = lambda: run(self.location, changes, branch=branch, world=self.world)  # noqa: E731
+        self.attempt(branch, act, death, wanted)
 
     @rule(branch=ANY_BRANCH, name=NAMES, value=VALUES, death=DEATHS)
     def upsert_node(self, branch: str, name: str, value: int, death: int) -> None:
-        if branch in self.heads:
-            self.write(branch, Change(PERSON, upsert=((name, value),)), death=death)
+        self.write(self.near(branch), Change(PERSON, upsert=((name, value),)), death=death)
 
     @rule(branch=ANY_BRANCH, name=NAMES, value=VALUES)
     def upsert_edge(self, branch: str, name: str, value: int) -> None:
-        if branch in self.heads and name in self.state(branch)[PERSON]:
+        branch = self.near(branch)
+        if name in self.state(branch)[PERSON]:
             self.write(branch, Change(KNOWS, upsert=((name, value),)))
 
     @rule(branch=ANY_BRANCH, name=NAMES)
     def delete_node(self, branch: str, name: str) -> None:
-        if branch in self.heads and name in self.state(branch)[PERSON]:
+        branch = self.near(branch)
+        if name in self.state(branch)[PERSON]:
             edges = [Change(KNOWS, delete=(name,))] if name in self.state(branch)[KNOWS] else []
             self.write(branch, Change(PERSON, delete=(name,)), *edges)
 
     @rule(branch=ANY_BRANCH, name=NAMES)
     def delete_edge(self, branch: str, name: str) -> None:
-        if branch in self.heads and name in self.state(branch)[KNOWS]:
+        branch = self.near(branch)
+        if name in self.state(branch)[KNOWS]:
             self.write(branch, Change(KNOWS, delete=(name,)))
 
     @rule(branch=ANY_BRANCH, name=NAMES, which=st.integers(0, 3))
     def insert_elsewhere(self, branch: str, name: str, which: int) -> None:
-        if branch in self.heads:
-            tables = [COMPANY, *own_types(self.state(branch))]
-            table = tables[which % len(tables)]
-            if name not in self.state(branch)[table]:
-                self.write(branch, Change(table, insert=(name,)))
+        branch = self.near(branch)
+        tables = [COMPANY, *own_types(self.state(branch))]
+        table = tables[which % len(tables)]
+        if name not in self.state(branch)[table]:
+            self.write(branch, Change(table, insert=(name,)))
 
     @rule(branch=ANY_BRANCH, kind=SCHEMA_CHANGES, death=DEATHS)
     def change_schema(self, branch: str, kind: str, death: int) -> None:
-        if branch not in self.heads:
-            return
+        branch = self.near(branch)
         self.names += 1
         state = self.state(branch)
         facts = next_facts(state[FACTS], kind, self.names)
@@ -187,7 +193,8 @@ class Merging(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(BRANCHES), source=ANY_BRANCH, death=DEATHS)
     def branch(self, name: str, source: str, death: int) -> None:
-        if name not in self.heads and source in self.heads:
+        if name not in self.heads:
+            source = self.near(source)
             start = source_snapshot(self.location, source)
             lived = Victim(death).run(lambda: create_branch(self.location, name, "tester", start, self.world))
             assert not lived or name in self.live()
@@ -204,8 +211,7 @@ class Merging(RuleBasedStateMachine):
         death=DEATHS,
     )
     def merge(self, source: str, into: str, side: str | None, death: int) -> None:
-        if source not in self.heads or into not in self.heads:
-            return
+        source, into = self.near(source), self.near(into)
         ours, theirs = self.heads[into], self.heads[source]
         request = MergeRequest(source, "tester", into, make_resolution(side, None))
         if source == into:
@@ -241,6 +247,20 @@ class Merging(RuleBasedStateMachine):
         assert done.result is (MergeResult.FAST_FORWARD if is_forward else MergeResult.MERGED)
         self.record(into, wanted, ours, theirs)
 
+    @rule(
+        kinds=st.lists(SCHEMA_CHANGES, min_size=1, max_size=2),
+        name=NAMES,
+        into_main=st.booleans(),
+        death=DEATHS,
+    )
+    def part_and_meet(self, kinds: list[str], name: str, into_main: bool, death: int) -> None:
+        """What chance seldom does: one side or both change the schema, one writes, and they merge."""
+        other = next((branch for branch in self.heads if branch != MAIN), MAIN)
+        for branch, kind in zip((other, MAIN), kinds, strict=False):
+            self.change_schema(branch, kind, 0)
+        self.upsert_node(other, name, len(kinds), 0)
+        self.merge(*((other, MAIN) if into_main else (MAIN, other)), None, death)
+
     def check_choice(self, merged: Contents, conflicts: Found, side: Contents) -> None:
         for _, table, name in conflicts:
             assert merged[table].get(name, "absent") == side[table].get(name, "absent")
@@ -252,8 +272,7 @@ class Merging(RuleBasedStateMachine):
 
     @rule(branch=ANY_BRANCH, which=st.integers(0, 20), death=DEATHS)
     def revert(self, branch: str, which: int, death: int) -> None:
-        if branch not in self.heads:
-            return
+        branch = self.near(branch)
         line = sorted(self.history.ancestors(self.heads[branch]))
         undone = line[which % len(line)]
         parents = self.history.commits[undone].parents
@@ -281,10 +300,8 @@ class Merging(RuleBasedStateMachine):
 
     @rule(left=ANY_BRANCH, right=ANY_BRANCH, one=st.integers(0, 20), two=st.integers(0, 20))
     def compare(self, left: str, right: str, one: int, two: int) -> None:
-        if left not in self.heads or right not in self.heads:
-            return
         sides = []
-        for branch, which in ((left, one), (right, two)):
+        for branch, which in ((self.near(left), one), (self.near(right), two)):
             line = sorted(self.history.ancestors(self.heads[branch]))
             commit = line[which % len(line)]
             try:
@@ -310,10 +327,11 @@ class Merging(RuleBasedStateMachine):
 
     @rule(branch=ANY_BRANCH, death=DEATHS)
     def optimize(self, branch: str, death: int) -> None:
-        if branch in self.heads:
-            options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), world=self.world)
-            act = lambda: optimize_all_tables(Graph(self.location, branch), options, in_place)  # noqa: E731
-            self.attempt(branch, act, death, ModelCommit((self.heads[branch],), self.state(branch)))
+        branch = self.near(branch)
+        same = ModelCommit((self.heads[branch],), self.state(branch))
+        options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), world=self.world)
+        graph = Graph(self.location, branch)
+        self.attempt(branch, lambda: optimize_all_tables(graph, options, in_place), death, same)
 
     @rule(keep=st.sampled_from([1, 1, 3]), death=st.one_of(st.just(0), st.integers(1, 40)))
     def cleanup(self, keep: int, death: int) -> None:
