@@ -374,12 +374,7 @@ def _value(table: str, image: dict[str, Any] | None, facts: Mapping[str, Any]) -
 
 
 def _check(machine: type[Any], examples: int, steps: int) -> None:
-    how = settings(
-        max_examples=examples,
-        stateful_step_count=steps,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    how = settings(max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=how)
 
 
