@@ -5,15 +5,20 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
+import omnigraph
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.merge.bases import Base, CommitBase, find_base
+from omnigraph.graph.merge.conflicts import ConflictKind, MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, read_contents, run, triple
+from tests.maintenance import evolving
 
 
 def test_a_base_of_which_only_the_pins_are_left(local_location: Location) -> None:
@@ -34,6 +39,30 @@ def test_a_base_of_which_only_the_pins_are_left(local_location: Location) -> Non
     assert _base(local_location, dev.head) == before
     assert merge_branch(local_location, MergeRequest("other", "tester")).commit is not None
     assert read_contents(local_location, MAIN)[PERSON] == {"a": None, "dev": 1, "other": 2, "main": 3}
+
+
+def test_a_base_of_which_the_schema_is_not_known_any_more(local_location: Location) -> None:
+    """Both sides changed theirs, so what they have in common cannot be told; nothing is merged by guessing."""
+    person = "node Person { slug: String @key }\n"
+    evolving.create(local_location, person)
+    for branch, source in (("dev", MAIN), ("other", "dev")):
+        create_branch(local_location, branch, "tester", source_snapshot(local_location, source))
+        omnigraph.open(local_location.uri, branch).mutate(
+            f'query m() {{ insert Person {{ slug: "{branch}" }} }}'
+        )
+    merge_branch(local_location, MergeRequest("dev", "tester"))
+    dev = read_snapshot(local_location, "dev")
+    evolving.evolve(local_location, person + "node City { name: String @key }\n")
+    evolving.evolve(local_location, person + "node Town { name: String @key }\n", "other")
+    assert dev.branch.lance_branch is not None
+    shutil.rmtree(Path(local_location.uri, MANIFEST, "tree", dev.branch.lance_branch, "_versions"))
+    before = evolving.contents(local_location)
+    with pytest.raises(MergeConflictError) as refused:
+        merge_branch(local_location, MergeRequest("other", "tester"))
+    (conflict,) = refused.value.conflicts
+    assert conflict.kind is ConflictKind.SCHEMA_DIVERGED
+    assert "in common cannot be told" in conflict.message
+    assert evolving.contents(local_location) == before
 
 
 def _base(location: Location, theirs: CommitId) -> Base:
