@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,5 @@ def test_the_company_is_the_same_every_time(tmp_path: Path) -> None:
         texts.append((tmp_path / name / "company.jsonl").read_text())
         assert lines == len(texts[-1].splitlines())
     assert texts[0] == texts[1]
+    kinds = Counter(record.get("edge") for record in map(json.loads, texts[0].splitlines()))
+    assert kinds["Knows"] == 2 * kinds["MemberOf"] == 2 * kinds["WorksOn"] == 2 * PEOPLE

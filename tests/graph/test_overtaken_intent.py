@@ -1,0 +1,36 @@
+"""An intent whose version the manifest pins already, under another commit: it is not published a second time."""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph
+from omnigraph.base.effects import observed
+from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.recovery.decision import RecoveryAction
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.storage.location import Location
+from tests.graph.crash.death import Death, PatientClock, impatient_world
+from tests.graph.publishing import publish_next
+from tests.graph.writers import COMPANY, PERSON, Change, create, run
+
+
+def test_what_is_published_already_is_left_as_it_is(local_location: Location) -> None:
+    create(local_location)
+    world = impatient_world(PatientClock())
+    seen: list[str] = []
+
+    def die_at_the_publish(_: str, target: str) -> None:
+        seen.append(target)
+        if any(MANIFEST in one for one in seen):
+            raise Death
+
+    with observed(die_at_the_publish), pytest.raises(Death):
+        run(local_location, [Change(PERSON, upsert=(("late", 1),))], world=world)
+    publish_next(local_location, PERSON)
+    before = read_snapshot(local_location)
+    run(local_location, [Change(COMPANY, upsert=(("next", 1),))], world=world)
+    after = read_snapshot(local_location)
+    assert after.tables[PERSON].pin == before.tables[PERSON].pin
+    (audit,) = omnigraph.open(local_location.uri).recoveries()
+    assert audit.action == RecoveryAction.ROLLED_BACK
