@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.api.loading import LoadOptions, open_source, plan_load
+from omnigraph.base.progress import report_nothing
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_source import PieceSource, Result, Task
+from omnigraph.pipeline.session import SparkSettings
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -30,7 +32,17 @@ def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[
 
 def load_here(root: Location, data: object, type_name: str | None = None, mode: str = "append") -> Loaded:
     """What `Graph.load` does, without Spark."""
-    options = LoadOptions(mode, "ada", type_name)
+    options = LoadOptions(
+        mode=mode,
+        actor="ada",
+        type=type_name,
+        base=None,
+        dry_run=False,
+        errors=None,
+        with_indexes=False,
+        spark=SparkSettings(),
+        report=report_nothing,
+    )
     plan = plan_load(root, MAIN, data, options)
     with open_source(plan, options) as source:
         return load(root, LoadRequest(source, LoadMode(mode), "ada"), in_place)

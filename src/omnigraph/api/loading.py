@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.base.errors import Applied, OmnigraphError, RefusedError, StorageError, UsageError
-from omnigraph.base.progress import Report, report_nothing
+from omnigraph.base.progress import Report
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import open_scratch
@@ -45,15 +45,15 @@ class LoadOptions:
     of the loaded types right after the commit, as a commit of its own.
     """
 
-    mode: str = "append"
-    actor: str = ""
-    type: str | None = None
-    base: str | None = None
-    dry_run: bool = False
-    errors: str | None = None
-    with_indexes: bool = False
-    spark: SparkSettings = field(default_factory=SparkSettings)
-    report: Report = report_nothing
+    mode: str
+    actor: str
+    type: str | None
+    base: str | None
+    dry_run: bool
+    errors: str | None
+    with_indexes: bool
+    spark: SparkSettings
+    report: Report
 
 
 @dataclass(frozen=True, slots=True)
