@@ -18,9 +18,16 @@ SQUARES = [0, 1, 4, 9, 16, 25, 36]
 
 
 @pytest.fixture(scope="module")
-def local(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def local_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of its own, in which no session was started before."""
+    return tmp_path_factory.mktemp("local-home")
+
+
+@pytest.fixture(scope="module")
+def local(local_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one local session did. Running it also shows that nothing of Spark reaches stderr, to the very end."""
-    return World(spark_home, tmp_path_factory.mktemp("local")).run("local", {"MASTER": "local[2]"})
+    settings = {"MASTER": "local[2]", "OMNIGRAPH_CLASS_ARCHIVE": "on"}
+    return World(local_home, tmp_path_factory.mktemp("local")).run("local", settings)
 
 
 def test_results_come_in_the_order_of_the_tasks(local: dict[str, Any]) -> None:
@@ -31,6 +38,13 @@ def test_results_come_in_the_order_of_the_tasks(local: dict[str, Any]) -> None:
 
 def test_workers_run_this_python(local: dict[str, Any]) -> None:
     assert {result["python"] for result in local["results"]} == {sys.executable}
+
+
+@pytest.mark.usefixtures("local")
+def test_a_start_without_the_class_archive_is_counted(local_home: Path) -> None:
+    """The second one would build it, in the background."""
+    (starts,) = (local_home / "spark").glob("*.starts")
+    assert starts.read_bytes() == b"."
 
 
 def test_its_settings(local: dict[str, Any]) -> None:
