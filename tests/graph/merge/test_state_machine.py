@@ -379,7 +379,7 @@ def _check(machine: type[Any], examples: int, steps: int) -> None:
 
 
 def test_any_order_of_branches_writes_merges_and_reverts() -> None:
-    _check(Merging, 12, 14)
+    _check(Merging, 10, 12)
 
 
 @pytest.mark.soak
