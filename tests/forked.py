@@ -137,6 +137,7 @@ def _become(streams: list[int], arguments: list[str], directory: str, variables:
     os.environ.update(variables)
     failpoints._actions = failpoints._parse(variables.get(failpoints.ENVIRONMENT_VARIABLE, ""))
     os.chdir(directory)
+    atexit._clear()  # what the server registered waits for threads that a fork has not got
     sys.argv = ["omnigraph", *arguments]
     code: object = 1
     try:

@@ -195,6 +195,7 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
         (("--resolve", "idle.json"), "merge_decisions"),
         (("--resolve", "open.json"), "merge_decisions"),
         (("--resolve", "deep.json"), "merge_decisions"),
+        (("--resolve", "/dev/zero"), "merge_decisions"),
         (("--into", "b", "--delete-branch"), "merge_into_itself"),
     ],
 )

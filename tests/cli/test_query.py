@@ -84,6 +84,7 @@ def test_earlier_states(place: Path) -> None:
         (("-e", EVERYONE, "--max-memory", "0.00001"), 1, "query_memory"),
         (("-e", EVERYONE, "--max-seconds", "0.000000001"), 1, "query_time"),
         (("-e", EVERYONE, "--max-seconds", "0"), 2, "query_limits"),
+        (("-e", EVERYONE, "--params", '{"a": 1, "a": 2}'), 2, "params_malformed"),
         (("-e", EVERYONE, "--spark-master", "local"), 2, "usage"),
         (
             (

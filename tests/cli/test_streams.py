@@ -80,3 +80,12 @@ def _run_in_terminal(*arguments: str, columns: int) -> str:
     os.close(ours)
     assert process.returncode == 0
     return text.decode()
+
+
+def test_a_text_cannot_send_codes_to_a_terminal(tmp_path: Path) -> None:
+    """Neither by the line that is shown nor by a name in a message."""
+    (tmp_path / "schema.pg").write_text("node A { x: \x1b[31mString @key }\n", encoding="utf-8")
+    shown = omnigraph_here("init", "g.omni", "--schema", "schema.pg", "-q", cwd=tmp_path).stderr
+    assert "\x1b" not in shown
+    line, caret = shown.splitlines()[2:4]
+    assert line[caret.index("^")] == "\N{REPLACEMENT CHARACTER}"

@@ -93,6 +93,7 @@ def test_accepted(type_name: str, given_value: object, expected: object) -> None
         ("Vector(2)", [1, float("nan")], "item 1: "),
         ("Blob", "base64:%", "is not valid base64"),
         ("String", {"a": 1}, "an object is no String"),
+        ("String", "\ud800", "half of a surrogate pair"),
         ("String", None, "it is null"),
     ],
 )

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
+from typing import Final
+
+_UNPRINTABLE: Final = "\N{REPLACEMENT CHARACTER}"
+"""What stands for a letter that could send codes to a terminal; it takes one place, as the caret expects."""
 
 Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
 
@@ -130,10 +134,11 @@ class Problem:
 
     def render(self) -> str:
         """`file:line:column: code message`, the line, and a caret under the place."""
-        pad = "".join("\t" if ch == "\t" else " " for ch in self.text[: self.column - 1])
+        line = "".join(ch if ch == "\t" or ch.isprintable() else _UNPRINTABLE for ch in self.text)
+        pad = "".join("\t" if ch == "\t" else " " for ch in line[: self.column - 1])
         caret = "^" * max(1, min(self.length, len(self.text) - self.column + 2))
         head = f"{self.source}:{self.line}:{self.column}: {self.code} {self.message}"
-        return f"{head}\n  {self.text}\n  {pad}{caret}" + (f"\n  hint: {self.hint}" if self.hint else "")
+        return f"{head}\n  {line}\n  {pad}{caret}" + (f"\n  hint: {self.hint}" if self.hint else "")
 
     def to_json(self) -> dict[str, Fact]:
         return {

@@ -61,11 +61,15 @@ def _sentences(error: OmnigraphError) -> str:
         count = len(error.problems)
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
     if isinstance(error, ContentError) and not isinstance(error, TextError):
-        return f"error: {error.render()}\nhint: {printable(error.hint)}"
+        return f"error: {_lines(error.render())}\nhint: {printable(error.hint)}"
     if isinstance(error, ConflictError) and error.render() != error.message:
-        lines = "\n".join(printable(line) for line in error.render().split("\n"))
-        return f"error: {lines}\nhint: {printable(error.hint)}"
+        return f"error: {_lines(error.render())}\nhint: {printable(error.hint)}"
     return f"error: {printable(error.message)}" + (f"\nhint: {printable(error.hint)}" if error.hint else "")
+
+
+def _lines(text: str) -> str:
+    """Each line of a text that came out of a file or a graph, with control characters escaped."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def _print_traceback(error: OmnigraphError) -> None:

@@ -1,35 +1,33 @@
 """The process edge: arguments come in, an exit code goes out, and no exception passes.
 
 Typer and everything above it is imported inside `main`, so that Ctrl-C is answered with one line from the start.
-SIGTERM is turned into the same exception as Ctrl-C, so that whatever was under way cleans up behind itself.
+SIGTERM is turned into the same exception as Ctrl-C, so that whatever was under way cleans up behind itself. The process
+ends without taking the interpreter down piece by piece: a thread of a library that still runs could keep it waiting.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
 import sys
 from io import TextIOWrapper
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from omnigraph.cli.flags import Flags
 
 BROKEN_PIPE_EXIT_CODE = 128 + 13
+INTERRUPT_AGAIN_SECONDS: Final = 0.05
 
 
 def main() -> None:
     """Run one command and end the process."""
-    received: list[int] = []
-
-    def interrupt(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _interrupt_again
     # Imports make many objects and no garbage; looking for it is a tenth of the start.
     gc.set_threshold(100_000, 50, 100)
     try:
@@ -37,11 +35,32 @@ def main() -> None:
         exit_code = run(sys.argv[1:])
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        exit_code = 128 + (received[0] if received else signal.SIGINT)
+        exit_code = 128 + (_RECEIVED[0] if _RECEIVED else signal.SIGINT)
     except BrokenPipeError:
         exit_code = BROKEN_PIPE_EXIT_CODE
     _close_stdout()
-    sys.exit(exit_code)
+    _end(exit_code)
+
+
+_RECEIVED: Final[list[int]] = []
+"""The signals that this process got."""
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    _RECEIVED.append(number)
+    raise KeyboardInterrupt
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """A signal that arrives while an object is taken down would be forgotten, and the command would go on."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    from threading import Timer
+
+    again = Timer(INTERRUPT_AGAIN_SECONDS, signal.raise_signal, (_RECEIVED[-1],))
+    again.daemon = True
+    again.start()
 
 
 def run(arguments: list[str]) -> int:
@@ -76,6 +95,8 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
     except BrokenPipeError:
         raise
     except Exception as defect:
+        if _RECEIVED:  # what was interrupted fails as it can
+            raise KeyboardInterrupt from defect
         return show_defect(defect, flags)
     else:
         return 0
@@ -111,6 +132,17 @@ def _close_stdout() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end(exit_code: int) -> NoReturn:
+    """Do what is to be done at the end of a process, and end it; a second Ctrl-C only makes that shorter."""
+    try:
+        atexit._run_exitfuncs()
+        sys.stderr.flush()
+    except (KeyboardInterrupt, OSError):
+        pass
+    finally:
+        os._exit(exit_code)
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
 
 def _parse_params(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError) as error:
         reason = (
             f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too large"
@@ -201,6 +201,16 @@ def _parse_params(text: str) -> dict[str, Any]:
         raise _bad_params(f"they are no JSON: {reason}") from error
     if not isinstance(found, dict):
         raise _bad_params("they are JSON, but no object")
+    return found
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a name that is given twice means two things."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _bad_params(f"'{twice}' is given twice")
     return found
 
 

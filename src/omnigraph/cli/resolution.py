@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.base.errors import UsageError
+from omnigraph.base.limits import DECISIONS_BYTES_MAX
 
 Strategy = Annotated[
     list[str] | None,
@@ -53,9 +54,9 @@ def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
     if path is None:
         return {}
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _unusable(path, str(error)) from error
+        document = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise _unusable(path, f"it is no JSON: {error}") from error
     entries = document.get("merge_conflicts") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         raise _unusable(path, "it has no list of decisions")
@@ -64,6 +65,20 @@ def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
         if found.setdefault(entity, side) != side:
             raise _unusable(path, f"{' '.join(entity)} is decided both ways")
     return found
+
+
+def _read(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(DECISIONS_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise _unusable(path, (getattr(error, "strerror", None) or str(error)).lower()) from error
+    if len(data) > DECISIONS_BYTES_MAX:
+        raise _unusable(path, f"it has more than {DECISIONS_BYTES_MAX} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _unusable(path, "it is not UTF-8") from error
 
 
 def _is_open(entry: Any) -> bool:

@@ -115,8 +115,9 @@ def _next_line(file: InputFile, at: int, end: int) -> int:
 
 
 def _rest_of_line(file: InputFile, at: int, block_bytes: int) -> Iterator[bytes]:
+    step = min(64 * 1024, block_bytes)
     while at < file.size:
-        data = read_bytes(file.location, at, min(64 * 1024, block_bytes))
+        data = read_bytes(file.location, at, step)
         if not data:
             return
         found = data.find(b"\n")
@@ -125,18 +126,20 @@ def _rest_of_line(file: InputFile, at: int, block_bytes: int) -> Iterator[bytes]
             return
         at += len(data)
         yield data
+        step = min(2 * step, block_bytes)
 
 
 def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
-    rest = b""
+    """Each byte is looked at and copied once, however many blocks a line takes."""
+    begun: list[bytes] = []
     for block in blocks:
-        data = rest + block if rest else block
-        cut = data.rfind(b"\n") + 1
-        rest = data[cut:]
+        cut = block.rfind(b"\n") + 1
         if cut:
-            yield LineBlock(data[:cut])
-        if len(rest) > LOAD_LINE_BYTES_MAX:
-            yield LineBlock(rest, is_cut=True)
+            yield LineBlock(b"".join((*begun, block[:cut])))
+            begun.clear()
+        begun.append(block[cut:])
+        if sum(map(len, begun)) > LOAD_LINE_BYTES_MAX:
+            yield LineBlock(b"".join(begun), is_cut=True)
             return
-    if rest:
-        yield LineBlock(rest)
+    if any(begun):
+        yield LineBlock(b"".join(begun))

@@ -34,6 +34,8 @@ _SHOWN_MAX: Final = 60
 
 def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | ValueMistake:
     """The value that a member of a JSON document means for a parameter of this type."""
+    if isinstance(given, str) and not given.isascii() and _has_half_pair(given):
+        return ValueMistake("it has half of a surrogate pair, which is not a character")
     match wanted:
         case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
             return value_from_text(given, wanted) if isinstance(given, str) else _wrong_kind(given, wanted)
@@ -52,6 +54,14 @@ def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | Value
             return items
         case _:
             assert_never(wanted)
+
+
+def _has_half_pair(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def value_from_expression(given: Expression, wanted: PropertyType) -> LiteralValue | ValueMistake:

@@ -21,6 +21,7 @@ from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.failures import CommitRaceError, substrate_errors
 from omnigraph.storage.operations import find_transaction
 from omnigraph.storage.staging import StagedTransaction
+from omnigraph.storage.stray_folders import no_strays
 
 AUTO_CLEANUP_PREFIX: Final = "lance.auto_cleanup."
 LOST_COMMIT_SEARCH_VERSIONS_MAX: Final = 64
@@ -116,7 +117,7 @@ def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Datas
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
     """Make the Lance branch `name` from the handle's version. The caller never uses a name twice."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
-    with substrate_errors("create the Lance branch", dataset.uri):
+    with substrate_errors("create the Lance branch", dataset.uri), no_strays(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
     return Dataset(dataset.location, name, native)
 

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.base.errors import UsageError
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
+_PATH_BYTES_MAX: Final = 3500  # of the 4096 that systems allow, so that there is room for the files below it
+_NAME_BYTES_MAX: Final = 255
 _HINT: Final = "pass a local path, file:///path or s3://bucket/prefix"
 
 S3_DEFAULTS: Final[Mapping[str, str]] = {
@@ -117,7 +121,27 @@ def _absolute(path: str) -> str:
     resolved = os.path.realpath(path)
     if resolved == os.sep:
         raise UsageError("the root directory cannot be a graph", code="uri_root", hint=_HINT)
+    why = _why_unusable(resolved)
+    if why is not None:
+        raise UsageError(
+            f"{resolved!r} cannot be the place of a graph: {why}",
+            code="uri_path",
+            hint="rename the directory, or choose another",
+        )
     return resolved
+
+
+def _why_unusable(path: str) -> str | None:
+    """What Lance cannot cope with: it takes paths for URIs, writes to another place or thinks files are damaged."""
+    try:
+        size = len(path.encode())
+        name = max(len(part.encode()) for part in Path(path).parts)
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    if size > _PATH_BYTES_MAX or name > _NAME_BYTES_MAX:
+        return "its name is too long"
+    strange = next((one for one in path if one == "?" or unicodedata.category(one) == "Cc"), None)
+    return None if strange is None else f"its name has {strange!r}"
 
 
 def _file_path(text: str) -> str:
