@@ -1,7 +1,7 @@
 """Lance makes empty folders beside a local dataset whose path has letters that a URI escapes; they are removed again.
 
-When it creates a branch below `/home/zoë` it also makes `/home/zo%C3%AB/…/_refs/branches`, and puts nothing there. What
-was there before, and what is not empty, stays.
+When it creates a branch below `zoë/graph.omni` it also makes `zo%C3%AB/graph.omni/…/_refs/branches`, and puts nothing
+there. What was there before, and what is not empty, stays.
 """
 
 from __future__ import annotations
