@@ -66,7 +66,6 @@ def main() -> None:
                 port=port,
                 token=token,
                 session_id=str(uuid4()),
-                jvm_pid=jvm.pid,
                 installation=installation(),
                 idle_seconds=idle_seconds,
                 started_us=SYSTEM_CLOCK.now_us(),

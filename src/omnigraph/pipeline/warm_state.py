@@ -37,7 +37,6 @@ class WarmServer:
     port: int = 0
     token: str = ""
     session_id: str = ""
-    jvm_pid: int = 0
     installation: str = ""
     idle_seconds: float = 0.0
     started_us: int = 0

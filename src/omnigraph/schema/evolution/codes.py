@@ -87,7 +87,3 @@ class EvolutionCode(Enum):
     @property
     def advice(self) -> str:
         return self.value[2]
-
-    @property
-    def is_destructive(self) -> bool:
-        return self.code.startswith("OG-DS-")
