@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 
-from omnigraph.schema import Catalog, catalog_from_json, catalog_to_json
+from omnigraph.schema import (
+    Catalog,
+    catalog_from_json,
+    catalog_to_json,
+    print_schema,
+    schema_from_catalog,
+)
 from omnigraph.schema.catalog_soundness import check_soundness
 from omnigraph.schema.evolution import (
     Diverged,
+    Evolution,
     find_steps,
     find_steps_by_id,
     kind_of,
@@ -23,6 +30,8 @@ BASE = """\
 node Person { slug: String @key  age: I32?  mood: enum(glad, sad)  name: String  v: Vector(2)? @embed("name") }
 node Company { name: String @key }
 edge Knows: Person -> Person @card(0..5) { since: Date? }
+interface Seen { at: Date? }
+node Place implements Seen { code: String @key }
 """
 
 
@@ -74,6 +83,10 @@ BOTH = {
         [("node Company {", "interface Named { name: String }\nnode Company implements Named {")],
         [("node Company {", "interface Tagged { tag: String? }\nnode Company implements Tagged {")],
     ),
+    "two properties of one interface": (
+        [("{ at: Date? }", "{ at: Date?  by: String? }")],
+        [("{ at: Date? }", "{ at: Date?  x: I32? @index  @range(x, 0..9) }")],
+    ),
     "a default and a note": (
         [("age: I32?", "age: I32? @default(1)")],
         [("age: I32?", 'age: I32? @description("d")')],
@@ -108,6 +121,36 @@ DIVERGED = {
         [("node Company {", "interface Named { name: String }\nnode Company {")],
         [("node Company {", "interface Named { name: String? }\nnode Company {")],
         "interface Named",
+    ),
+    "one property of an interface": (
+        [("{ at: Date? }", "{ at: Date? @index }")],
+        [("{ at: Date? }", '{ at: Date? @description("d") }')],
+        "at of",
+    ),
+    "a node and an edge of one name": (
+        [CITY],
+        [("edge Knows", "edge City: Person -> Person\nedge Knows")],
+        "together are no schema: ",
+    ),
+    "a node and an interface of one name": (
+        [CITY],
+        [("edge Knows", "interface City { name: String }\nedge Knows")],
+        "together are no schema: ",
+    ),
+    "a dropped interface and who implements it": (
+        [("interface Seen { at: Date? }\n", ""), ("Place implements Seen {", "Place { at: Date? ")],
+        [("edge Knows", "node City implements Seen { name: String @key }\nedge Knows")],
+        "`Seen`",
+    ),
+    "a property of an interface and who implements it": (
+        [("{ at: Date? }", "{ at: Date?  by: String? }")],
+        [("edge Knows", "node City implements Seen { name: String @key }\nedge Knows")],
+        "add property node:City.by",
+    ),
+    "a range and a default beyond": (
+        [("age: I32?", "age: I32?  @range(age, 0..5)")],
+        [("age: I32?", "age: I32? @default(10)")],
+        "no schema",
     ),
     "two cardinalities": ([("0..5", "0..7")], [("0..5", "0..9")], "cardinality"),
     "the source of a vector": (
@@ -172,7 +215,7 @@ def test_a_raised_counter_is_no_change() -> None:
     assert counted != base
     merged = merge_catalogs(base, dropped, counted)
     assert isinstance(merged, Catalog)
-    assert [one.name for one in merged.nodes] == ["Person"]
+    assert [one.name for one in merged.nodes] == ["Person", "Place"]
 
 
 def test_what_rows_got_stays_when_the_default_changes() -> None:
@@ -207,3 +250,5 @@ def test_the_steps_between_two_states_of_one_graph(pair: SchemaPair) -> None:
     assert without_ids(again) == without_ids(after)
     assert merge_catalogs(before, before, after) == after
     assert merge_catalogs(before, after, before) == after
+    told = catalog_of(print_schema(schema_from_catalog(after)))
+    assert find_steps(after, told) == Evolution(())

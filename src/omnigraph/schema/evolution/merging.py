@@ -4,7 +4,8 @@ In: the catalog of the base, ours and theirs. Out: the merged catalog, or why th
 what their ids say, so names do not matter. Whatever only one side changed goes that side's way, down to the single
 annotation; what both changed alike is fine; an enum that both extended has the values of both. The order of things
 and the counters of ids are no changes. Anything else is a divergence, never a guess: as when both changed one thing, or
-one dropped what the other changed, or a name or an id was given twice.
+one dropped what the other changed, or a name or an id was given twice. What the merged catalog says is read again as
+text, so that no merge makes a schema that nobody could have written.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from omnigraph.base.errors import SchemaTextError
 from omnigraph.base.ids import PropertyId
+from omnigraph.schema.build import build_catalog
 from omnigraph.schema.catalog import (
     Catalog,
     CheckRule,
@@ -21,11 +24,17 @@ from omnigraph.schema.catalog import (
     Interface,
     NodeType,
     Property,
+    PropertyShape,
     RangeRule,
     Rules,
 )
 from omnigraph.schema.catalog_soundness import CatalogFault, check_soundness
+from omnigraph.schema.catalog_source import schema_from_catalog
+from omnigraph.schema.evolution.difference import find_steps
 from omnigraph.schema.evolution.renaming import renamed_rules
+from omnigraph.schema.evolution.texts import text_of
+from omnigraph.schema.parser import parse_schema
+from omnigraph.schema.printer import print_schema
 from omnigraph.schema.property_types import EnumType, PropertyType
 
 Entity = NodeType | EdgeType
@@ -55,9 +64,23 @@ def merge_catalogs(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog | D
     try:
         merged = _merged(base, ours, theirs)
         check_soundness(merged)
+        _check_text(merged)
     except (_Divergence, CatalogFault) as fault:
         return Diverged(str(fault))
     return merged
+
+
+def _check_text(merged: Catalog) -> None:
+    """The text of a catalog is a schema, and says what the catalog says."""
+    try:
+        read = build_catalog(parse_schema(print_schema(schema_from_catalog(merged))))
+    except SchemaTextError as error:
+        told = "; ".join(problem.message for problem in error.problems)
+        raise _Divergence(f"the changes of both sides together are no schema: {told}") from error
+    found = find_steps(merged, read)
+    left = [f"{one.alias}: {one.detail}" for one in found.unsupported] or [*map(text_of, found.steps)]
+    if left:
+        raise _Divergence(f"the changes of both sides do not go together without another: {'; '.join(left)}")
 
 
 def _merged(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog:
@@ -145,7 +168,7 @@ def _both_changed(base: Entity, ours: Entity, theirs: Entity) -> Entity:
         ours,
         **parts,
         properties=properties,
-        rules=_merged_rules(alias, (base, ours, theirs), names),
+        rules=_merged_rules(alias, *(_under(side, names) for side in (base, ours, theirs))),
     )
 
 
@@ -199,9 +222,8 @@ def _check_sources(properties: tuple[Property, ...]) -> None:
             )
 
 
-def _merged_rules(alias: str, sides: tuple[Entity, Entity, Entity], names: Mapping[PropertyId, str]) -> Rules:
-    """The rules of both, under the merged names of their columns."""
-    base, ours, theirs = (_under(side, names) for side in sides)
+def _merged_rules(alias: str, base: Rules, ours: Rules, theirs: Rules) -> Rules:
+    """The rules of both, which have the merged names of their columns."""
     bounded = [rule.property for side in (ours, theirs, base) for rule in side.ranges]
     checked = [rule.property for side in (ours, theirs, base) for rule in side.checks]
     ranges: list[RangeRule] = []
@@ -243,6 +265,28 @@ def _merged_set(
 def _merged_interfaces(base: Catalog, ours: Catalog, theirs: Catalog) -> tuple[Interface, ...]:
     """The interfaces by their names, which are all that they are known by."""
     by_name = [{found.name: found for found in side.interfaces} for side in (base, ours, theirs)]
-    names = dict.fromkeys(name for side in (by_name[1], by_name[2]) for name in side)
-    merged = (_part(f"interface {name}", *(side.get(name) for side in by_name)) for name in names)
+    merged = (_merged_interface(*sides) for sides in _aligned(*by_name))
     return tuple(found for found in merged if found is not None)
+
+
+def _merged_interface(
+    base: Interface | None, ours: Interface | None, theirs: Interface | None
+) -> Interface | None:
+    if base is None or ours is None or theirs is None:
+        some = ours or theirs or base
+        assert some is not None, "somebody knows it"
+        return _part(f"interface {some.name}", base, ours, theirs)
+    where = f"interface {ours.name}"
+    sides = (base, ours, theirs)
+    properties: list[PropertyShape] = []
+    for shapes in _aligned(*({found.name: found for found in side.properties} for side in sides)):
+        name = next(found.name for found in shapes if found is not None)
+        merged = _part(f"{name} of {where}", *shapes)
+        properties += [] if merged is None else [merged]
+    return replace(
+        ours,
+        properties=tuple(properties),
+        rules=_merged_rules(where, *(side.rules for side in sides)),
+        description=_part(f"description of {where}", *(side.description for side in sides)),
+        metadata=_part(f"metadata of {where}", *(side.metadata for side in sides)),
+    )
