@@ -1,0 +1,95 @@
+"""A disk that is full or read-only: one sentence with a hint, nothing lost, and the next run works.
+
+The disk is a small file system in memory, which only root may mount.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from tests.cli.process import SCHEMA, Outcome, omnigraph
+
+pytestmark = pytest.mark.soak
+KIBIBYTE = 1024
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A graph with one person on a disk of six megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(place)], check=False, capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    try:
+        og.init(str(place / "graph.omni"), SCHEMA)
+        assert add(place, "first").exit_code == 0
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def add(disk: Path, slug: str) -> Outcome:
+    text = f'query add() {{ insert Person {{ slug: "{slug}" }} }}'
+    return omnigraph("mutate", "-e", text, "--store", "graph.omni", "--quiet", cwd=disk)
+
+
+def slugs(disk: Path) -> set[str]:
+    text = "query q() { match { $p: Person } return { $p.slug } }"
+    return {row["p.slug"] for row in og.open(str(disk / "graph.omni"), read_only=True).query(text).rows()}
+
+
+def fill(disk: Path, left: int) -> Path:
+    """Leave so many bytes free."""
+    path = disk / "fill"
+    with path.open("wb", buffering=0) as file:
+        with suppress(OSError):
+            while file.write(bytes(KIBIBYTE)) == KIBIBYTE:
+                pass
+        file.truncate(file.tell() // KIBIBYTE * KIBIBYTE - left)
+    return path
+
+
+@pytest.mark.parametrize("left", [0, *range(4 * KIBIBYTE, 32 * KIBIBYTE, 4 * KIBIBYTE)])
+def test_a_disk_that_gets_full_in_the_middle(disk: Path, left: int) -> None:
+    filler = fill(disk, left)
+    tried = add(disk, "tried")
+    assert "Traceback" not in tried.stderr
+    if tried.exit_code != 0:
+        assert tried.exit_code == 1
+        assert "error: " in tried.stderr
+        assert "hint: " in tried.stderr
+    filler.unlink()
+    assert add(disk, "after").exit_code == 0
+    there = slugs(disk)
+    assert there >= {"first", "after"}
+    is_known = "unknown" not in tried.stderr
+    assert not is_known or ("tried" in there) == (tried.exit_code == 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("mutate", "-e", 'query a() { insert Person { slug: "x" } }', "--store", "graph.omni"),
+        ("branch", "create", "b", "--store", "graph.omni"),
+        ("cleanup", "graph.omni", "--keep", "1", "--confirm"),
+        ("init", "other.omni", "--schema", "../schema.pg"),
+    ],
+)
+def test_a_disk_that_may_only_be_read(disk: Path, words: tuple[str, ...]) -> None:
+    (disk.parent / "schema.pg").write_text(SCHEMA, encoding="utf-8")
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    refused = omnigraph(*words, cwd=disk)
+    assert refused.exit_code == 1
+    assert "error: no permission to write" in refused.stderr
+    assert slugs(disk) == {"first"}
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    assert omnigraph(*words, cwd=disk).exit_code == 0
