@@ -62,6 +62,19 @@ def test_what_a_command_prints(name: str, place: Path, update_golden: bool) -> N
         json.loads(outcome.stdout)
 
 
+def test_the_feed_tells_a_rename(tmp_path: Path, update_golden: bool) -> None:
+    """Which is all that its commit did; a program finds both names, and the table by the id that changes have."""
+    graph = og.init(
+        str(tmp_path / "graph.omni"), "node P { slug: String @key }", options=og.OpenOptions(actor="ada")
+    )
+    first = graph.snapshot().head
+    graph.apply_schema("node Q @rename_from(P) { name: String @key @rename_from(slug) }", actor="ada")
+    graph.mutate('query a() { insert Q { name: "x" } }', actor="ada")
+    words = ("changes", "poll", "--cursor", first)
+    told = [run(tmp_path, *words, *more).transcript(tmp_path) for more in ((), ("--format", "jsonl"))]
+    assert_golden("history_feed_of_a_rename.txt", "".join(told), update_golden)
+
+
 def test_a_commit_is_reverted_and_the_feed_goes_on(tmp_path: Path) -> None:
     place = make_history(tmp_path)
     last = commits(place)[0]

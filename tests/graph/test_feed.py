@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,54 @@ def test_a_property_with_a_default_is_told_as_a_change_of_every_row(local_locati
     first, _ = og.open(local_location.uri).diff(start, MAIN)
     assert first.before == {"type": "Person", "data": {"id": "a", "slug": "a", "age": 1}}
     assert first.after == {"type": "Person", "data": {"id": "a", "slug": "a", "age": 1, "rank": 7}}
+
+
+P = "node P { slug: String @key  a: I64? }\n"
+X = "node X { slug: String @key }\n"
+
+
+@pytest.mark.parametrize(
+    ("schemas", "write", "steps"),
+    [
+        ((X, X + P), 'insert P { slug: "1", a: 9 }', ["drop_type", "add_type"]),
+        (
+            (P, P.replace("P", "X @rename_from(P)").replace("a:", "b: I64? @rename_from(a)  c:")),
+            'update X set { b: 9 } where slug = "1"',
+            ["drop_type", "rename_type", "rename_property", "add_property"],
+        ),
+    ],
+    ids=["again", "renamed"],
+)
+def test_who_follows_gets_the_rows_when_a_name_has_a_second_life(
+    schemas: tuple[str, str], write: str, steps: list[str], tmp_path: Path
+) -> None:
+    """By the name of a type alone where its first life ended, and by the id of its table always."""
+    graph = og.init(str(tmp_path / "graph.omni"), X + P)
+    graph.mutate('query a() { insert P { slug: "1", a: 1 } insert P { slug: "2" } insert X { slug: "1" } }')
+    first = list(graph.changes().commits)[-1]
+    rows = {(one.table_id, one.id): one.after for one in first.changes}
+    start = graph.snapshot().head
+    branch = graph.branch("b", create_from="main")
+    for text in schemas:
+        branch.apply_schema(text)
+    branch.mutate(f"query b() {{ {write} }}")
+    graph.merge("b")
+    (block,) = graph.changes(start).commits
+    assert [step.to_json()["step"] for step in block.schema_steps] == steps
+    assert {move.table for move in block.commit.tables} <= block.table_names.keys()
+    changes = list(block.changes)
+    kinds = [one.kind.value for one in changes]
+    assert kinds == sorted(kinds), "deletions of what went are first"
+    for one in changes:
+        if one.after is None:
+            del rows[one.table_id, one.id]
+        else:
+            rows[one.table_id, one.id] = one.after
+    tables = graph.snapshot().tables.values()
+    assert {table.id: table.row_count for table in tables if table.row_count} == dict(
+        Counter(table for table, _ in rows)
+    )
+    assert list(graph.diff(start, "main")) == changes
 
 
 def apply(location: Location, text: str) -> None:

@@ -6,16 +6,16 @@ An image is what `load` reads: the object of a line of graph data. Values are ma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.base.ids import as_commit_id
 from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
-from omnigraph.graph.feed import FeedPage, commit_changes, read_feed
+from omnigraph.graph.feed import FeedBlock, FeedPage, SchemaStep, commit_changes, read_feed
 from omnigraph.graph.image_text import image_lines
 from omnigraph.graph.images import Entity, Image
-from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.records import CommitRecord, TableId
 from omnigraph.graph.references import read_reference
 from omnigraph.storage.location import Location
 
@@ -23,6 +23,7 @@ __all__ = [
     "ChangeKind",
     "EntityChange",
     "FeedPage",
+    "SchemaStep",
     "commit_changes",
     "entity_changes",
     "feed_changes",
@@ -32,9 +33,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EntityChange:
-    """One entity that changed. `before` and `after` are lines of graph data as objects, None where it is not there."""
+    """One entity that changed. `before` and `after` are lines of graph data as objects, None where it is not there.
+
+    `table` has the name of its type, `table_id` tells the type from others that had or will have that name.
+    """
 
     table: str
+    table_id: str
     id: str
     kind: ChangeKind
     before: dict[str, Any] | None
@@ -43,9 +48,14 @@ class EntityChange:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """One commit and what it changed against its first parent."""
+    """One commit and what it changed against its first parent: the schema, and then entities under its new names.
+
+    `table_names` has the name of each table by its id, also of one whose type went.
+    """
 
     commit: CommitRecord
+    schema_steps: tuple[SchemaStep, ...]
+    table_names: Mapping[TableId, str]
     changes: Iterator[EntityChange]
 
 
@@ -66,8 +76,12 @@ def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
 def feed_changes(root: Location, branch: str, cursor: str | None, limit: int) -> ChangeFeed:
     """The next commits of a branch's change feed."""
     page = read_feed(root, branch, None if cursor is None else as_commit_id(cursor), limit)
-    commits = (CommitChanges(block.commit, entity_changes(block.changes())) for block in page.blocks)
-    return ChangeFeed(commits, page.cursor, page.has_more)
+    return ChangeFeed(map(_commit_changes, page.blocks), page.cursor, page.has_more)
+
+
+def _commit_changes(block: FeedBlock) -> CommitChanges:
+    changes = entity_changes(block.changes())
+    return CommitChanges(block.commit, block.schema_steps(), block.table_names(), changes)
 
 
 def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
@@ -81,7 +95,7 @@ def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
             strict=True,
         )
         for name, kind, before, after in rows:
-            yield EntityChange(batch.entity.alias, str(name), kind, before, after)
+            yield EntityChange(batch.entity.alias, batch.table_id, str(name), kind, before, after)
 
 
 def _objects(entity: Entity, image: Image) -> Iterator[dict[str, Any] | None]:

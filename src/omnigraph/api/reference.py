@@ -83,6 +83,7 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         ChangeKind,
         history.ChangeFeed,
         history.CommitChanges,
+        history.SchemaStep,
         merging.MergeOutcome,
         merging.MergeResult,
         merging.TableCounts,

@@ -30,6 +30,7 @@ def change_to_json(change: EntityChange) -> dict[str, Any]:
     """One change, with its images."""
     return {
         "table_key": change.table,
+        "table_id": change.table_id,
         "type_name": change.table.partition(":")[2],
         "id": change.id,
         "change": change.kind.value,

@@ -18,7 +18,7 @@ from omnigraph.cli.change_lines import (
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.moments import moment
 from omnigraph.cli.options import Branch, Format, Json, Store, Uri
-from omnigraph.cli.output import RowsFormat, choose_format
+from omnigraph.cli.output import RowsFormat, choose_format, printable
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
@@ -61,23 +61,31 @@ def poll(
 
 
 def _block(one: CommitChanges) -> dict[str, Any]:
+    return {**_opening(one), "changes": [change_to_json(change) for change in one.changes]}
+
+
+def _opening(one: CommitChanges) -> dict[str, Any]:
+    """All but the changes of rows."""
     from omnigraph.cli.shapes import commit_to_json
 
-    changes = [change_to_json(change) for change in one.changes]
-    return {"commit": commit_to_json(one.commit, {}), "changes": changes}
+    steps = [step.to_json() for step in one.schema_steps]
+    return {"commit": commit_to_json(one.commit, one.table_names), "schema_steps": steps}
 
 
 def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:
-    """A line for each commit, one for each of its changes, and at the end one with the cursor."""
-    from omnigraph.cli.shapes import commit_to_json
+    """A line for each commit, one for each of its changes, and at the end one with the cursor.
 
+    For people also one for each step of the schema; in JSON the line of the commit has them.
+    """
     for one in feed.commits:
         commit = one.commit
         if as_json:
-            yield json.dumps({"commit": commit_to_json(commit, {})})
+            yield json.dumps(_opening(one), ensure_ascii=False)
             yield from (json.dumps(change_to_json(change), ensure_ascii=False) for change in one.changes)
         else:
             yield f"{commit.id}  {moment(commit.created_us)}  {commit.actor}  {commit.operation}"
+            texts = (str(step.planned.to_json()["text"]) for step in one.schema_steps)
+            yield from (f"  schema: {printable(text)}" for text in texts)
             yield from (f"  {change_line(change)}" for change in one.changes)
     more = {"cursor": feed.cursor, "has_more": feed.has_more}
     yield json.dumps(more) if as_json else f"cursor {feed.cursor}" + (" (more)" if feed.has_more else "")

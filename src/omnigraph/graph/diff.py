@@ -3,7 +3,8 @@
 In: two snapshots of one graph, on any branches. Out: batches of changes, made while they are taken, so that a large
 difference needs no more memory than a small one. It costs by what changed. A commit that only moved files is empty.
 Types and properties are what their ids say, and a property that one side lacks is null there. So a new property is told
-by the rows that got a value, all of them if it came with a default. A property that goes with its values is no change
+by the rows that got a value, all of them if it came with a default. Deletions of types that went come before all else:
+another type may have their name now, and ids of theirs. A property that goes with its values is no change
 of an entity: such a difference is refused. Nothing here writes.
 """
 
@@ -22,7 +23,7 @@ from omnigraph.base.errors import RefusedError
 from omnigraph.graph.changes import compare_pins
 from omnigraph.graph.equality import same_states
 from omnigraph.graph.images import Entity, Image, Located, Mask, locate, pieces, read_image
-from omnigraph.graph.records import TableId, TableRecord
+from omnigraph.graph.records import TableId, TableRecord, table_id
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import EnumType, Property
 from omnigraph.storage.dataset import Dataset, open_dataset
@@ -51,6 +52,11 @@ class ChangeBatch:
     before: Image
     after: Image
 
+    @property
+    def table_id(self) -> TableId:
+        """Which type it is: in the course of time two may have one name, and one two names."""
+        return table_id(self.entity.id, self.entity.incarnation)
+
     def kinds(self) -> list[ChangeKind]:
         """What happened to each."""
         pairs = zip(self.before.present, self.after.present, strict=True)
@@ -61,10 +67,10 @@ class ChangeBatch:
 
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[ChangeBatch]:
-    """Every entity that differs; types in the order of the newer schema, those that it dropped last."""
+    """Every entity that differs: types that the newer schema dropped, then the others in its order."""
     refuse_lost_values(before, after)
     old, new = _by_id(before), _by_id(after)
-    for table in [*new, *(one for one in old if one not in new)]:
+    for table in [*(one for one in old if one not in new), *new]:
         pair = (old.get(table), new.get(table))
         yield from _diff_table(before, pair)
 

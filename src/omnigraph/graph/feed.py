@@ -2,8 +2,9 @@
 
 A cursor is a commit id, and the caller keeps it: whoever asks again with the same one gets the same commits again, at
 least once and whole. Commits are those of the branch's own line, along first parents; a merge is one of them, with all
-that it brought. When the line no longer has the cursor, a state on the way was collected, or a property went with its
-values, it is a gap: the caller takes a new baseline. Nothing here writes.
+that it brought. A commit that changed the schema has the steps that it took, so that a rename is told. When the line no
+longer has the cursor, a state on the way was collected, or a property went with its values, it is a gap: the caller
+takes a new baseline. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError
-from omnigraph.base.ids import CommitId
+from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError
+from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_lost_values
 from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.records import CommitRecord, TableId, table_id
+from omnigraph.graph.schema_plan import PlannedStep, planned_step
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
+from omnigraph.schema.evolution import (
+    DropType,
+    RenameProperty,
+    RenameType,
+    Step,
+    UpdateInterfaces,
+    UpdateText,
+    find_steps_by_id,
+)
 from omnigraph.storage.location import Location
 
 
@@ -27,12 +38,54 @@ class ChangeFeedGapError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaStep:
+    """A step that a commit took, and the table of its type, by which changes of rows name the type too."""
+
+    planned: PlannedStep
+    table_id: TableId | None
+
+    def to_json(self) -> dict[str, Fact]:
+        """As `schema plan` tells it; a rename has the old name and the new one as well."""
+        told = {**self.planned.to_json(), "table_id": self.table_id}
+        match self.planned.step:
+            case RenameType(alias=alias, name=name):
+                return {**told, "old_name": alias.partition(":")[2], "new_name": name}
+            case RenameProperty(old=old, new=new):
+                return {**told, "old_name": old, "new_name": new}
+            case _:
+                return told
+
+
+@dataclass(frozen=True, slots=True)
 class FeedBlock:
     """One commit of a feed, with the state before it and after it; the first commit of a graph has none before."""
 
     commit: CommitRecord
     before: Snapshot | None
     after: Snapshot
+
+    def schema_steps(self) -> tuple[SchemaStep, ...]:
+        """What it did to the schema, in the order in which it can be followed."""
+        if self.before is None:
+            return ()
+        old, new = self.before.schema, self.after.schema
+        found = find_steps_by_id(old.catalog, new.catalog)
+        if not found and old.source != new.source:
+            found = (UpdateText(),)
+        rows = {TypeId(table.type_id): table.row_count for table in self.before.tables.values()}
+        return tuple(SchemaStep(planned_step(step, rows), self._table_of(step)) for step in found)
+
+    def table_names(self) -> dict[TableId, str]:
+        """The alias of every table that it has or had: the new one where there are two."""
+        states = (self.after,) if self.before is None else (self.before, self.after)
+        return {table.id: alias for state in states for alias, table in state.tables.items()}
+
+    def _table_of(self, step: Step) -> TableId | None:
+        if isinstance(step, UpdateInterfaces | UpdateText):
+            return None
+        state = self.before if isinstance(step, DropType) else self.after
+        entity = None if state is None else state.schema.catalog.type_with_id(step.type_id)
+        return None if entity is None else table_id(entity.id, entity.incarnation)
 
     def changes(self) -> Iterator[ChangeBatch]:
         """What it changed against its first parent."""
