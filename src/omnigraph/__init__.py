@@ -2,21 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from omnigraph import spark
     from omnigraph.api.graph import Graph, OpenOptions, init, open
-    from omnigraph.base.errors import OmnigraphError
+    from omnigraph.base.errors import (
+        ConflictError,
+        NotFoundError,
+        OmnigraphError,
+        ParameterError,
+        QueryTextError,
+        RefusedError,
+        SchemaTextError,
+        StorageError,
+        UsageError,
+    )
     from omnigraph.engine.embedding import EmbeddingProvider
+    from omnigraph.engine.mutate import MutationRejectedError
     from omnigraph.engine.options import QueryLimits
+    from omnigraph.graph.feed import ChangeFeedGapError
+    from omnigraph.graph.merge.conflicts import MergeConflictError
+    from omnigraph.graph.requirements import PreconditionFailedError
+    from omnigraph.graph.schema_plan import SchemaRefusedError
+    from omnigraph.maintenance.schema_apply import SchemaRejectedError
+    from omnigraph.pipeline.load import LoadRejectedError
 
 __all__ = [
+    "ChangeFeedGapError",
+    "ConflictError",
     "EmbeddingProvider",
     "Graph",
+    "LoadRejectedError",
+    "MergeConflictError",
+    "MutationRejectedError",
+    "NotFoundError",
     "OmnigraphError",
     "OpenOptions",
+    "ParameterError",
+    "PreconditionFailedError",
     "QueryLimits",
+    "QueryTextError",
+    "RefusedError",
+    "SchemaRefusedError",
+    "SchemaRejectedError",
+    "SchemaTextError",
+    "StorageError",
+    "UsageError",
     "__version__",
     "init",
     "open",
@@ -25,27 +58,32 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_HOMES: Final = {
+    "ChangeFeedGapError": "omnigraph.graph.feed",
+    "EmbeddingProvider": "omnigraph.engine.embedding",
+    "Graph": "omnigraph.api.graph",
+    "LoadRejectedError": "omnigraph.pipeline.load",
+    "MergeConflictError": "omnigraph.graph.merge.conflicts",
+    "MutationRejectedError": "omnigraph.engine.mutate",
+    "OpenOptions": "omnigraph.api.graph",
+    "PreconditionFailedError": "omnigraph.graph.requirements",
+    "QueryLimits": "omnigraph.engine.options",
+    "SchemaRefusedError": "omnigraph.graph.schema_plan",
+    "SchemaRejectedError": "omnigraph.maintenance.schema_apply",
+    "init": "omnigraph.api.graph",
+    "open": "omnigraph.api.graph",
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import the Python surface when it is first used, so that `omnigraph version` starts without Lance."""
-    if name == "EmbeddingProvider":
-        from omnigraph.engine import embedding
-
-        return embedding.EmbeddingProvider
-    if name == "OmnigraphError":
-        from omnigraph.base import errors
-
-        return errors.OmnigraphError
-    if name == "QueryLimits":
-        from omnigraph.engine import options
-
-        return options.QueryLimits
-    if name in __all__ and name != "spark":
-        from omnigraph.api import graph
-
-        return getattr(graph, name)
+    if name not in __all__:
+        raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
     if name == "spark":
-        from importlib import import_module
-
         return import_module("omnigraph.spark")
-    raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
+    return getattr(import_module(_HOMES.get(name, "omnigraph.base.errors")), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, those too that are not imported yet."""
+    return sorted({*globals(), *__all__})

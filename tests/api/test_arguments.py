@@ -46,7 +46,9 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Any:
         (lambda graph: graph.merge("b", strategy=["ours"]), "strategy"),
         (lambda graph: graph.apply_schema(b"node A {}"), "schema"),
         (lambda graph: graph.doctor(deep="yes"), "deep"),
-        (lambda _: og.open(Path("graph.omni")), "uri"),  # type: ignore[arg-type]
+        (lambda _: og.open(b"graph.omni"), "uri"),  # type: ignore[arg-type]
+        (lambda graph: graph.changes(limit=0), "limit"),
+        (lambda graph: graph.changes(limit=-1), "limit"),
         (lambda _: og.open("graph.omni", options="ada"), "options"),  # type: ignore[arg-type]
         (lambda _: og.OpenOptions(storage_options=[1]), "storage_options"),  # type: ignore[arg-type]
     ],
@@ -56,6 +58,20 @@ def test_a_wrong_kind_of_value(graph: Any, call: Callable[[Any], object], name: 
         call(graph)
     assert (caught.value.code, caught.value.facts["argument"]) == ("argument", name)
     assert f"{name}=" in caught.value.hint
+
+
+def test_a_place_may_be_a_path(tmp_path: Path) -> None:
+    place = tmp_path / "graph.omni"
+    assert og.init(place, "node A { a: String @key }").uri == og.open(place).uri == str(place)
+
+
+def test_the_names_that_are_imported_late_are_there() -> None:
+    assert set(og.__all__) <= set(dir(og))
+    assert {name: getattr(og, name).__name__ for name in og.__all__ if name.endswith("Error")} == {
+        name: name for name in og.__all__ if name.endswith("Error")
+    }
+    with pytest.raises(AttributeError, match="has no attribute 'opne'"):
+        og.opne  # noqa: B018
 
 
 def test_what_fits_goes_through() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import wraps
+from os import PathLike
 from typing import Final, ParamSpec, TypeVar
 
 from omnigraph.base.errors import UsageError
@@ -46,6 +47,17 @@ def checked_methods(kind: Class) -> Class:
         if inspect.isfunction(member) and not name.startswith("_"):
             setattr(kind, name, checked(member))
     return kind
+
+
+def refuse_none_at_all(name: str, most: int) -> None:
+    """Raise when at most so many is none: the caller would believe that there is nothing more."""
+    if most < 1:
+        raise UsageError(
+            f"{name} is how many at most, and cannot be {most}",
+            code="argument",
+            hint=f"pass a whole number from 1 on, as in {name}=10",
+            facts={"argument": name},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,7 @@ def _called(name: str) -> Callable[[object], bool]:
 
 _WANTED: Final[Mapping[str, _Kind]] = {
     "str": _Kind(_of(str), "a text", "'…'"),
+    "str | PathLike[str]": _Kind(_of(str, PathLike), "a text or a path", "'graph.omni'"),
     "bool": _Kind(_of(bool), "True or False", "True"),
     "int": _Kind(_is_count, "a whole number", "10"),
     "datetime": _Kind(_is_moment, "a datetime with its offset", "datetime(2026, 5, 31, 12, tzinfo=UTC)"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from omnigraph.api.arguments import checked, checked_methods
@@ -250,7 +251,7 @@ class OpenOptions:
 
 @checked
 def init(
-    uri: str,
+    uri: str | PathLike[str],
     schema: str,
     *,
     force: bool = False,
@@ -262,7 +263,7 @@ def init(
     `schema_name` is what errors in the text call it.
     """
     how = options or OpenOptions()
-    location = parse_location(uri, how.storage_options)
+    location = parse_location(fspath(uri), how.storage_options)
     from omnigraph.graph.create import NewGraph, create_graph
     from omnigraph.schema import build_catalog, parse_schema
 
@@ -273,13 +274,17 @@ def init(
 
 @checked
 def open(  # noqa: A001  # users write omnigraph.open
-    uri: str, branch: str = MAIN, *, read_only: bool = False, options: OpenOptions | None = None
+    uri: str | PathLike[str],
+    branch: str = MAIN,
+    *,
+    read_only: bool = False,
+    options: OpenOptions | None = None,
 ) -> Graph:
     """Open a graph; raise if there is none or if this release cannot read it.
 
     A read-write open first finishes or undoes what crashed writers left. A read-only one never writes.
     """
-    location = parse_location(uri, (options or OpenOptions()).storage_options)
+    location = parse_location(fspath(uri), (options or OpenOptions()).storage_options)
     if branch == MAIN:
         open_manifest(location)
     else:

@@ -15,6 +15,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
+import omnigraph
 from omnigraph.api import history, loading, merging, mutating, querying, results
 from omnigraph.api.branching import BranchRecord, BranchStanding
 from omnigraph.api.exporting import ExportOutcome
@@ -200,7 +201,6 @@ OPAQUE: Final = frozenset(
 """Types that a program passes on, prints or calls, without taking them apart."""
 
 _INSIDE: Final = frozenset({"checked", "plan", "bind", "policy", "warnings"})
-_SHORT: Final = {"omnigraph.api.graph": "omnigraph", "omnigraph.engine.embedding": "omnigraph"}
 _LINE_LENGTH_MAX: Final = 100
 _HEAD: Final = """\
 # Python
@@ -232,6 +232,11 @@ Every error that is raised on purpose is an `OmnigraphError`. It has `kind`, whi
 ([kinds](errors.md#kinds-and-exit-codes)), `code`, which is stable and explained in [errors](errors.md), `message`,
 `hint`, `facts` for programs and, when a write failed, `applied`: `no`, `yes` or `unknown`. `to_json()` gives all of it.
 Retry a `conflict`; after `unknown`, look whether the commit is there.
+
+Those that list many things carry them: `MergeConflictError` has `conflicts`, `SchemaTextError` and `QueryTextError`
+have `problems`, and `LoadRejectedError`, `MutationRejectedError` and `SchemaRejectedError` have `report`, with the
+`first` mistakes and the `total`. `facts` has them as plain data, also for `SchemaRefusedError` (`unsupported`) and
+`ParameterError` (`parameters`).
 
 """
 
@@ -333,14 +338,10 @@ def _home(member: Any) -> str:
         return "omnigraph.maintenance"
     if member in SECTIONS["Spark"]:
         return "omnigraph.spark"
-    if member is errors.OmnigraphError:
-        return "omnigraph"
-    return _SHORT.get(module, module)
+    return "omnigraph" if member.__name__ in omnigraph.__all__ else module
 
 
 def _maintenance() -> list[str]:
-    import omnigraph.maintenance
-
     return omnigraph.maintenance.__all__
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.arguments import checked_methods
+from omnigraph.api.arguments import checked_methods, refuse_none_at_all
 from omnigraph.api.maintaining import Maintained
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import as_commit_id
@@ -133,8 +133,9 @@ class VersionedGraph(Maintained):
     def changes(self, cursor: str | None = None, *, limit: int = 100) -> ChangeFeed:
         """The next commits of the branch after a cursor, with their changes, oldest first; the caller keeps the cursor.
 
-        A cursor is a commit id. Without one it is all commits.
+        A cursor is a commit id. Without one it is all commits. `limit` is how many commits at most, 1 or more.
         """
+        refuse_none_at_all("limit", limit)
         from omnigraph.api.history import feed_changes
 
         return feed_changes(self.location, self.branch_name, cursor, limit)
