@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any, Final
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +31,7 @@ from omnigraph.query.plan_walk import with_expressions
 from omnigraph.schema.property_types import PropertyType, type_text
 from tests.query.golden_files import GOOD, checked, query_files, read_text
 
+EAST: Final = timezone(timedelta(hours=2))
 NOW: Final = datetime(2024, 5, 31, 12, 34, 56, 789_999, tzinfo=UTC)
 
 
@@ -57,6 +61,20 @@ def declared(types: str) -> tuple[Param, ...]:
         ("Blob", "base64:aGk=", b"hi"),
         ("Blob", "s3://bucket/key", "s3://bucket/key"),
         ("I32?", None, None),
+        ("Date", date(2024, 5, 31), date(2024, 5, 31)),
+        ("DateTime", datetime(2024, 5, 31, 14, 0, 0, 7000, EAST), datetime(2024, 5, 31, 12, 0, 0, 7000, UTC)),
+        ("DateTime", pd.Timestamp("2024-05-31T14:00:00+02:00"), datetime(2024, 5, 31, 12, tzinfo=UTC)),
+        ("[Date]", [date(2024, 5, 31)], (date(2024, 5, 31),)),
+        ("F64", Decimal("0.1"), 0.1),
+        ("I64", Decimal(3), 3),
+        ("I64", np.int64(3), 3),
+        ("F64", np.float64(0.1), 0.1),
+        ("F32", np.float32(0.1), 0.10000000149011612),
+        ("Bool", np.True_, True),
+        ("String", np.str_("a"), "a"),
+        ("[I64]", np.array([1, 2]), (1, 2)),
+        ("Vector(2)", np.array([1, 0.5], np.float32), (1.0, 0.5)),
+        ("Blob", b"hi", b"hi"),
     ],
 )
 def test_accepted(type_name: str, given_value: object, expected: object) -> None:
@@ -95,6 +113,17 @@ def test_accepted(type_name: str, given_value: object, expected: object) -> None
         ("String", {"a": 1}, "an object is no String"),
         ("String", "\ud800", "half of a surrogate pair"),
         ("String", None, "it is null"),
+        ("Date", datetime(2024, 5, 31, tzinfo=UTC), "datetime is no Date"),
+        ("DateTime", date(2024, 5, 31), "date is no DateTime"),
+        ("DateTime", datetime(2024, 5, 31), "a datetime without its offset"),  # what it is about
+        ("DateTime", NOW, "this one is finer"),
+        ("DateTime", datetime(1, 1, 1, tzinfo=EAST), "no moment of the calendar"),
+        ("DateTime", pd.NaT, "a datetime without its offset"),
+        ("I32", Decimal("3.5"), "`3.5` is no whole number"),
+        ("F64", Decimal("NaN"), "not a number"),
+        ("I64", np.datetime64("2024-05-31T12:00:00.000000000"), "datetime64 is no I64"),
+        ("[I64]", np.array(["2024-05-31"], "datetime64[ns]"), "ndarray is no [I64]"),
+        ("[I64]", np.array([[1], [2]]), "item 0: a list is no I64"),
     ],
 )
 def test_refused(type_name: str, given_value: object, message: str) -> None:

@@ -69,7 +69,7 @@ class Graph(VersionedGraph, SchemaMethods):
         embed: EmbeddingProvider | None = None,
         limits: QueryLimits | None = None,
     ) -> Result:
-        """Run a read query. `name` chooses one of several in the text.
+        """Run a read query. `name` chooses one of several in the text. `params` are plain values, or what `rows` gives.
 
         `commit`, `version` or `at` name an earlier state, by its commit, its manifest version or a moment.
         `engine` is process, or spark for graphs that outgrow one machine, which does not search. `embed` makes vectors

@@ -15,7 +15,6 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
-import omnigraph
 from omnigraph.api import history, loading, merging, mutating, querying, results
 from omnigraph.api.branching import BranchRecord, BranchStanding
 from omnigraph.api.exporting import ExportOutcome
@@ -338,10 +337,13 @@ def _home(member: Any) -> str:
         return "omnigraph.maintenance"
     if member in SECTIONS["Spark"]:
         return "omnigraph.spark"
-    return "omnigraph" if member.__name__ in omnigraph.__all__ else module
+    # The package is there whenever this is; importing it would point upwards, as it names everything.
+    return "omnigraph" if member.__name__ in sys.modules["omnigraph"].__all__ else module
 
 
 def _maintenance() -> list[str]:
+    import omnigraph.maintenance
+
     return omnigraph.maintenance.__all__
 
 

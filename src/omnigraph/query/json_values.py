@@ -2,13 +2,16 @@
 
 The same strictness as for loaded data: a value is never bent to fit. 64-bit integers may be numbers or strings, dates
 and datetimes are strings, floats take the precision of their type and are finite, a vector has exactly its length. A
-Blob is `base64:…`, which gives bytes, or else a URI, which stays text for whoever decides about external data.
+Blob is `base64:…`, which gives bytes, or else a URI, which stays text for whoever decides about external data. What
+a Python program holds instead of these, such as a date, a Decimal or an array of NumPy, means the same.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Final, assert_never
 
 from omnigraph.query.expressions import LiteralValue
@@ -33,15 +36,22 @@ _SHOWN_MAX: Final = 60
 
 
 def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | ValueMistake:
-    """The value that a member of a JSON document means for a parameter of this type."""
+    """The value that a member of a JSON document, or what a Python program has of it, means for this type."""
+    given = _plain(given)
     if isinstance(given, str) and not given.isascii() and _has_half_pair(given):
         return ValueMistake("it has half of a surrogate pair, which is not a character")
     match wanted:
+        case ScalarType(Scalar.DATE) if isinstance(given, date) and not isinstance(given, datetime):
+            return given
+        case ScalarType(Scalar.DATETIME) if isinstance(given, datetime):
+            return _moment(given)
         case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
             return value_from_text(given, wanted) if isinstance(given, str) else _wrong_kind(given, wanted)
         case ScalarType(Scalar.BOOL):
             return given if isinstance(given, bool) else _wrong_kind(given, wanted)
         case ScalarType(Scalar.BLOB):
+            if isinstance(given, bytes):
+                return given
             return blob_from_text(given) if isinstance(given, str) else _wrong_kind(given, wanted)
         case ScalarType(scalar):
             return _number(given, scalar)
@@ -54,6 +64,31 @@ def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | Value
             return items
         case _:
             assert_never(wanted)
+
+
+def _plain(given: object) -> object:
+    """What NumPy and pandas wrap, as Python has it; their times, which become bare numbers, stay as they are."""
+    kind = getattr(getattr(given, "dtype", None), "kind", None)
+    unwrap = getattr(given, "tolist", None)
+    return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else given
+
+
+def _moment(given: datetime) -> datetime | ValueMistake:
+    # The first of the two is for pandas' NaT, which has no offset to ask for.
+    if given.tzinfo is None or given.utcoffset() is None:
+        return ValueMistake(
+            "a datetime without its offset would mean another moment on every machine",
+            "give it one, as in datetime(2024, 5, 31, 12, tzinfo=UTC)",
+        )
+    if given.microsecond % 1000 or getattr(given, "nanosecond", 0):
+        return ValueMistake(
+            "a DateTime has milliseconds, and this one is finer",
+            "round it, as in moment.replace(microsecond=0)",
+        )
+    try:
+        return datetime.fromisoformat(given.isoformat(timespec="milliseconds")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return ValueMistake(f"{given.isoformat()} is no moment of the calendar")
 
 
 def _has_half_pair(text: str) -> bool:
@@ -93,6 +128,8 @@ def blob_from_text(text: str) -> bytes | str | ValueMistake:
 
 def _number(given: object, scalar: Scalar) -> LiteralValue | ValueMistake:
     wanted = ScalarType(scalar)
+    if isinstance(given, Decimal):
+        return value_from_text(str(given), wanted)
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return _wrong_kind(given, wanted)
     if isinstance(given, str) and scalar not in {Scalar.I64, Scalar.U64}:
