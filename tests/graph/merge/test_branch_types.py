@@ -104,6 +104,44 @@ def test_an_empty_one(tmp_path: Path) -> None:
     assert unsteady(root, World()) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "side", "left"),
+    [
+        ("dev", MAIN, "ours", {"ada"}),
+        ("dev", "other", "ours", {"ada"}),
+        (MAIN, "dev", "ours", {"ada"}),
+        ("dev", MAIN, "theirs", {"ada", "bob"}),
+    ],
+)
+def test_a_row_of_it_can_be_decided_about(
+    source: str, target: str, side: str, left: set[str], tmp_path: Path
+) -> None:
+    root = parse_location(str(tmp_path / "graph.omni"))
+    create(root, BASE)
+    omnigraph.open(root.uri).mutate(
+        'query m() { insert Person { slug: "ada" } insert Person { slug: "bob" } }'
+    )
+    for name in {source, target} - {MAIN}:
+        create_branch(root, name, "tester", source_snapshot(root))
+    evolve(root, BASE + "edge Likes: Person -> Person\n", source)
+    likes = " ".join(f'insert Likes {{ from: "ada", to: "{name}" }}' for name in ("ada", "bob"))
+    omnigraph.open(root.uri, source).mutate(f"query m() {{ {likes} }}")
+    into = omnigraph.open(root.uri, target)
+    into.mutate('query m() { delete Person where slug = "bob" }')
+    (found,) = into.merge(source, dry_run=True).conflicts
+    assert found.entity is not None
+    outcome = into.merge(source, resolve={(found.entity.table, found.entity.id): side})
+    counts = {one.table: one.inserted for one in outcome.tables}
+    assert counts == {"edge:Likes": len(left)} | ({"node:Person": 1} if side == "theirs" else {})
+    assert read_snapshot(root, target).tables["edge:Likes"].row_count == len(left)
+    # What was decided against stays away when the source goes on.
+    omnigraph.open(root.uri, source).mutate('query m() { insert Likes { from: "bob", to: "ada" } }')
+    into.merge(source, strategy="ours")
+    now = contents(root, target)
+    assert {row["dst"] for row in now["edge:Likes"].values()} == set(now["node:Person"]) == left
+    assert unsteady(root, World()) == []
+
+
 class _NextWeek(SystemClock):
     """When also what nobody refers to has grown old."""
 

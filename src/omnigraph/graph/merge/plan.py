@@ -15,7 +15,13 @@ from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.candidates import TableSides
 from omnigraph.graph.merge.conflicts import Conflict, Side
 from omnigraph.graph.merge.rules import rule_conflicts
-from omnigraph.graph.merge.schema_rows import filled_otherwise, plans_to_check, refuse_blob_beside_fill
+from omnigraph.graph.merge.schema_rows import (
+    AddedTable,
+    added_tables,
+    filled_otherwise,
+    plans_to_check,
+    refuse_blob_beside_fill,
+)
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import Choices, TablePlan, plan_table
 from omnigraph.graph.records import TableId, TableRecord
@@ -44,13 +50,17 @@ class GraphSides:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergePlan:
-    """What a merge does. `adopted` are tables whose version of main's dataset our branch takes over as it is."""
+    """What a merge does. `adopted` are tables whose version of main's dataset our branch takes over as it is.
+
+    `added` are those that come with their types.
+    """
 
     tables: tuple[TablePlan, ...] = ()
     adopted: tuple[TableRecord, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     reads: frozenset[TableId] = frozenset()
     schema: MergedSchema | None = None
+    added: tuple[AddedTable, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -71,7 +81,7 @@ def plan_merge(sides: GraphSides) -> MergePlan:
         found_ours = sides.ours.tables.get(entity.alias)
         found_theirs = None if found_ours is None else sides.theirs.get(found_ours.id)
         if found_ours is None or found_theirs is None:
-            continue  # only one side has the type, and its rows are as they are
+            continue  # only one side has the type
         ours, theirs = found_ours, found_theirs
         choices = chosen.get(entity.alias, {})
         is_adopted = not choices and schema.has_columns_of(entity) and _can_adopt(sides, ours, theirs)
@@ -85,8 +95,9 @@ def plan_merge(sides: GraphSides) -> MergePlan:
             plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, also)))
     found = [plan for plan in plans if not plan.is_empty]
     conflicts = [conflict for plan in found for conflict in plan.conflicts]
+    added = added_tables(schema, chosen)
     if not sides.ours_is_base or sides.choices:
-        checked, broken = plans_to_check(schema, found, sides.base)
+        checked, broken = plans_to_check(schema, found, added, sides.base)
         conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
     moved = {table.id for table in adopted}
     written = tuple(plan for plan in found if plan.table.id not in moved)
@@ -94,7 +105,7 @@ def plan_merge(sides: GraphSides) -> MergePlan:
         reads = frozenset(table.id for table in sides.ours.tables.values()) | schema.dropped
     else:
         reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
-    return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema)
+    return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema, added)
 
 
 def _is_changed(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:

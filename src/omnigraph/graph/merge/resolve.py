@@ -30,14 +30,8 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     A choice for an entity also settles what else it is in conflict about: whoever takes an edge takes its nodes.
     """
     choices: dict[EntityName, Side] = dict(resolution.entities)
-    for name in choices:
-        if not isinstance(sides.schema, Conflict) and name.table not in sides.ours.tables:
-            raise UsageError(
-                f"there is no table '{name.table}' to decide about",
-                code="merge_decisions",
-                hint=f"the tables are: {', '.join(sorted(sides.ours.tables))}",
-                facts={"table": name.table},
-            )
+    if not isinstance(sides.schema, Conflict):
+        _check_tables(choices, {*sides.ours.tables, *(table.alias for table in sides.schema.added)})
     plan = plan_merge(replace(sides, choices=choices))
     for _ in range(MERGE_ROUNDS_MAX):
         added: dict[EntityName, Side] = {}
@@ -51,3 +45,14 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
         choices |= added
         plan = plan_merge(replace(sides, choices=choices))
     return plan
+
+
+def _check_tables(choices: Mapping[EntityName, Side], known: set[str]) -> None:
+    for name in choices:
+        if name.table not in known:
+            raise UsageError(
+                f"there is no table '{name.table}' to decide about",
+                code="merge_decisions",
+                hint=f"the tables are: {', '.join(sorted(known))}",
+                facts={"table": name.table},
+            )

@@ -26,7 +26,7 @@ from omnigraph.graph.merge.stage import stage_plan
 from omnigraph.graph.merge.stage_schema import stage_schema_merge
 from omnigraph.graph.merge.states import with_states
 from omnigraph.graph.publish import Change, CommitDraft
-from omnigraph.graph.records import CommitRecord, TableRecord
+from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.references import read_reference
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
@@ -202,7 +202,9 @@ class _Merging:
             for plan in self.plan.tables
             if plan.inserted_rows or plan.updated_rows or plan.removed_rows
         ]
-        counted += [TableCounts(table.alias, table.row_count, 0, 0) for table in self._added]
+        counted += [
+            TableCounts(one.table.alias, one.row_count, 0, 0) for one in self.plan.added if one.row_count
+        ]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
         tables = tuple(
             sorted((*counted, *adopted), key=lambda one: (one.table.startswith("edge:"), one.table))
@@ -210,12 +212,6 @@ class _Merging:
         conflicts = self.plan.conflicts
         result = MergeResult.CONFLICTS if conflicts else result
         return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
-
-    @property
-    def _added(self) -> list[TableRecord]:
-        """The tables that come with their types and have rows."""
-        added = () if self.plan.schema is None else self.plan.schema.added
-        return [table for table in added if table.row_count]
 
     def _schema_steps(self) -> tuple[PlannedStep, ...]:
         schema = self.plan.schema
@@ -240,7 +236,7 @@ class _Merging:
         theirs = self.prepared.theirs
         counts = {
             "inserted": sum(plan.inserted_rows for plan in self.plan.tables)
-            + sum(table.row_count for table in self._added),
+            + sum(one.row_count for one in self.plan.added),
             "updated": sum(plan.updated_rows for plan in self.plan.tables),
             "deleted": sum(plan.removed_rows for plan in self.plan.tables),
         }

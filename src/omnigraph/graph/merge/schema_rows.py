@@ -9,7 +9,7 @@ new rules are read once; the rest costs by what changed. Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from omnigraph.graph.changes import compare_pins, union
 from omnigraph.graph.equality import same_values
 from omnigraph.graph.images import Entity, blob_names, column_names, filled_column, locate
 from omnigraph.graph.merge.bases import Base, base_commits
-from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
+from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TablePlan, key_columns
@@ -38,9 +38,37 @@ from omnigraph.schema.evolution import (
     UpdateInterfaces,
     UpdateText,
 )
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddedTable:
+    """A table that comes with its type. `left_out` are the rows for which somebody chose our side, which has none."""
+
+    entity: Entity
+    table: TableRecord
+    left_out: Texts
+
+    @property
+    def row_count(self) -> int:
+        return self.table.row_count - len(self.left_out)
+
+
+def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]]) -> tuple[AddedTable, ...]:
+    """The tables of theirs that our side does not have. `chosen` are the sides of single rows, by table and id."""
+    found: list[AddedTable] = []
+    for table in schema.added:
+        entity = schema.ours.schema.catalog.type_with_id(table.type_id)
+        assert entity is not None, "its table comes with it"
+        named = [name for name, side in chosen.get(table.alias, {}).items() if side is Side.OURS]
+        left_out: Texts = pa.array(sorted(named), pa.utf8())
+        if named:
+            there = locate(_open(schema.ours.root, table), None, left_out)
+            left_out = there.only(there.present).ids
+        found.append(AddedTable(entity, table, left_out))
+    return tuple(found)
 
 
 def filled_otherwise(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
@@ -84,7 +112,7 @@ def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
 
 
 def plans_to_check(
-    schema: MergedSchema, plans: Sequence[TablePlan], base: Base
+    schema: MergedSchema, plans: Sequence[TablePlan], added: Sequence[AddedTable], base: Base
 ) -> tuple[list[TablePlan], list[Conflict]]:
     """What the rules over several rows have to look at, and what of ours breaks a rule on single values.
 
@@ -108,10 +136,7 @@ def plans_to_check(
         if isinstance(plan.entity, EdgeType) and schema.new_minimum(plan.entity)
         for conflict in _bereft_nodes(schema.ours, plan, by_type.get(plan.entity.source), base)
     ]
-    for table in schema.added:
-        added = catalog.type_with_id(table.type_id)
-        assert added is not None, "its table comes with it"
-        by_type[added.id] = new_table_plan(root.child(table.path), added, table)
+    by_type |= {one.entity.id: new_table_plan(root, one) for one in added}
     return list(by_type.values()), conflicts
 
 
@@ -125,17 +150,25 @@ def _nothing_taken(entity: Entity, table: TableRecord) -> TablePlan:
     return TablePlan(entity, table, table.pin, none, none, none, keys, ())
 
 
-def new_table_plan(location: Location, entity: Entity, table: TableRecord) -> TablePlan:
-    """Every row of a type that our side does not have yet, as if it were taken."""
-    dataset = open_dataset(location, branch=table.pin.branch, version=table.pin.version)
+def new_table_plan(root: Location, added: AddedTable) -> TablePlan:
+    """The rows of a type that our side does not have yet, as if they were taken."""
+    entity, table = added.entity, added.table
+    dataset = _open(root, table)
     there = column_names(dataset, entity)
     names = key_columns(entity)
     keys = dataset.read([there[name] for name in names]).select([there[name] for name in names])
     ids: Texts = every_id(dataset)
+    if len(added.left_out):
+        keys = keys.filter(pc.invert(pc.is_in(keys.column("id"), value_set=added.left_out)))
+        ids = ids.filter(pc.invert(pc.is_in(ids, value_set=added.left_out)))
     located = locate(dataset, entity, ids)
     nowhere = locate(None, entity, ids)
     none = nowhere.only(nowhere.present)
     return TablePlan(entity, table, table.pin, located, nowhere, none, keys.rename_columns(names), ())
+
+
+def _open(root: Location, table: TableRecord) -> Dataset:
+    return open_dataset(root.child(table.path), branch=table.pin.branch, version=table.pin.version)
 
 
 def _staying_rows(location: Location, plan: TablePlan) -> tuple[pa.Table, list[Conflict]]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph.graph.images import column_names
+from omnigraph.graph.images import column_names, locate
 from omnigraph.graph.merge.plan import MergePlan
-from omnigraph.graph.merge.schema_rows import new_table_plan
+from omnigraph.graph.merge.schema_rows import AddedTable, new_table_plan
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.stage import stage_table
 from omnigraph.graph.merge.table_plan import TablePlan
@@ -25,6 +25,7 @@ from omnigraph.graph.staged import ExactEffect
 from omnigraph.schema import EdgeType, NodeType, arrow_schema
 from omnigraph.storage.columns import ColumnPlan, stage_columns, stage_columns_here
 from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.staging import stage_delete_rows
 
 Entity = NodeType | EdgeType
 
@@ -36,10 +37,8 @@ def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, .
     work = SchemaWork()
     for old in at.snapshot.schema.catalog.types:
         _stage_type(at, old, plan, work)
-    for table in plan.schema.added:
-        added = plan.schema.ours.schema.catalog.type_with_id(table.type_id)
-        assert added is not None, "its table comes with it"
-        _stage_added(at, added, table, work)
+    for added in plan.added:
+        _stage_added(at, added, work)
     beside = Change(
         tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=plan.schema.ours.schema
     )
@@ -79,38 +78,48 @@ def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
     return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
-def _stage_added(at: Stage, entity: Entity, table: TableRecord, work: SchemaWork) -> None:
+def _stage_added(at: Stage, added: AddedTable, work: SchemaWork) -> None:
     """A type of theirs. A branch points at it where it is main's, and else forks it; main gets the rows themselves.
 
     Main's own files of the table are those on Lance's main, which are empty until then. If they are not, something else
     wrote there: then main has to take a fork too.
     """
     main = read_main_id(at.snapshot)
+    table = added.table
     is_mains = table.pin.branch is None and table.owner == main
     free = open_dataset(at.snapshot.root.child(table.path))
-    if at.snapshot.branch.id != main:
-        work.tables.append(table if is_mains else _forked(at, table))
-    elif free.count_rows() or (table.pin.branch is None and not is_mains):
-        work.tables.append(_forked(at, table))
+    is_main = at.snapshot.branch.id == main
+    if is_main and not free.count_rows() and (is_mains or table.pin.branch is not None):
+        _stage_rows(at, added, free, work)
+    elif is_mains and not is_main and not len(added.left_out):
+        work.tables.append(table)
     else:
-        _stage_rows(at, entity, table, free, work)
+        _stage_fork(at, added, work)
 
 
-def _forked(at: Stage, table: TableRecord) -> TableRecord:
-    """Our branch gets a Lance branch of its own, from their version."""
-    fork = at.forked(table).dataset
-    return replace(table, pin=Pin(fork.branch, fork.version), owner=at.snapshot.branch.id)
+def _stage_fork(at: Stage, added: AddedTable, work: SchemaWork) -> None:
+    """Our branch gets a Lance branch of its own, from their version, and loses there what was decided against."""
+    target = at.forked(added.table)
+    fork = target.dataset
+    if not len(added.left_out):
+        pin = Pin(fork.branch, fork.version)
+        work.tables.append(replace(added.table, pin=pin, owner=at.snapshot.branch.id))
+        return
+    gone = locate(fork, None, added.left_out).addresses.tolist()
+    effect = at.exact(target, stage_delete_rows(fork, gone), added.row_count)
+    work.effects.append(replace(effect, is_new=True))
 
 
-def _stage_rows(at: Stage, entity: Entity, theirs: TableRecord, empty: Dataset, work: SchemaWork) -> None:
+def _stage_rows(at: Stage, added: AddedTable, empty: Dataset, work: SchemaWork) -> None:
     """Bring the empty table of a type to the columns of the type, and copy every row of theirs to it."""
-    ours = replace(theirs, pin=Pin(None, empty.version), owner=at.snapshot.branch.id, row_count=0)
+    entity = added.entity
+    ours = replace(added.table, pin=Pin(None, empty.version), owner=at.snapshot.branch.id, row_count=0)
     target = WritableTable(ours, empty, None)
     columns = None
     if not empty.schema.equals(arrow_schema(entity), check_metadata=True):
         columns = stage_columns(empty, ColumnPlan(arrow_schema(entity), column_names(empty, entity)))
-    if theirs.row_count:
-        rows = new_table_plan(at.snapshot.root.child(theirs.path), entity, theirs)
+    if added.row_count:
+        rows = new_table_plan(at.snapshot.root, added)
         effect = stage_table(at, target, replace(rows, table=ours), columns)
     elif columns is not None:
         effect = at.exact(target, columns, 0)
