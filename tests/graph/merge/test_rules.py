@@ -62,6 +62,13 @@ def told(graph: og.Graph, **how: Any) -> list[tuple[Any, ...]]:
     return [(one["kind"], one["table_key"], one["id"]) for one in conflicts(graph, **how)]
 
 
+def hint(graph: og.Graph, **how: Any) -> str:
+    with pytest.raises(MergeConflictError) as refused:
+        graph.merge("b", **how)
+    assert refused.value.hint is not None
+    return refused.value.hint
+
+
 def ids(graph: og.Graph, alias: str) -> set[str]:
     return {row["id"] for row in contents(graph.location)[alias]}
 
@@ -94,6 +101,59 @@ def test_unique_values_that_change_hands_are_no_conflict(graph: og.Graph) -> Non
     assert graph.merge("b").result == "merged"
     found = {row["id"]: row["email"] for row in contents(graph.location)["node:Person"]}
     assert found == {"p": None, "x": "f", "y": "e"}
+
+
+PLAIN: Final = "node P { k: String @key  a: I64? }\n"
+
+
+@pytest.mark.parametrize(
+    ("rule", "pairs", "of", "kept"),
+    [
+        # Rows of ours that all get one value with the column: what theirs has not, goes.
+        ("u: I64 @default(1) @unique", 'insert P { k: "y" }', "y u x", {"x"}),
+        ("a: I64? @unique", 'insert P { k: "y", a: 5 } insert P { k: "z", a: 5 }', "z a y", {"x", "y"}),
+    ],
+)
+def test_rows_of_ours_with_one_value_by_a_rule_of_theirs(
+    rule: str, pairs: str, of: str, kept: set[str], tmp_path: Path
+) -> None:
+    graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
+    mutate(graph, 'insert P { k: "x" }')
+    graph.branch("b", create_from="main")
+    apply_schema(graph.location, "b", SchemaRequest(PLAIN.replace("a: I64?", rule), "tester"), in_place)
+    mutate(graph, pairs)
+    (found,) = conflicts(graph, strategy="ours")
+    own, name, other = of.split()
+    assert (found["kind"], found["id"], found["properties"]) == ("unique_violation", own, [name])
+    assert found["message"] == f"{name} is that of P {other} of the target too, against a rule of the source"
+    assert "the rows of the target break a rule of the source: choose with --strategy theirs" in hint(graph)
+    graph.merge("b", strategy="theirs")
+    assert ids(graph, "node:P") == kept
+
+
+def test_of_two_rows_of_ours_that_one_goes_which_theirs_has_otherwise(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
+    branch = graph.branch("b", create_from="main")
+    mutate(graph, 'insert P { k: "first", a: 5 }')
+    mutate(branch, 'insert P { k: "later", a: 5 }')
+    graph.merge("b")
+    unique = PLAIN.replace("a: I64?", "a: I64? @unique")
+    apply_schema(graph.location, "b", SchemaRequest(unique, "tester"), in_place)
+    assert told(graph) == [("unique_violation", "node:P", "later")]
+    graph.merge("b", strategy="theirs")
+    assert ids(graph, "node:P") == {"later"}
+
+
+def test_rows_of_theirs_with_one_value_by_a_rule_of_ours(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
+    branch = graph.branch("b", create_from="main")
+    unique = PLAIN.replace("a: I64?", "a: I64? @unique")
+    apply_schema(graph.location, "main", SchemaRequest(unique, "tester"), in_place)
+    mutate(branch, 'insert P { k: "y", a: 5 } insert P { k: "z", a: 5 }')
+    (found,) = conflicts(graph, strategy="theirs")
+    assert found["message"] == "a is that of P y of the source too, against a rule of the target"
+    graph.merge("b", strategy="ours")
+    assert ids(graph, "node:P") == {"y"}
 
 
 @pytest.mark.parametrize(("side", "kept"), [("ours", "a"), ("theirs", "b")])
@@ -144,6 +204,7 @@ def test_a_value_that_breaks_a_rule(graph: og.Graph) -> None:
     assert (found["kind"], found["id"], found["properties"]) == ("value_constraint_violation", "old", ["age"])
     assert found["theirs"]["data"]["age"] == 999
     assert told(graph, strategy="theirs") == [("value_constraint_violation", "node:Person", "old")]
+    assert "--strategy ours or" in hint(graph)
     graph.merge("b", strategy="ours")
     assert ids(graph, "node:Person") == {"p"}
 
@@ -155,6 +216,7 @@ def test_schemas_that_contradict_each_other(graph: og.Graph) -> None:
     (found,) = conflicts(graph)
     assert (found["kind"], found["table_key"], found["id"]) == ("schema_diverged", None, None)
     assert told(graph, strategy="theirs") == [("schema_diverged", None, None)]
+    assert "no choice of a side settles a schema" in hint(graph)
 
 
 def _write_unchecked(graph: og.Graph, slug: str, age: int) -> None:

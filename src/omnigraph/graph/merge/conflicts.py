@@ -112,7 +112,7 @@ class MergeConflictError(ConflictError):
         super().__init__(
             f"{what} has conflicts: {told}",
             code="merge_conflicts",
-            hint="nothing was written; choose with --strategy ours|theirs or --resolve FILE, or change one side",
+            hint=f"nothing was written; {_way_out(conflicts)}",
             facts={
                 "merge_conflicts": [conflict.to_json() for conflict in conflicts],
                 "total": len(conflicts),
@@ -126,6 +126,24 @@ class MergeConflictError(ConflictError):
         more = len(self.conflicts) - len(shown)
         tail = [f"  and {more} more; --json lists all of them"] if more else []
         return "\n".join([self.message, *shown, *tail])
+
+
+def _way_out(conflicts: tuple[Conflict, ...]) -> str:
+    """What whoever merges can do: only a side that settles every conflict is worth choosing for all of them."""
+    if any(conflict.kind is ConflictKind.SCHEMA_DIVERGED for conflict in conflicts):
+        return "no choice of a side settles a schema: change that of one side with `omnigraph schema apply`"
+    ours = all(conflict.ours for conflict in conflicts)
+    theirs = all(conflict.theirs for conflict in conflicts)
+    if ours and theirs:
+        return "choose with --strategy ours|theirs or --resolve FILE, or change one side"
+    if ours or theirs:
+        side = Side.OURS if ours else Side.THEIRS
+        rows, rule = ("source", "target") if ours else ("target", "source")
+        why = f"the rows of the {rows} break a rule of the {rule}"
+        return f"{why}: choose with --strategy {side} or --resolve FILE, or change one side"
+    if all(conflict.ours or conflict.theirs for conflict in conflicts):
+        return "no side settles all of it: choose for each with --resolve FILE, or change one side"
+    return "no choice of a side settles all of it: change one side"
 
 
 def _describe_plans(plans: tuple[tuple[str, ...], tuple[str, ...]]) -> str:

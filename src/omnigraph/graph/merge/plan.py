@@ -97,7 +97,7 @@ def plan_merge(sides: GraphSides) -> MergePlan:
     conflicts = [conflict for plan in found for conflict in plan.conflicts]
     added = added_tables(schema, chosen)
     if not sides.ours_is_base or sides.choices:
-        checked, broken = plans_to_check(schema, found, added, sides.base)
+        checked, broken = plans_to_check(schema, found, added, sides.theirs, sides.base)
         conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
     moved = {table.id for table in adopted}
     written = tuple(plan for plan in found if plan.table.id not in moved)

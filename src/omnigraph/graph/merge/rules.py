@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.ids import TypeId
+from omnigraph.graph.images import column_names
 from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
 from omnigraph.graph.merge.merged_lookup import MergedLookup
@@ -24,8 +25,9 @@ from omnigraph.integrity.breaches import NO_ROW, Breach
 from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
 from omnigraph.integrity.raw import FROM, values_of
 from omnigraph.integrity.rules import Rule
+from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.schema import EdgeType
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.row_reads import Texts
 
 
@@ -78,12 +80,15 @@ class _Checking:
     def _conflicts(self, plan: TablePlan, breach: Breach) -> Iterator[Conflict]:
         ids = plan.keys.column("id").to_pylist()
         given = [""] * len(breach) if breach.given is None else [str(one) for one in values_of(breach.given)]
+        taken = {str(name) for name in plan.taken.ids.to_pylist()}
+        if breach.rule is Rule.UNIQUE:
+            yield from self._not_unique(plan, breach, taken)
+            return
         for row, value in zip(breach.rows.tolist(), given, strict=True):
             name = None if row == NO_ROW else EntityName(plan.entity.alias, str(ids[row]))
             if breach.rule is Rule.DANGLING_END and name is not None:
-                yield self._dangling(plan, breach, name, row)
-            elif breach.rule is Rule.UNIQUE and name is not None:
-                yield self._not_unique(plan, breach, name, row)
+                if name.id in taken:  # one of ours is told as an orphan
+                    yield self._dangling(plan, breach, name, row)
             elif breach.rule in (Rule.CARDINALITY_MAX, Rule.CARDINALITY_MIN):
                 yield self._wrong_count(plan, breach, value)
             else:
@@ -102,37 +107,92 @@ class _Checking:
         message = f"the target has no {node.describe()}, at which this edge of the source ends"
         return Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (name,), (node,))
 
-    def _not_unique(self, plan: TablePlan, breach: Breach, name: EntityName, row: int) -> Conflict:
+    def _not_unique(self, plan: TablePlan, breach: Breach, taken: set[str]) -> Iterator[Conflict]:
+        """Two rows with one value. Who chooses ours gives up a row of theirs, and the other way round."""
         names = tuple(str(breach.property).split(", "))
-        asked: Any = plan.keys.select(list(names)).slice(row, 1).combine_chunks().to_batches()[0]
-        holder = self.lookup.unique_holders(plan.entity.id, names, asked)[0].as_py()
-        message = f"{breach.property}: {breach.message}"
-        others: tuple[EntityName, ...] = ()
-        if holder is not None and holder != name.id:
-            others = (EntityName(plan.entity.alias, str(holder)),)
-            message = f"{breach.property} is that of {others[0].describe()} of the target"
-        return Conflict(ConflictKind.UNIQUE_VIOLATION, name, message, names, (name,), others)
+        pairs = self._holders(plan, names, breach.rows.tolist())
+        staying = [own for own, other in pairs if not taken & {own, other}]
+        same = self._same_in_theirs(plan, names, staying)
+        alias = plan.entity.alias
+        for own, other in pairs:
+            of_ours = [name for name in (own, other) if name not in taken]
+            if len(of_ours) > 1 and own in same:
+                of_ours = [other]
+            of_theirs = [name for name in (own, other) if name in taken]
+            ours, theirs = (
+                tuple(EntityName(alias, name) for name in found[:1]) for found in (of_theirs, of_ours)
+            )
+            side, ruling = ("source", "target") if other in taken else ("target", "source")
+            alike = f" too, against a rule of the {ruling}" if (own in taken) is (other in taken) else ""
+            message = (
+                f"{breach.property} is that of {EntityName(alias, other).describe()} of the {side}{alike}"
+            )
+            kind = ConflictKind.UNIQUE_VIOLATION
+            yield Conflict(kind, EntityName(alias, own), message, names, ours, theirs)
+
+    def _holders(self, plan: TablePlan, names: tuple[str, ...], rows: list[int]) -> list[tuple[str, str]]:
+        """The ids of these rows, each with that of the row before it that has its values, or else of one of ours."""
+        keys = unique_keys([plan.keys.column(name).combine_chunks() for name in names])
+        asked = plan.keys.take(rows).combine_chunks()
+        firsts: Any = pc.index_in(keys.take(pa.array(rows)), value_set=keys)
+        ids: Any = plan.keys.column("id").combine_chunks()
+        batch: Any = asked.select(list(names)).to_batches()[0]
+        of_ours = self.lookup.unique_holders(plan.entity.id, names, batch)
+        is_first = pc.equal(firsts, pa.array(rows, firsts.type))
+        others = pc.if_else(is_first, of_ours, ids.take(firsts))
+        return [
+            (str(own), str(other))
+            for own, other in zip(ids.take(rows).to_pylist(), others.to_pylist(), strict=True)
+        ]
+
+    def _same_in_theirs(self, plan: TablePlan, names: tuple[str, ...], ids: list[str]) -> set[str]:
+        """The rows of ours that have the same values on their side: it does not help to take them from there."""
+        if not ids:
+            return set()
+        there = _open(self.ours, _at(plan.table, plan.theirs))
+        columns = column_names(there, plan.entity)
+        asked = pa.array(ids, pa.utf8())
+        sides = (
+            plan.keys.filter(pc.is_in(plan.keys.column("id"), value_set=asked)),
+            there.read_by_text("id", asked, ["id", *(columns[name] for name in names)]),
+        )
+        found = []
+        for side, own in zip(sides, ({name: name for name in names}, columns), strict=True):
+            values = [
+                side.column(own[name]).combine_chunks().cast(plan.keys.schema.field(name).type)
+                for name in names
+            ]
+            found.append(
+                set(zip(side.column("id").to_pylist(), unique_keys(values).to_pylist(), strict=True))
+            )
+        return {str(name) for name, _ in found[0] & found[1]}
 
     def _wrong_count(self, plan: TablePlan, breach: Breach, source: str) -> Conflict:
         edge = plan.entity
         assert isinstance(edge, EdgeType), "only edges have a cardinality"
         node = EntityName(self.ours.schema.catalog.source_of(edge).alias, source)
         asked = pa.array([source], pa.utf8())
-        sides = (plan.table, _at(plan.table, plan.theirs))
-        found = {
-            str(name)
-            for table in sides
-            for name in _edges_at(self.ours, table, "src", asked).column("id").to_pylist()
-        }
-        edges = tuple(EntityName(edge.alias, name) for name in sorted(found))
+        sides = [
+            set(map(str, _edges_at(self.ours, table, "src", asked).column("id").to_pylist()))
+            for table in (plan.table, _at(plan.table, plan.theirs))
+        ]
+        edges = tuple(EntityName(edge.alias, name) for name in sorted(sides[0] | sides[1]))
+        low, high = edge.cardinality.low, edge.cardinality.high
+        # A side that has a wrong number itself, by a rule of the other, is no way out.
+        ours, theirs = (
+            edges if low <= len(side) and (high is None or len(side) <= high) else () for side in sides
+        )
         message = f"{breach.message.removesuffix(' of this type')} of type {edge.name}, counting both sides"
-        return Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), edges, edges)
+        return Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), ours, theirs)
 
 
 def _edges_at(ours: Snapshot, table: TableRecord, end: str, nodes: Texts) -> pa.Table:
     """The `id` and the end of the edges that end at one of the nodes."""
-    dataset = open_dataset(ours.root.child(table.path), branch=table.pin.branch, version=table.pin.version)
-    return dataset.read_by_text(end, nodes, ["id", end]).select(["id", end])
+    return _open(ours, table).read_by_text(end, nodes, ["id", end]).select(["id", end])
+
+
+def _open(ours: Snapshot, table: TableRecord) -> Dataset:
+    return open_dataset(ours.root.child(table.path), branch=table.pin.branch, version=table.pin.version)
 
 
 def _at(table: TableRecord, pin: Pin) -> TableRecord:

@@ -23,7 +23,7 @@ from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, 
 from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TablePlan, key_columns
-from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.records import Pin, TableId, TableRecord
 from omnigraph.graph.schema_plan import SchemaRefusedError, refusal_text, refusal_to_json
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.integrity.row_rules import row_breaches
@@ -112,7 +112,11 @@ def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
 
 
 def plans_to_check(
-    schema: MergedSchema, plans: Sequence[TablePlan], added: Sequence[AddedTable], base: Base
+    schema: MergedSchema,
+    plans: Sequence[TablePlan],
+    added: Sequence[AddedTable],
+    theirs: Mapping[TableId, TableRecord],
+    base: Base,
 ) -> tuple[list[TablePlan], list[Conflict]]:
     """What the rules over several rows have to look at, and what of ours breaks a rule on single values.
 
@@ -125,7 +129,7 @@ def plans_to_check(
         table = schema.ours.tables.get(entity.alias)
         if table is None or not schema.new_rules(entity):
             continue
-        plan = by_type.get(entity.id) or _nothing_taken(entity, table)
+        plan = by_type.get(entity.id) or _nothing_taken(entity, table, theirs[table.id].pin)
         staying, broken = _staying_rows(root.child(table.path), plan)
         conflicts += broken
         keys = pa.concat_tables([plan.keys, staying])
@@ -144,10 +148,10 @@ def _touched(plan: TablePlan) -> Texts:
     return union(plan.taken.ids, plan.removed.ids)
 
 
-def _nothing_taken(entity: Entity, table: TableRecord) -> TablePlan:
+def _nothing_taken(entity: Entity, table: TableRecord, theirs: Pin) -> TablePlan:
     none = locate(None, entity, NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
-    return TablePlan(entity, table, table.pin, none, none, none, keys, ())
+    return TablePlan(entity, table, theirs, none, none, none, keys, ())
 
 
 def new_table_plan(root: Location, added: AddedTable) -> TablePlan:
