@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.ids import TypeId
-from omnigraph.graph.images import column_names
 from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
 from omnigraph.graph.merge.merged_lookup import MergedLookup
@@ -108,16 +107,15 @@ class _Checking:
         return Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (name,), (node,))
 
     def _not_unique(self, plan: TablePlan, breach: Breach, taken: set[str]) -> Iterator[Conflict]:
-        """Two rows with one value. Who chooses ours gives up a row of theirs, and the other way round."""
+        """Two rows with one value. Who chooses ours gives up a row of theirs, and the other way round.
+
+        Of two rows of ours it is the later one; if theirs has it alike, it counts as theirs then, and the other goes.
+        """
         names = tuple(str(breach.property).split(", "))
         pairs = self._holders(plan, names, breach.rows.tolist())
-        staying = [own for own, other in pairs if not taken & {own, other}]
-        same = self._same_in_theirs(plan, names, staying)
         alias = plan.entity.alias
         for own, other in pairs:
             of_ours = [name for name in (own, other) if name not in taken]
-            if len(of_ours) > 1 and own in same:
-                of_ours = [other]
             of_theirs = [name for name in (own, other) if name in taken]
             ours, theirs = (
                 tuple(EntityName(alias, name) for name in found[:1]) for found in (of_theirs, of_ours)
@@ -144,28 +142,6 @@ class _Checking:
             (str(own), str(other))
             for own, other in zip(ids.take(rows).to_pylist(), others.to_pylist(), strict=True)
         ]
-
-    def _same_in_theirs(self, plan: TablePlan, names: tuple[str, ...], ids: list[str]) -> set[str]:
-        """The rows of ours that have the same values on their side: it does not help to take them from there."""
-        if not ids:
-            return set()
-        there = _open(self.ours, _at(plan.table, plan.theirs))
-        columns = column_names(there, plan.entity)
-        asked = pa.array(ids, pa.utf8())
-        sides = (
-            plan.keys.filter(pc.is_in(plan.keys.column("id"), value_set=asked)),
-            there.read_by_text("id", asked, ["id", *(columns[name] for name in names)]),
-        )
-        found = []
-        for side, own in zip(sides, ({name: name for name in names}, columns), strict=True):
-            values = [
-                side.column(own[name]).combine_chunks().cast(plan.keys.schema.field(name).type)
-                for name in names
-            ]
-            found.append(
-                set(zip(side.column("id").to_pylist(), unique_keys(values).to_pylist(), strict=True))
-            )
-        return {str(name) for name, _ in found[0] & found[1]}
 
     def _wrong_count(self, plan: TablePlan, breach: Breach, source: str) -> Conflict:
         edge = plan.entity
