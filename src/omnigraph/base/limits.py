@@ -158,6 +158,7 @@ OPTIMIZE_GROUP_TASKS: Final = 16  # what one commit of --partial-progress takes 
 OPTIMIZE_COMMITS_MAX: Final = 10_000
 MANIFEST_COMPACTION_ATTEMPTS_MAX: Final = 20
 ADJACENCY_EDGES_MAX: Final = 20_000_000
+MOVED_GRAPH_IDS_LEFT_OUT: Final = 1_000_000  # more than the branches that cannot be read have given
 SCHEMA_ROWS_PER_TASK: Final = 1_000_000
 SCHEMA_DRIVER_ROWS_MAX: Final = 200_000
 INDEX_ROWS_PER_TASK: Final = 4_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Any, Final
 
 import typer
 
@@ -31,6 +31,7 @@ FIELDS: Final = (
     "parent_commit_id",
     "actor_id",
     "created_at",
+    "readable",
 )
 
 
@@ -53,8 +54,17 @@ def list_all(
         write_json({"branches": rows})
         return
     now = time.time_ns() // 1_000
-    shown = [{**row, "age": age(row["committed_at"], now)} for row in rows]
-    write_rows(TITLES if how is RowsFormat.TABLE else {name: name for name in FIELDS}, shown, how)
+    if how is RowsFormat.TABLE:
+        write_rows(TITLES, [_shown(row, now) for row in rows], how)
+    else:
+        write_rows({name: name for name in FIELDS}, rows, how)
+
+
+def _shown(row: dict[str, Any], now: int) -> dict[str, Any]:
+    """A row for people."""
+    if not row["readable"]:
+        return {**row, "graph_commit_id": "not readable: the graph was moved"}
+    return {**row, "age": age(row["committed_at"], now)}
 
 
 COMMAND = CommandSource(

@@ -71,10 +71,11 @@ def standing_to_json(standing: BranchStanding) -> dict[str, Any]:
     """One branch and where it stands."""
     return {
         **branch_to_json(standing.record),
-        "graph_commit_id": standing.head.id,
-        "committed_at": standing.head.created_us,
+        "graph_commit_id": None if standing.head is None else standing.head.id,
+        "committed_at": None if standing.head is None else standing.head.created_us,
         "ahead": standing.ahead,
         "behind": standing.behind,
+        "readable": standing.is_readable,
     }
 
 

@@ -1,7 +1,8 @@
 """The branches of a graph as people look at them: where each stands, and how far from the branch it was made from.
 
 In: a graph. Out: a `BranchStanding` per branch, main first. The manifest of a branch that was written since it was made
-is read once; one that was not is where it was made from. Nothing here writes.
+is read once; one that was not is where it was made from. In a copied or moved graph nothing but the row in main's
+manifest is known of a branch. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import BranchRecord, CommitRecord
-from omnigraph.graph.snapshot import MAIN, read_snapshot, refuse_moved
+from omnigraph.graph.snapshot import MAIN, is_moved, read_snapshot, refuse_moved
 from omnigraph.storage.dataset import own_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -24,12 +25,17 @@ from omnigraph.storage.objects import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class BranchStanding:
-    """A branch, its newest commit, and what it and main have that the other lacks."""
+    """A branch, its newest commit, and what it and main have that the other lacks; None where it cannot be read."""
 
     record: BranchRecord
-    head: CommitRecord
-    ahead: int
-    behind: int
+    head: CommitRecord | None
+    ahead: int | None
+    behind: int | None
+
+    @property
+    def is_readable(self) -> bool:
+        """False of every branch but main in a copied or moved graph."""
+        return self.head is not None
 
 
 def list_branches(root: Location) -> tuple[BranchStanding, ...]:
@@ -37,8 +43,9 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
     main = read_snapshot(root)
     trunk = make_lineage(main.head, main.manifest.read_commits())
     others = [record for name, record in sorted(main.state.branches.items()) if name != MAIN]
-    if others:
-        refuse_moved(main.manifest, root, others[0].name)
+    first = BranchStanding(main.branch, trunk.commits[trunk.head], 0, 0)
+    if is_moved(main.manifest, root):
+        return (first, *(BranchStanding(record, None, None, None) for record in others))
     known = trunk.ancestors(trunk.head)
     behind: dict[CommitId, int] = {}
     store = ObjectStore(root)
@@ -58,7 +65,7 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
 
     with ThreadPoolExecutor(BRANCHES_READ_AT_ONCE) as pool:
         found = tuple(pool.map(standing, others))
-    return (BranchStanding(main.branch, trunk.commits[trunk.head], 0, 0), *found)
+    return (first, *found)
 
 
 def read_all_commits(

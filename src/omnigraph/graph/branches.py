@@ -2,7 +2,8 @@
 
 Create makes a Lance branch of `__manifest` first, so a crash in between leaves only a Lance branch that nothing
 names. Delete fences the branch's own manifest before its row goes, so that a paused writer cannot publish there
-unseen. Ids and Lance branch names are never used twice; files are reclaimed by cleanup.
+unseen; where the graph was copied or moved, nobody writes to the branch and it cannot be read, so its row just goes.
+Ids and Lance branch names are never used twice; files are reclaimed by cleanup.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import Change, Target, publish
 from omnigraph.graph.records import BranchParent, BranchRecord
 from omnigraph.graph.requirements import BranchIs, HeadIs, Requirement
-from omnigraph.graph.snapshot import MAIN, Snapshot, find_branch, read_commit_snapshot, read_snapshot
+from omnigraph.graph.snapshot import (
+    MAIN,
+    Snapshot,
+    find_branch,
+    is_moved,
+    read_commit_snapshot,
+    read_snapshot,
+    refuse_moved,
+)
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -33,6 +42,7 @@ def create_branch(
     try:
         main = read_snapshot(root, rules=how.rules)
         check_branch_name(name, main.manifest.read_state().branches)
+        refuse_moved(main.manifest, root, name)
         branch_id = BranchId(new_ulid())
         parent = BranchParent(source.branch.name, source.branch.id, source.head)
         record = BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, how.clock.now_us())
@@ -107,9 +117,12 @@ def _remove(
 ) -> None:
     graph_lease, branch_lease = leases
     own = Target(root, record.name, record.id, record.lance_branch)
-    failpoint(Failpoint.BRANCH_FENCE_BEFORE)
-    publish(own, Change(), requirements, how.publisher(branch_lease))
     main = read_snapshot(root, rules=how.rules)
+    if requirements:
+        refuse_moved(main.manifest, root, record.name)
+    if not is_moved(main.manifest, root):
+        failpoint(Failpoint.BRANCH_FENCE_BEFORE)
+        publish(own, Change(), requirements, how.publisher(branch_lease))
     change = Change(removed=(branch_object_id(record.name),))
     failpoint(Failpoint.BRANCH_REMOVE_BEFORE)
     publish(_main(main), change, (BranchIs(record.name, record.id),), how.publisher(graph_lease))

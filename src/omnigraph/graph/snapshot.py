@@ -156,13 +156,19 @@ def find_branch(state: ManifestState, name: str) -> BranchRecord:
     return record
 
 
+def is_moved(main: Manifest, root: Location) -> bool:
+    """Whether the graph was made at another place than where it is read, by its main manifest."""
+    return main.root_uri not in ("", root.uri)
+
+
 def refuse_moved(main: Manifest, root: Location, branch: str) -> None:
-    """Lance branches hold absolute paths: in a copied or moved graph only main can be read."""
-    if main.root_uri and main.root_uri != root.uri:
+    """Lance branches hold absolute paths: in a copied or moved graph only main can be used."""
+    if is_moved(main, root):
         raise FormatError(
-            f"branch '{branch}' cannot be read: the graph was created at {main.root_uri} and is now at {root}",
+            f"branch '{branch}' cannot be used: the graph was created at {main.root_uri} and is now at {root}",
             code="graph_moved",
-            hint="Lance branches hold absolute paths; open it where it was made and export the branch, or use main",
+            hint="Lance branches hold absolute paths: export the branch where the graph was made. "
+            "Main works here, and so does `omnigraph branch delete`",
             facts={"recorded": main.root_uri, "uri": root.uri},
         )
 

@@ -21,7 +21,14 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.layout import EDGES, GRAPH_INDEX, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.merge_bases import all_merge_bases
 from omnigraph.graph.records import CommitRecord, Pin, TableId, TableRecord
-from omnigraph.graph.snapshot import MAIN, Snapshot, find_commit_version, read_snapshot, refresh_snapshot
+from omnigraph.graph.snapshot import (
+    MAIN,
+    Snapshot,
+    find_commit_version,
+    is_moved,
+    read_snapshot,
+    refresh_snapshot,
+)
 from omnigraph.maintenance.cleanup_tasks import (
     DatasetPlan,
     DatasetTask,
@@ -78,7 +85,10 @@ class _Planning:
         newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
         floors = read_floors(heads.values(), self.world.rules)
         needs = Needs(self._merge_base_pins(heads), newest, live, floors.get(MANIFEST, frozenset()))
-        pins = self._read_pins(self._decide_snapshots(needs))
+        snapshots = self._decide_snapshots(needs)
+        if is_moved(main.manifest, self.root):
+            _refuse_unreadable(snapshots, self.policy)
+        pins = self._read_pins(snapshots)
         manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
         tasks = [manifest_task, *self._dataset_tasks(heads, live, pins, floors)]
         manifest, *tables = self.run_tasks(plan_dataset, tasks)
@@ -210,6 +220,19 @@ def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:
     """Enough for all workers, and none that is long."""
     size = min(CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // MAINTENANCE_CONCURRENCY)) or 1
     return [versions[start : start + size] for start in range(0, len(versions), size)]
+
+
+def _refuse_unreadable(snapshots: Decision, policy: Policy) -> None:
+    """In a moved graph the manifest of a branch cannot be read, so nobody knows which versions a young one needs."""
+    young = sorted(branch for branch in snapshots.retained if branch is not None)
+    if young:
+        raise FormatError(
+            f"the graph was copied or moved, and a deleted branch is still kept: {young[0]}",
+            code="graph_moved",
+            hint=f"run cleanup again {policy.age_us_min // 60_000_000} minutes after the last write to it or after "
+            "the copy; nothing was deleted",
+            facts={"lance_branches": list(young)},
+        )
 
 
 def _refuse_lost(plan: DatasetPlan) -> None:
