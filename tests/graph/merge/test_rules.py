@@ -156,6 +156,20 @@ def test_rows_of_theirs_with_one_value_by_a_rule_of_ours(tmp_path: Path) -> None
     assert ids(graph, "node:P") == {"y"}
 
 
+def test_more_edges_of_ours_than_a_rule_of_theirs_allows(tmp_path: Path) -> None:
+    text = PLAIN + "edge To: P -> P @card(0..2)\n"
+    graph = og.init(str(tmp_path / "graph.omni"), text)
+    mutate(graph, 'insert P { k: "x" } insert P { k: "y" }')
+    graph.branch("b", create_from="main")
+    request = SchemaRequest(text.replace("0..2", "0..1"), "tester")
+    apply_schema(graph.location, "b", request, in_place)
+    mutate(graph, 'insert To { from: "x", to: "x" } insert To { from: "x", to: "y" }')
+    assert told(graph, strategy="ours") == [("cardinality_violation", "node:P", "x")]
+    assert "--strategy theirs or" in hint(graph)
+    graph.merge("b", strategy="theirs")
+    assert ends(graph, "edge:To") == set()
+
+
 @pytest.mark.parametrize(("side", "kept"), [("ours", "a"), ("theirs", "b")])
 def test_more_edges_than_allowed(side: str, kept: str, graph: og.Graph) -> None:
     mutate(graph, 'insert WorksAt { from: "p", to: "a" }')
