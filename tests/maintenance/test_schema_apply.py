@@ -106,8 +106,16 @@ def test_what_is_unsupported_leaves_nothing_behind(tmp_path: Path) -> None:
     root = graph_at(tmp_path)
     files = everything(root)
     with pytest.raises(SchemaRefusedError) as refused:
-        evolve(root, BASE.replace("age: I32?", "age: String?") + "node City { name: String @key }\n")
+        wanted = BASE.replace("age: I32?", "age: String?").replace("since: Date?", "since: I64?")
+        evolve(root, wanted + "node City { name: String @key }\n")
     assert refused.value.code == "OG-DS-101"
+    head, *listed = str(refused.value).splitlines()
+    assert head == "2 changes are refused"
+    assert [line.split(":")[:2] for line in listed] == [
+        ["  OG-DS-101 node", "Person.age"],
+        ["  OG-DS-101 edge", "Knows.since"],
+    ]
+    assert "`plan_schema`" in refused.value.hint
     assert everything(root) == files
 
 

@@ -107,7 +107,7 @@ def _refuse_idle_decisions(look: Callable[[Resolution], MergeOutcome], resolutio
         raise UsageError(
             f"decided, and in no conflict of this merge: {', '.join(names[:_NAMED_MAX])}{more}",
             code="merge_decisions",
-            hint="`--dry-run --json` lists the conflicts; take the other decisions out",
+            hint="a dry run lists the conflicts; take the other decisions out",
             facts={"entities": [*names]},
         )
 

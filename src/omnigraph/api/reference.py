@@ -229,7 +229,8 @@ _ERRORS_HEAD: Final = """
 
 Every error that is raised on purpose is an `OmnigraphError`. It has `kind`, which decides the exit code of a command
 ([kinds](errors.md#kinds-and-exit-codes)), `code`, which is stable and explained in [errors](errors.md), `message`,
-`hint`, `facts` for programs and, when a write failed, `applied`: `no`, `yes` or `unknown`. `to_json()` gives all of it.
+`hint`, `facts` for programs and, when a write failed, `applied`: `no`, `yes` or `unknown`. `to_json()` gives all of it,
+with the hint in the flags of commands (`flag_hint`). `str(error)` lists every mistake, `message` has only the first.
 Retry a `conflict`; after `unknown`, look whether the commit is there.
 
 Those that list many things carry them: `MergeConflictError` has `conflicts`, `SchemaTextError` and `QueryTextError`

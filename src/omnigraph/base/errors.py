@@ -7,14 +7,18 @@ invariant of our own raises `InvariantError`, which no surface turns into advice
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
+from omnigraph.base.flag_words import in_python
+
 _UNPRINTABLE: Final = "\N{REPLACEMENT CHARACTER}"
 """What stands for a letter that could send codes to a terminal; it takes one place, as the caret expects."""
+
+_LISTED_MAX: Final = 20
 
 Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
 
@@ -54,8 +58,21 @@ class OmnigraphError(Exception):
         super().__init__(message)
         self.message = message
         self.code = code
-        self.hint = hint
+        self.flag_hint = hint
         self.facts: Mapping[str, Fact] = MappingProxyType(dict(facts or {}))
+
+    @property
+    def hint(self) -> str:
+        """What to do, in the words of Python; `flag_hint` has those of the command line."""
+        return in_python(self.flag_hint)
+
+    def __str__(self) -> str:
+        """All of it, so that a traceback tells every mistake."""
+        return self.render()
+
+    def render(self) -> str:
+        """What happened, for people; an error over many things lists them, one after another."""
+        return self.message
 
     def to_json(self) -> dict[str, Fact]:
         """The JSON error body of the CLI and the server; facts are members beside the fixed ones."""
@@ -63,10 +80,25 @@ class OmnigraphError(Exception):
             "error": self.message,
             "code": self.kind.value,
             "error_code": self.code,
-            "hint": self.hint,
+            "hint": self.flag_hint,
             **({} if self.applied is None else {"applied": self.applied.value}),
             **self.facts,
         }
+
+
+def fact_rows(facts: Mapping[str, Fact], name: str) -> list[dict[str, Fact]]:
+    """The objects of a fact that lists some."""
+    found = facts.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def list_all(head: str, lines: Sequence[str]) -> str:
+    """A sentence, and each thing it is about on a line of its own, as many as people read."""
+    more = len(lines) - _LISTED_MAX
+    tail = (
+        [f"  and {more} more; --json lists all of them, and so do the facts of the error"] if more > 0 else []
+    )
+    return "\n".join([head, *(f"  {line}" for line in lines[:_LISTED_MAX]), *tail])
 
 
 class UsageError(OmnigraphError):
@@ -110,10 +142,6 @@ class ConflictError(OmnigraphError):
 
     kind = ErrorKind.CONFLICT
 
-    def render(self) -> str:
-        """What happened, for people; a conflict over many things lists them, one after another."""
-        return self.message
-
 
 class InvariantError(OmnigraphError):
     """A promise of this package was broken: a defect, never a user's mistake."""
@@ -156,10 +184,6 @@ class ContentError(OmnigraphError):
 
     kind = ErrorKind.BAD_REQUEST
 
-    def render(self) -> str:
-        """The mistakes, one after another, for people."""
-        return self.message
-
 
 class TextError(ContentError):
     """A schema or query text has problems; all of them are listed, in the order of the text."""
@@ -174,10 +198,6 @@ class TextError(ContentError):
             facts={"problems": [problem.to_json() for problem in problems]},
         )
         self.problems = problems
-
-    def __str__(self) -> str:
-        """Every problem, so that a traceback in Python tells them all."""
-        return self.render()
 
     def render(self) -> str:
         return "\n".join(problem.render() for problem in self.problems)
@@ -195,6 +215,11 @@ class ParameterError(OmnigraphError):
     """The parameters given to a query do not fit its declaration; all mistakes are listed."""
 
     kind = ErrorKind.BAD_REQUEST
+
+    def render(self) -> str:
+        mistakes = fact_rows(self.facts, "parameters")
+        lines = [f"`{found['parameter']}`: {found['message']}" for found in mistakes]
+        return list_all(f"{len(lines)} parameters do not fit", lines) if len(lines) > 1 else self.message
 
 
 class RunError(ContentError):

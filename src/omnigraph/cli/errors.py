@@ -6,7 +6,6 @@ import sys
 from contextlib import suppress
 
 from omnigraph.base.errors import (
-    ConflictError,
     ContentError,
     ErrorKind,
     InvariantError,
@@ -60,11 +59,10 @@ def _sentences(error: OmnigraphError) -> str:
     if isinstance(error, TextError) and error.problems[0].text:
         count = len(error.problems)
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
-    if isinstance(error, ContentError) and not isinstance(error, TextError):
-        return f"error: {_lines(error.render())}\nhint: {printable(error.hint)}"
-    if isinstance(error, ConflictError) and error.render() != error.message:
-        return f"error: {_lines(error.render())}\nhint: {printable(error.hint)}"
-    return f"error: {printable(error.message)}" + (f"\nhint: {printable(error.hint)}" if error.hint else "")
+    told = printable(error.message)
+    if not isinstance(error, TextError) and error.render() != error.message:
+        told = _lines(error.render())
+    return f"error: {told}" + (f"\nhint: {printable(error.flag_hint)}" if error.flag_hint else "")
 
 
 def _lines(text: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from omnigraph.base.errors import Fact, RefusedError
+from omnigraph.base.errors import Fact, RefusedError, fact_rows, list_all
 from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import Catalog, build_catalog, parse_schema
@@ -29,9 +30,15 @@ from omnigraph.schema.evolution import (
     text_of,
 )
 
+_EACH: Final = "; `schema plan`, in Python `plan_schema`, tells what to do about each"
+
 
 class SchemaRefusedError(RefusedError):
     """The desired schema needs a change that is not supported; all such changes are listed."""
+
+    def render(self) -> str:
+        lines = [f"{found['code']} {found['text']}" for found in fact_rows(self.facts, "unsupported")]
+        return list_all(f"{len(lines)} changes are refused", lines) if len(lines) > 1 else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class SchemaPlan:
         raise SchemaRefusedError(
             f"{refusal_text(first)}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
-            hint=first.code.advice,
+            hint=f"{first.code.advice}{_EACH if more else ''}",
             facts={"unsupported": [refusal_to_json(found) for found in self.unsupported]},
         )
 

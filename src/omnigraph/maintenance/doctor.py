@@ -63,7 +63,10 @@ def examine(graph: GraphPlace | None, *, deep: bool = False) -> list[Finding]:
     try:
         main = read_snapshot(root)
     except OmnigraphError as error:
-        return [*findings, Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.hint)]
+        return [
+            *findings,
+            Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.flag_hint),
+        ]
     seen = _Seen(root, main, deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
         Check.FORMAT: seen.formats,
@@ -89,7 +92,7 @@ def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
         findings.extend(look())
     except OmnigraphError as error:
-        findings.append(Finding(check, Health.PROBLEM, error.message, fix=error.hint))
+        findings.append(Finding(check, Health.PROBLEM, error.message, fix=error.flag_hint))
     log_event(
         logger,
         f"checked {check.value}",
@@ -131,7 +134,7 @@ class _Seen:
                 snapshot = self.main if name == MAIN else read_snapshot(self.root, name)
                 snapshot.schema.refuse_altered()
             except OmnigraphError as error:
-                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.hint)
+                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.flag_hint)
                 continue
             self.branches.append(snapshot)
             if snapshot.stamp != FORMAT.current:
@@ -162,7 +165,7 @@ class _Seen:
             try:
                 lock = look_at_lock(store, folder)
             except FormatError as error:
-                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, folder, fix=error.hint)
+                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, folder, fix=error.flag_hint)
                 continue
             if not lock.is_over:
                 yield Finding(Check.LOCKS, Health.NOTICE, f"held: {lock.holder}", folder)

@@ -76,10 +76,10 @@ class OptimizeOptions:
 
     def refuse_nonsense(self) -> None:
         """Raise for a bound that lets nothing be done."""
-        for name, value in (("--max-rows-per-task", self.rows_per_task), ("--max-tasks", self.tasks_max)):
+        for name, value in (("rows of a task", self.rows_per_task), ("tasks", self.tasks_max)):
             if value is not None and value < 1:
                 raise UsageError(
-                    f"{name} is {value}, and nothing can be done within it",
+                    f"the number of {name} at most is {value}, and nothing can be done within it",
                     code="bound_too_small",
                     hint="pass a whole number from 1 on",
                 )

@@ -50,7 +50,7 @@ class RepairOptions:
         if (self.force or self.discard) and not self.confirm:
             word = "force" if self.force else "discard"
             raise RefusedError(
-                f"--{word} changes what the graph publishes, and nobody confirmed it",
+                f"{word} changes what the graph publishes, and nobody confirmed it",
                 code="confirmation_missing",
                 hint=f"look at the preview first, then pass --{word} --confirm",
             )

@@ -110,9 +110,10 @@ class LoadRejectedError(ContentError):
 
 
 def _hint(report: ViolationReport) -> str:
+    more = "; --errors FILE lists every mistake" if report.total > len(report.first) else ""
     if all(rule is Rule.KEY_CONFLICT for rule, _ in report.counts):
-        return "nothing was written; --mode merge replaces rows that are there already"
-    return "nothing was written; mend these lines and load again"
+        return f"nothing was written; --mode merge replaces rows that are there already{more}"
+    return f"nothing was written; mend these lines and load again{more}"
 
 
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:

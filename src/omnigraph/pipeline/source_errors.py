@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.pipeline.load import LoadRejectedError
 
 
 class DataSourceError(Exception):
@@ -23,6 +22,5 @@ def told_to_spark() -> Iterator[None]:
 
 
 def _text(error: OmnigraphError) -> str:
-    sentence = error.render() if isinstance(error, LoadRejectedError) else error.message
-    hint = f"\nhint: {error.hint}" if error.hint else ""
-    return f"{sentence} ({error.code}){hint}".replace("--mode merge", "option 'mode' merge")
+    hint = f"\nhint: {error.flag_hint}" if error.flag_hint else ""
+    return f"{error.render()} ({error.code}){hint}".replace("--mode merge", "option 'mode' merge")

@@ -124,7 +124,11 @@ class MergeConflictError(ConflictError):
         """The conflicts, each on a line of its own, as many as people read."""
         shown = [f"  {conflict.describe()}" for conflict in self.conflicts[:CONFLICTS_SHOWN_MAX]]
         more = len(self.conflicts) - len(shown)
-        tail = [f"  and {more} more; --json lists all of them"] if more else []
+        tail = (
+            [f"  and {more} more; --json lists all of them, and so does `conflicts` in Python"]
+            if more
+            else []
+        )
         return "\n".join([self.message, *shown, *tail])
 
 
