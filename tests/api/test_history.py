@@ -41,6 +41,24 @@ def graph(tmp_path: Path) -> og.Graph:
     return graph
 
 
+def test_a_float_stays_one(tmp_path: Path) -> None:
+    graph = og.init(
+        tmp_path / "floats.omni", "node A { a: I64 @key  f: F32?  g: F64  v: Vector(3)  w: [F64] }"
+    )
+    graph.mutate(
+        "query a() { insert A { a: 1, f: 0.0, g: -2.0, v: [0.0, 0.5, 1.0], w: [100000.0, 1.0e20] } }"
+    )
+    graph.mutate("query b() { insert A { a: 2, g: 1.5, v: [0.5, 0.5, 0.5], w: [] } }")
+    _, *blocks = graph.changes().commits
+    after = [change.after for block in blocks for change in block.changes]
+    assert repr([one and one["data"] for one in after]) == repr(
+        [
+            {"id": "1", "a": 1, "f": 0.0, "g": -2.0, "v": [0.0, 0.5, 1.0], "w": [100000.0, 1e20]},
+            {"id": "2", "a": 2, "g": 1.5, "v": [0.5, 0.5, 0.5], "w": []},
+        ]
+    )
+
+
 def exported(graph: og.Graph, tmp_path: Path, when: When | None = None) -> tuple[Records, str]:
     out = tmp_path / "dump.jsonl"
     done = export_here(graph.location, out, force=True, when=when or When())

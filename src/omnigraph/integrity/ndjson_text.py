@@ -2,7 +2,8 @@
 
 In: a batch with the columns of the type's table, its blobs as text already (`blob_text`). Out: a column of lines, each
 with its end. A null is left out. The id comes first, so every property begins with a comma. Numbers are written with
-the shortest digits that read back the same; text is escaped only in the rows that need it.
+the shortest digits that read back the same, floats always with a point or an exponent; text is escaped only in the
+rows that need it.
 """
 
 from __future__ import annotations
@@ -98,10 +99,21 @@ def _scalar(scalar: Scalar, column: Column) -> list[Piece]:
             return _text(column)
         case Scalar.DATE | Scalar.DATETIME:
             return [_QUOTE, canonical_text(column), _QUOTE]
-        case Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64 | Scalar.F32 | Scalar.F64:
+        case Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return [pc.cast(column, pa.utf8())]
+        case Scalar.F32 | Scalar.F64:
+            return [_floats(column)]
         case _:
             assert_never(scalar)
+
+
+def _floats(column: Column) -> Column:
+    """Whole numbers get a point, so that whoever reads the line has floats everywhere."""
+    text: Column = pc.cast(column, pa.utf8())
+    if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
+        return text
+    pointed: Column = pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
+    return pointed
 
 
 def _text(column: Column) -> list[Piece]:
