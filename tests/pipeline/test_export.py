@@ -71,7 +71,7 @@ def test_lines_are_ordered_and_have_ids(root: Location, tmp_path: Path) -> None:
     edge = contents(root)["edge:Knows"]["id"][0].as_py()
     text = (tmp_path / "dump.jsonl").read_text(encoding="utf-8")
     assert text == (
-        '{"type":"Person","data":{"id":"b","slug":"b","age":36,"photo":"base64:/+8=","v":[1,-0.25]}}\n'
+        '{"type":"Person","data":{"id":"b","slug":"b","age":36,"photo":"base64:/+8=","v":[1.0,-0.25]}}\n'
         '{"type":"Person","data":{"id":"é","slug":"é"}}\n'
         '{"type":"Note","data":{"id":"n-10","text":""}}\n'
         '{"type":"Note","data":{"id":"n-2","text":"q\\"\\\\\\n\\u0000 \u2028","score":0.1}}\n'
@@ -293,7 +293,7 @@ def test_what_is_there_is_replaced_only_by_force(root: Location, tmp_path: Path)
         with pytest.raises(RefusedError) as error:
             export_here(root, f"{tmp_path}/{out}", force=force)
         assert error.value.code == "export_exists"
-        return error.value.hint
+        return error.value.flag_hint
 
     (tmp_path / "dump.jsonl").write_text("mine")
     assert "--force" in refused("dump.jsonl")

@@ -65,8 +65,8 @@ def told(graph: og.Graph, **how: Any) -> list[tuple[Any, ...]]:
 def hint(graph: og.Graph, **how: Any) -> str:
     with pytest.raises(MergeConflictError) as refused:
         graph.merge("b", **how)
-    assert refused.value.hint is not None
-    return refused.value.hint
+    assert refused.value.flag_hint is not None
+    return refused.value.flag_hint
 
 
 def ids(graph: og.Graph, alias: str) -> set[str]:
