@@ -47,7 +47,7 @@ _VARYING: Final = (
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<ulid>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
     (re.compile(r"(?<=:)[0-9a-f]{16}\b|(?<=-)[0-9a-f]{16}\b|(?<=\")[0-9a-f]{16}(?=\")"), "<id>"),
-    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z"), "<time>"),
     (re.compile(r"(?<=created_at\": )\d{16}\b|(?<=created_at: )\d{16}\b|\b1[789]\d{14}\b"), "<time>"),
     (re.compile(r"\b\d+\.\d+\.\d+\b"), "<version>"),
     (re.compile(r"\b[01]{20,}[0-9a-f]+(?=\.lance)"), "<file>"),

@@ -192,6 +192,7 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
         (("--resolve", "bad.json"), "merge_decisions"),
         (("--resolve", "strange.json"), "merge_decisions"),
         (("--resolve", "both.json"), "merge_decisions"),
+        (("--resolve", "bare.json"), "merge_decisions"),
         (("--resolve", "idle.json"), "merge_decisions"),
         (("--resolve", "open.json"), "merge_decisions"),
         (("--resolve", "deep.json"), "merge_decisions"),
@@ -209,6 +210,8 @@ def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: s
     idle = [{"table_key": "node:Person", "id": name, "take": "ours"} for name in ("x", "y")]
     (diverged / "idle.json").write_text(json.dumps(idle), encoding="utf-8")
     (diverged / "open.json").write_text('[{"table_key": "node:Person", "id": "x"}]', encoding="utf-8")
+    bare = [{"table_key": "Person", "id": "x", "take": "ours"}]
+    (diverged / "bare.json").write_text(json.dumps(bare), encoding="utf-8")
     (diverged / "deep.json").write_text("[" * 100_000, encoding="utf-8")
     outcome = branch(diverged, "merge", "b", *words, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (2, code)

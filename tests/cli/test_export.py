@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.api.exporting import ExportOutcome
+from omnigraph.base.ids import CommitId
+from omnigraph.cli.export import where_it_is
 from omnigraph.cli.main import BROKEN_PIPE_EXIT_CODE
+from omnigraph.pipeline.export import Exported
+from omnigraph.pipeline.export_part import ExportFormat
+from omnigraph.pipeline.export_target import TargetKind
 from omnigraph.storage.location import parse_location
 from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, environment, omnigraph, omnigraph_here
 from tests.pipeline.exporting import Record, contents, load_records
@@ -62,6 +68,21 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[s
         '{"edge":"Knows","from":"person-1","to":"person-2","data":{"id":"e","since":"1843-01-01"}}\n'
     )
     assert shown.stderr.splitlines()[-1].startswith("exported 1 entities of commit ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "told"),
+    [
+        (TargetKind.STREAM, 0, ""),
+        (TargetKind.FILE, 1, " to there"),
+        (TargetKind.FOLDER, 1, " as 1 file in the folder there"),
+        (TargetKind.FOLDER, 3, " as 3 files in the folder there"),
+    ],
+)
+def test_where_the_data_is_told(kind: TargetKind, files: int, told: str) -> None:
+    exported = Exported({}, CommitId("01"), (parse_location("x"),) * files, 0)
+    outcome = ExportOutcome(exported, kind, ExportFormat.PARQUET)
+    assert where_it_is("there", outcome) == told
 
 
 def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[str, str]) -> None:

@@ -58,6 +58,7 @@ def test_without_work_nothing_is_committed_and_events_tell_each_table(graph: Pat
     [
         ("http://localhost:8080/graphs/a", 2, "uri_is_server"),
         ("--server prod", 2, "server_unsupported"),
+        ("graph.omni --type Robot", 1, "type_missing"),
         ("--target g.omni", 2, "flag_renamed"),
         ("--graph a", 2, "cluster_unsupported"),
         ("graph.omni --as ada", 2, "usage"),

@@ -49,6 +49,13 @@ WORDS = {
     "number out of range": "commit list g.omni --limit 0",
     "bad format": "snapshot g.omni --format xml",
     "two formats": "snapshot g.omni --format csv --json",
+    "nothing like it below": "branch rename a b",
+    "no flag like it": "branch list g.omni --version 2",
+    "no format of changes": "diff main b g.omni --format csv",
+    "a base without a branch": "load --data x.jsonl --from main g.omni",
+    "no name of an actor": "branch create b g.omni --as=",
+    "no file of decisions": "branch merge b g.omni --resolve decisions.json",
+    "a schema and a time": "lint -e x --schema s.pg --at 2026-05-31T12:00:00Z",
     "two snapshots": "snapshot g.omni --commit 01 --version 1",
 }
 

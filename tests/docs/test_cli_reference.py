@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,15 @@ def test_the_reference_is_the_generated_one() -> None:
     generate = [sys.executable, "-m", "omnigraph.cli.reference"]
     generated = subprocess.run(generate, capture_output=True, text=True, check=True).stdout
     assert REFERENCE.read_text() == generated, "run: make reference"
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
+    count = 0
+    for line in REFERENCE.read_text().splitlines():
+        bars = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+        count = count or bars
+        assert bars in (0, count), line
+        count = bars
 
 
 def test_commands_and_flags_are_found_at_every_depth() -> None:

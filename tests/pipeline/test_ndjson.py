@@ -104,6 +104,11 @@ def test_a_record_over_two_lines_is_two_bad_lines() -> None:
     assert sorted(rows(block)) == [2]
 
 
+def test_an_array_over_lines_is_told_what_a_line_is() -> None:
+    (bad,) = parse_block(b"[\n" + PERSON, CATALOG).bad
+    assert bad.message.endswith("each line is one whole object, and no array is around them")
+
+
 @given(st.binary(max_size=300))
 def test_no_bytes_make_it_fail(data: bytes) -> None:
     _every_line_is_accounted_for(data)

@@ -18,7 +18,7 @@ from omnigraph.base.progress import Report
 from omnigraph.graph.branches import create_branch, source_snapshot
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import open_scratch
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.integrity.report import Violation
 from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
 from omnigraph.maintenance.index_outcome import IndexOutcome
@@ -98,6 +98,7 @@ class LoadPlan:
 def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
     """Judge what was asked for; raise for a mode, a name, a type or a file that load cannot use."""
     _check_mode(options.mode)
+    _refuse_idle_base(branch, options)
     inputs = sort_inputs(data, options.type, dict(root.options) or None)
     _check_spark(inputs, options)
     _check_errors(inputs, options)
@@ -224,6 +225,16 @@ def _read_catalog(root: Location, branch: str, options: LoadOptions) -> Catalog:
 
 def _has_branch(root: Location, branch: str) -> bool:
     return branch in read_snapshot(root).manifest.read_state().branches
+
+
+def _refuse_idle_base(branch: str, options: LoadOptions) -> None:
+    """Main is always there, so that it is never made from another branch: the caller meant another one."""
+    if options.base is not None and branch == MAIN:
+        raise UsageError(
+            f"there is no branch to make from '{options.base}': the load goes to {MAIN}",
+            code="load_base",
+            hint="name the branch to make, with --branch on the command line, or leave --from out",
+        )
 
 
 def _fork_if_missing(plan: LoadPlan, options: LoadOptions) -> bool:

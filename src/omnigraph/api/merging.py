@@ -68,7 +68,7 @@ def make_resolution(
     """What to do about conflicts, from words: a side for all kinds or for each, and a side for single entities."""
     kinds = {kind.value: strategy for kind in ConflictKind} if isinstance(strategy, str) else strategy or {}
     return Resolution(
-        {EntityName(table, name): _side(side) for (table, name), side in (resolve or {}).items()},
+        {EntityName(_table(table), name): _side(side) for (table, name), side in (resolve or {}).items()},
         {_kind(kind): _side(side) for kind, side in kinds.items()},
     )
 
@@ -110,6 +110,16 @@ def _refuse_idle_decisions(look: Callable[[Resolution], MergeOutcome], resolutio
             hint="a dry run lists the conflicts; take the other decisions out",
             facts={"entities": [*names]},
         )
+
+
+def _table(word: str) -> str:
+    if not word.startswith(("node:", "edge:")):
+        raise UsageError(
+            f"'{word}' is no table",
+            code="merge_decisions",
+            hint=f"write node:{word} for a node type, edge:{word} for an edge type",
+        )
+    return word
 
 
 def _kind(word: str) -> ConflictKind:

@@ -66,6 +66,7 @@ def merge(
         write_json({**outcome_to_json(outcome), "branch_deleted": deleted, "branch_delete_error": failure})
     elif dry_run:
         write_text(_sentences(outcome, dry_run=True))
+        tell_how_to_go_on(outcome, quiet=context.obj.quiet)
     elif not context.obj.quiet:
         sys.stderr.write(_sentences(outcome, dry_run=False))
         sys.stderr.write(f"deleted branch {source}\n" if deleted else "")
@@ -109,6 +110,14 @@ def change_sentences(outcome: MergeOutcome) -> list[str]:
     return lines + [f"  {printable(conflict.describe())}" for conflict in outcome.conflicts]
 
 
+def tell_how_to_go_on(outcome: MergeOutcome, *, quiet: bool) -> None:
+    """After a dry run: the hint with which the real one would end."""
+    from omnigraph.api.merging import MergeConflictError
+
+    if outcome.conflicts and not quiet:
+        sys.stderr.write(f"hint: {MergeConflictError(outcome.source, outcome.conflicts).hint}\n")
+
+
 def conflict_count(outcome: MergeOutcome) -> str:
     """How many conflicts there are, in words."""
     count = len(outcome.conflicts)
@@ -117,15 +126,16 @@ def conflict_count(outcome: MergeOutcome) -> str:
 
 def _sentences(outcome: MergeOutcome, *, dry_run: bool) -> str:
     between = f"{outcome.source} into {outcome.target}"
+    how = " (fast_forward)" if outcome.result == "fast_forward" else ""
     if outcome.conflicts:
         first = f"merging {between} has {conflict_count(outcome)}"
     elif outcome.result == "already_up_to_date":
         first = f"{outcome.target} is already up to date with {outcome.source}"
     elif dry_run:
-        first = f"would merge {between} ({outcome.result.value})"
+        first = f"would merge {between}{how}"
     else:
         commit = "" if outcome.commit is None else f" at commit {outcome.commit.id}"
-        first = f"merged {between} ({outcome.result.value}){commit}"
+        first = f"merged {between}{how}{commit}"
     return "\n".join([first, *change_sentences(outcome)]) + "\n"
 
 

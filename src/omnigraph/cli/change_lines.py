@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from omnigraph.base.errors import UsageError
-from omnigraph.cli.output import RowsFormat, printable, write_text
+import typer
+
+from omnigraph.cli.output import RowsFormat, choose_format, printable, write_text
 
 if TYPE_CHECKING:
     from omnigraph.api.history import EntityChange
@@ -18,12 +20,23 @@ _SIGNS: Final = {"inserted": "+", "updated": "~", "deleted": "-"}
 _LINES_AT_ONCE: Final = 1_000
 
 
-def refuse_other_formats(how: RowsFormat) -> None:
-    """Changes have images, which fit lines for people, JSON and lines of JSON."""
-    if how not in (RowsFormat.TABLE, RowsFormat.JSON, RowsFormat.JSONL):
-        raise UsageError(
-            f"changes cannot be printed as {how}", code="format_changes", hint="use --json or --format jsonl"
-        )
+class ChangesFormat(StrEnum):
+    """The ways to print changes: their images fit lines for people, JSON and lines of JSON."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+Format = Annotated[
+    ChangesFormat | None,
+    typer.Option("--format", help="How to print the changes; lines for people unless given."),
+]
+
+
+def choose_changes_format(wanted: ChangesFormat | None, as_json: bool) -> RowsFormat:
+    """`--json` is short for `--format json`; raise when the two disagree."""
+    return choose_format(None if wanted is None else RowsFormat(wanted.value), as_json)
 
 
 def change_to_json(change: EntityChange) -> dict[str, Any]:
@@ -41,13 +54,19 @@ def change_to_json(change: EntityChange) -> dict[str, Any]:
 
 def change_line(change: EntityChange) -> str:
     """One change for people: what happened, to whom, and which properties differ."""
-    text = f"{_SIGNS[change.kind.value]} {change.table.partition(':')[2]} {change.id}"
+    text = f"{_SIGNS[change.kind.value]} {change.table.partition(':')[2]} {_name(change)}"
     if change.before is None or change.after is None:
         return printable(text)
     before, after = _properties(change.before), _properties(change.after)
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     told = (f"{name} {_shown(before.get(name))} → {_shown(after.get(name))}" for name in names)
     return printable(f"{text}: {', '.join(told)}")
+
+
+def _name(change: EntityChange) -> str:
+    """The id; before that of an edge the nodes that it joins, as its own id says nothing to people."""
+    image = change.after or change.before or {}
+    return f"{image['from']} → {image['to']} ({change.id})" if "from" in image else change.id
 
 
 def write_lines(lines: Iterable[str]) -> None:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli.change_lines import (
+    Format,
     change_line,
     change_to_json,
+    choose_changes_format,
     document_lines,
-    refuse_other_formats,
     write_lines,
 )
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.moments import moment
-from omnigraph.cli.options import Branch, Format, Json, Store, Uri
-from omnigraph.cli.output import RowsFormat, choose_format, printable
+from omnigraph.cli.options import Branch, Json, Store, Uri
+from omnigraph.cli.output import RowsFormat, printable
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ def poll(
     The cursor is yours to keep: a commit id, printed at the end. Asking twice with the same one tells the same. When
     what came after it was cleaned up, it is an error, `change_feed_gap`: export the branch and go on from its commit.
     """
-    how = choose_format(rows_format, as_json)
-    refuse_other_formats(how)
+    how = choose_changes_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.change_lines import refuse_other_formats, write_changes
+from omnigraph.cli.change_lines import Format, choose_changes_format, write_changes
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Format, Json, Store, Uri
-from omnigraph.cli.output import choose_format
+from omnigraph.cli.options import Branch, Json, Store, Uri
 from omnigraph.cli.target import resolve_target
 
 CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit.", show_default=False)]
@@ -28,8 +27,7 @@ def changes(
 
     A commit that only moved files, as compaction does, changed nothing.
     """
-    how = choose_format(rows_format, as_json)
-    refuse_other_formats(how)
+    how = choose_changes_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph

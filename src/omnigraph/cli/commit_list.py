@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.moments import moment
 from omnigraph.cli.options import Branch, Format, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import resolve_target
@@ -34,6 +33,7 @@ FIELDS: Final = (
     "created_at",
     "operation",
     "readable",
+    "created",
 )
 
 
@@ -74,7 +74,6 @@ def _show(documents: list[dict[str, Any]], how: RowsFormat) -> None:
     rows = [
         {
             **document,
-            "created": moment(document["created_at"]),
             "tables_moved": len(document["tables"]),
             "readable": "true" if document["readable"] else "false",
             "gone": "" if document["readable"] else "collected",

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.branch_merge import DryRun, change_sentences, conflict_count, outcome_to_json
+from omnigraph.cli.branch_merge import (
+    DryRun,
+    change_sentences,
+    conflict_count,
+    outcome_to_json,
+    tell_how_to_go_on,
+)
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Actor, Json, Store, Uri
 from omnigraph.cli.output import write_json, write_text
@@ -52,6 +58,7 @@ def revert(
         write_json(outcome_to_json(outcome))
     elif dry_run:
         write_text(text)
+        tell_how_to_go_on(outcome, quiet=context.obj.quiet)
     elif not context.obj.quiet:
         sys.stderr.write(text)
     if outcome.conflicts:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.moments import moment
 from omnigraph.cli.options import Branch, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, write_json, write_pairs, write_rows, write_text
 from omnigraph.cli.target import resolve_target
@@ -53,7 +52,7 @@ def _show(document: dict[str, Any]) -> None:
             "branch": document["graph_branch"],
             "manifest version": document["graph_manifest_version"],
             "actor": document["actor_id"],
-            "created": moment(document["created_at"]),
+            "created": document["created"],
             "operation": document["operation"],
             **({} if document["readable"] else {"data": "collected"}),
             **{f"count of {name}": count for name, count in document["counts"].items()},

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.change_lines import refuse_other_formats, write_changes
+from omnigraph.cli.change_lines import Format, choose_changes_format, write_changes
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Format, Json, Store, Uri
-from omnigraph.cli.output import choose_format
+from omnigraph.cli.options import Json, Store, Uri
 from omnigraph.cli.target import resolve_target
 
 Left = Annotated[str, typer.Argument(metavar="A", help="A branch or a commit.", show_default=False)]
@@ -26,8 +25,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Show the changes that lead from one branch or commit to another, entity by entity."""
-    how = choose_format(rows_format, as_json)
-    refuse_other_formats(how)
+    how = choose_changes_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph

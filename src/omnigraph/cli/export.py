@@ -88,7 +88,21 @@ def export(
         write_json(_to_json(location, branch, outcome))
     elif not context.obj.quiet:
         exported = outcome.exported
-        sys.stderr.write(f"exported {exported.total} entities of commit {exported.commit}\n")
+        sys.stderr.write(
+            f"exported {exported.total} entities of commit {exported.commit}{where_it_is(out, outcome)}\n"
+        )
+
+
+def where_it_is(out: str | None, outcome: ExportOutcome) -> str:
+    """Where the data is now; nothing is said of stdout."""
+    match outcome.kind.value:
+        case "stream":
+            return ""
+        case "folder":
+            count = len(outcome.exported.files)
+            return f" as {count} file{'' if count == 1 else 's'} in the folder {out}"
+        case _:
+            return f" to {out}"
 
 
 def _to_json(location: Location, branch: str, outcome: ExportOutcome) -> dict[str, Any]:

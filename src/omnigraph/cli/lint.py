@@ -10,12 +10,14 @@ import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Commit, Json, Store, Uri
+from omnigraph.cli.moments import parse_time
+from omnigraph.cli.options import At, Branch, Commit, Json, Store, Uri, Version
 from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.query_text import GivenLimits, MaxHops, QueryFiles, QueryText, read_queries
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
+    from omnigraph.api.graph import Graph
     from omnigraph.query import LintReport
     from omnigraph.schema import Catalog
 
@@ -33,6 +35,8 @@ def lint(
     schema: Schema = None,
     branch: Branch = "main",
     commit: Commit = None,
+    version: Version = None,
+    at: At = None,
     max_hops: MaxHops = None,
     as_json: Json = False,
 ) -> None:
@@ -43,10 +47,13 @@ def lint(
     """
     texts = read_queries(context.command_path, query, text)
     if schema is not None:
-        _refuse_graph(uri or store, commit, branch)
+        states = {"--commit": commit, "--version": version, "--at": at}
+        _refuse_graph(uri or store, branch, [flag for flag, value in states.items() if value is not None])
         catalog = _catalog_of_file(schema)
     else:
-        catalog = _catalog_of_graph(context, uri, store, branch, commit)
+        moment = parse_time(at)
+        graph = _graph(context, uri, store, branch)
+        catalog = graph.snapshot(commit=commit, version=version, at=moment).schema.catalog
 
     from omnigraph.api.checking import lint_texts
 
@@ -59,13 +66,11 @@ def lint(
         raise typer.Exit(1)
 
 
-def _refuse_graph(graph: str | None, commit: str | None, branch: str) -> None:
-    given = (
-        f"the graph '{graph}'" if graph else "--commit" if commit else "--branch" if branch != "main" else ""
-    )
+def _refuse_graph(graph: str | None, branch: str, states: list[str]) -> None:
+    given = [f"the graph '{graph}'"] if graph else states or (["--branch"] if branch != "main" else [])
     if given:
         raise UsageError(
-            f"--schema and {given} both say what to check against",
+            f"--schema and {given[0]} both say what to check against",
             code="schema_twice",
             hint="pass a schema file or a graph",
         )
@@ -81,9 +86,7 @@ def _catalog_of_file(path: Path) -> Catalog:
     return catalog_of_text(text, str(path))
 
 
-def _catalog_of_graph(
-    context: typer.Context, uri: str | None, store: str | None, branch: str, commit: str | None
-) -> Catalog:
+def _graph(context: typer.Context, uri: str | None, store: str | None, branch: str) -> Graph:
     if uri is None and store is None:
         raise UsageError(
             f"`{context.command_path}` needs a schema",
@@ -94,8 +97,7 @@ def _catalog_of_graph(
 
     from omnigraph.api.graph import Graph
 
-    graph = Graph(location, branch, read_only=True)
-    return graph.snapshot(commit=commit).schema.catalog
+    return Graph(location, branch, read_only=True)
 
 
 def _show(report: LintReport, *, quiet: bool) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def moment(microseconds: int) -> str:
-    """Microseconds since the epoch as RFC 3339 in UTC, to the second."""
-    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Microseconds since the epoch as RFC 3339 in UTC. Nothing is cut off, so that `--at` finds what it was told."""
+    exact = _EPOCH + timedelta(microseconds=microseconds)
+    return exact.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -19,7 +21,7 @@ def parse_time(text: str | None) -> datetime | None:
         return None
     from omnigraph.graph.moments import parse_moment
 
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=parse_moment(text))
+    return _EPOCH + timedelta(microseconds=parse_moment(text))
 
 
 def age(microseconds: int, now_us: int) -> str:

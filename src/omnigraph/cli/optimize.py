@@ -29,7 +29,9 @@ TITLES: Final = {
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Optimize this branch.")]
 Tables = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="NAME", help="Only this node or edge type; repeat it for more."),
+    typer.Option(
+        "--type", "--table", metavar="NAME", help="Only this node or edge type; repeat it for more."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and change nothing.")]
 Partial = Annotated[
@@ -157,7 +159,7 @@ COMMAND = CommandSource(
     (
         "omnigraph optimize graph.omni",
         "omnigraph optimize graph.omni --dry-run",
-        "omnigraph optimize graph.omni --table Person --table Knows --json",
+        "omnigraph optimize graph.omni --type Person --type Knows --json",
         "omnigraph optimize --store s3://bucket/graph.omni --branch review/1 --partial-progress",
         "omnigraph optimize graph.omni --max-rows-per-task 500000 --max-tasks 64",
     ),

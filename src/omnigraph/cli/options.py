@@ -6,8 +6,21 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.base.errors import UsageError
 from omnigraph.cli.log_file import log_to_file
 from omnigraph.cli.output import RowsFormat
+
+
+def refuse_blank(actor: str | None) -> str | None:
+    """A name that nobody could read in the history. The callback of the flag."""
+    if actor is not None and not actor.strip():
+        raise UsageError(
+            "--as has no name",
+            code="actor_blank",
+            hint="name who writes, or leave --as out for your login name",
+        )
+    return actor
+
 
 Uri = Annotated[
     str | None,
@@ -36,7 +49,10 @@ At = Annotated[
     ),
 ]
 Actor = Annotated[
-    str | None, typer.Option("--as", metavar="ACTOR", help="Who writes; your login name unless given.")
+    str | None,
+    typer.Option(
+        "--as", metavar="ACTOR", callback=refuse_blank, help="Who writes; your login name unless given."
+    ),
 ]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Destroy data at a target that is not local without asking.")

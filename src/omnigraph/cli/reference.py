@@ -68,7 +68,8 @@ def _words(parameter: Any) -> str:
         return f"`{parameter.metavar}`"
     names = ", ".join(sorted(parameter.opts, reverse=True))
     choices = getattr(parameter.type, "choices", None)
-    value = "\\|".join(str(getattr(c, "value", c)) for c in choices) if choices else parameter.metavar
+    value = "|".join(str(getattr(c, "value", c)) for c in choices) if choices else parameter.metavar or ""
+    value = value.replace("|", "\\|")
     return f"`{names}" + ("`" if parameter.is_flag or not value else f" {value}`")
 
 

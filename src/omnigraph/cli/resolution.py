@@ -71,6 +71,13 @@ def _read(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
             data = file.read(DECISIONS_BYTES_MAX + 1)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"there is no file '{path}' with decisions",
+            code="merge_decisions",
+            hint="`--dry-run --json` prints the conflicts; save them, add a take to each, and pass that file",
+            facts={"path": path},
+        ) from error
     except (OSError, ValueError) as error:
         raise _unusable(path, (getattr(error, "strerror", None) or str(error)).lower()) from error
     if len(data) > DECISIONS_BYTES_MAX:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Commit, Json, Store, Uri
+from omnigraph.cli.moments import parse_time
+from omnigraph.cli.options import At, Branch, Commit, Json, Store, Uri, Version
 from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.target import resolve_target
 
@@ -16,17 +17,20 @@ def show(
     store: Store = None,
     branch: Branch = "main",
     commit: Commit = None,
+    version: Version = None,
+    at: At = None,
     as_json: Json = False,
 ) -> None:
     """Show the accepted schema as .pg text.
 
     With --json also the catalog made from it, which has the ids of types and properties.
     """
+    moment = parse_time(at)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
-    found = Graph(location, branch, read_only=True).snapshot(commit=commit)
+    found = Graph(location, branch, read_only=True).snapshot(commit=commit, version=version, at=moment)
     if not as_json:
         write_text(found.schema.source)
         return

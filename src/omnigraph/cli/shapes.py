@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from omnigraph.cli.moments import moment
 from omnigraph.graph.branch_list import BranchStanding
 from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
@@ -31,7 +32,10 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[str, Any]:
-    """One commit. `names` has the alias of each table that still has one."""
+    """One commit. `names` has the alias of each table that still has one.
+
+    `created_at` is in microseconds since the epoch; `created` is the same as `--at` takes it.
+    """
     return {
         "graph_commit_id": commit.id,
         "graph_branch": commit.branch,
@@ -40,6 +44,7 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
         "merged_parent_commit_id": commit.merged_parent,
         "actor_id": commit.actor,
         "created_at": commit.created_us,
+        "created": moment(commit.created_us),
         "operation": commit.operation,
         "tables": [
             {

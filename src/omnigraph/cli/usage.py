@@ -56,6 +56,9 @@ _SYSTEM_ACTOR: Final = (
     "usage",
 )
 
+_CLOSE: Final = 0.7
+"""How like a known word a word must be for us to ask whether it was meant: lst is like list, rename not like create."""
+
 _OF_NAMES: Final = frozenset({"omnigraph query", "omnigraph mutate", "omnigraph explain"})
 _OTHER_NAMES: Final = {
     "create": "init",
@@ -125,15 +128,15 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
         by_system = flag == "--as" and command in _OF_THE_SYSTEM
         sentence, hint, code = _SYSTEM_ACTOR if by_system else FOREIGN_FLAGS[flag]
         return UsageError(sentence.format(command=f"`{command}`"), code=code, hint=hint)
-    near = _nearest(flag, tuple(name for name in known if name.startswith("--")))
-    hint = f"did you mean {near}?" if near else f"`{command} --help` lists the flags"
+    near = _nearest(flag.lstrip("-"), tuple(name[2:] for name in known if name.startswith("--")))
+    hint = f"did you mean --{near}?" if near else f"`{command} --help` lists the flags"
     return _usage(f"`{command}` has no flag {flag}", hint)
 
 
 def _nearest(word: str, known: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word[:60], known, n=1)), None)
+    return next(iter(get_close_matches(word[:60], known, n=1, cutoff=_CLOSE)), None)
 
 
 def _usage(sentence: str, hint: str) -> UsageError:

@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.errors import RefusedError, StorageError
+from omnigraph.base.errors import ConflictError, RefusedError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import INIT_CONCURRENCY
@@ -265,8 +265,8 @@ def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: boo
         )
 
 
-def _graph_exists(root: Location) -> RefusedError:
-    return RefusedError(
+def _graph_exists(root: Location) -> ConflictError:
+    return ConflictError(
         f"there is already a graph at {root}",
         code="graph_exists",
         hint="choose another path; init never replaces a graph",

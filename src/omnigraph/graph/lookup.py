@@ -53,6 +53,12 @@ class SnapshotLookup:
         keys = _joined([batch.column("id") for batch in found])
         return _mapped(ids, keys, _joined([batch.column("src") for batch in found]))
 
+    def edge_ends(self, type_id: TypeId, name: str) -> tuple[str, str]:
+        """The nodes that an edge joins, which need not be there."""
+        rows = self._rows_with(type_id, ["id", "src", "dst"], "id", pa.array([name], pa.string()))
+        first = next(row for batch in rows for row in batch.to_pylist())
+        return str(first["src"]), str(first["dst"])
+
     def edge_counts(self, type_id: TypeId, sources: Column) -> Column:
         counts = np.zeros(len(sources), dtype=np.int64)
         for batch in self._rows_with(type_id, ["src"], "src", sources):

@@ -21,7 +21,7 @@ Pins = tuple[tuple[TableId, Pin], ...]
 
 @dataclass(frozen=True, slots=True)
 class LooseEdges:
-    """How many edges of a table lack a node at one of their ends, and the id of one of them."""
+    """How many edges of a table lack a node at one of their ends, and one of them: its ends and its id."""
 
     table_key: str
     edges: int
@@ -36,7 +36,11 @@ def find_loose_edges(snapshot: Snapshot, edge: EdgeType) -> LooseEdges | None:
     for end, node in (("src", edge.source), ("dst", edge.target)):
         loose = lookup.edges_beyond(edge.id, end, _ids(snapshot, aliases[node]))
         found.update(str(name) for name in loose.to_pylist())
-    return LooseEdges(edge.alias, len(found), min(found)) if found else None
+    if not found:
+        return None
+    example = min(found)
+    source, target = lookup.edge_ends(edge.id, example)
+    return LooseEdges(edge.alias, len(found), f"{source} → {target} ({example})")
 
 
 def edges_to_look_at(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from omnigraph.base.errors import ContentError, UsageError
+from omnigraph.base.errors import ContentError, NotFoundError
 from omnigraph.integrity.raw import FROM, ID, TO
 from omnigraph.pipeline.blocks import Entity
 from omnigraph.schema import Catalog, EdgeType
@@ -21,7 +21,7 @@ def type_of_rows(catalog: Catalog, name: str) -> Entity:
     if found is None:
         known = [entity.name for entity in catalog.types]
         near = get_close_matches(name[:60], known, n=1)
-        raise UsageError(
+        raise NotFoundError(
             f"the schema has no node or edge type '{name}'",
             code="load_type_unknown",
             hint=f"did you mean {near[0]}?" if near else "`omnigraph schema show` prints the types",

@@ -30,6 +30,7 @@ _PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
 _BLANK: Final = re.compile(rb"\s*")
 _NODE_KEYS: Final = frozenset({"type", "data"})
 _EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
+_LINE_EACH: Final = "each line is one whole object, and no array is around them"
 _SHAPE_HINT: Final = 'a line is {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
 
 
@@ -174,7 +175,9 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
     try:
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return BadLine(line, Rule.LINE_SYNTAX, f"the line is not JSON: {error}", _shown(text))
+        is_part = "truncated" in str(error)
+        why = f"it ends in the middle of a value; {_LINE_EACH}" if is_part else error
+        return BadLine(line, Rule.LINE_SYNTAX, f"the line is not JSON: {why}", _shown(text))
     if not isinstance(record, dict):
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
     is_edge = "edge" in record

@@ -68,7 +68,7 @@ def _columns(query: Query, body: ReadBody, block: Block) -> list[tuple[Named, Sp
             env.report(QueryCode.OUTPUT_TWICE, span, f"two columns are called {quoted(name)}", hint)
         seen.add(name)
         if checked is not None and checked.type == ScalarType(Scalar.BLOB):
-            hint = "read its bytes with `omnigraph blob get`; `is null` can be asked here"
+            hint = "`omnigraph export` writes its bytes; `is null` can be asked here"
             env.report(
                 QueryCode.NOT_RETURNABLE, projection.expression.span, "a Blob cannot be returned", hint
             )
