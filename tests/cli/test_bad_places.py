@@ -112,13 +112,13 @@ READS: dict[str, tuple[Callable[[Path], None], str, int]] = {
 }
 
 INITS: dict[str, tuple[Callable[[Path], None], str, int]] = {
-    "existing_graph": (_nothing, "graph.omni", 3),
-    "existing_graph_forced": (_nothing, "graph.omni --force", 3),
+    "existing_graph": (_nothing, "graph.omni", 1),
+    "existing_graph_forced": (_nothing, "graph.omni --force", 1),
     "foreign_directory": (_foreign_directory, "other", 3),
     "file": (_file, "other", 3),
     "below_a_file": (_file, "other/graph.omni", 1),
-    "newer_graph": (_stamp("2"), "graph.omni", 3),
-    "corrupt_graph": (_overwrite("_versions/*.manifest"), "graph.omni", 3),
+    "newer_graph": (_stamp("2"), "graph.omni", 1),
+    "corrupt_graph": (_overwrite("_versions/*.manifest"), "graph.omni", 1),
     "scheme": (_nothing, "ftp://bucket/graph.omni", 2),
     "server_address": (_nothing, "http://localhost:8080/graphs/a", 2),
 }
