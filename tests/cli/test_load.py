@@ -102,7 +102,7 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(graph: Path, warm_spark: 
         (("--data", "good.jsonl", "--branch", "nowhere"), 1, "there is no branch 'nowhere'"),
         (("--data", "good.jsonl", "--type", "Person"), 2, "where every line names its own"),
         (("--data", "good.csv"), 2, "'good.csv' is csv and does not say which type its rows are"),
-        (("--data", "good.csv", "--type", "Persn"), 2, "the schema has no node or edge type 'Persn'"),
+        (("--data", "good.csv", "--type", "Persn"), 1, "the schema has no node or edge type 'Persn'"),
         (
             ("--data", "good.csv", "--type", "Person", "--branch", "nowhere"),
             1,
