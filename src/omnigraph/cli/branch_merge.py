@@ -115,7 +115,7 @@ def tell_how_to_go_on(outcome: MergeOutcome, *, quiet: bool) -> None:
     from omnigraph.api.merging import MergeConflictError
 
     if outcome.conflicts and not quiet:
-        sys.stderr.write(f"hint: {MergeConflictError(outcome.source, outcome.conflicts).hint}\n")
+        sys.stderr.write(f"hint: {MergeConflictError(outcome.source, outcome.conflicts).flag_hint}\n")
 
 
 def conflict_count(outcome: MergeOutcome) -> str:
