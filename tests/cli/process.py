@@ -95,6 +95,16 @@ def omnigraph_here(*arguments: str | Path, cwd: Path) -> Outcome:
     return Outcome(stdout.getvalue(), stderr.getvalue(), exit_code)
 
 
+def assert_told(outcome: Outcome) -> None:
+    """It worked, or it failed with one sentence and a hint."""
+    assert "Traceback" not in outcome.stderr
+    assert "unexpectedly" not in outcome.stderr
+    if outcome.exit_code != 0:
+        assert outcome.exit_code == 1
+        assert outcome.stderr.count("error: ") == 1
+        assert "hint: " in outcome.stderr
+
+
 def environment(more: dict[str, str] | None = None) -> dict[str, str]:
     """A plain terminal-less world, whatever the one of the tests is."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OMNIGRAPH_"))}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base.errors import MachineError
 from omnigraph.base.java import Java
@@ -58,7 +58,9 @@ def start_classic_session(
         gateway = None if SparkContext._gateway else launch_jvm(chosen, environ)
         with exchanged_environment(environ):
             try:
-                SparkContext(conf=chosen, gateway=gateway)
+                context: Any = SparkContext(conf=chosen, gateway=gateway)
+                # It would print a traceback when the JVM is killed, which whoever waits for a job tells better.
+                context._accumulatorServer.handle_error = lambda *_: None
                 return SparkSession.builder.getOrCreate()
             except Py4JJavaError as error:
                 raise _not_started(master, error) from error

@@ -8,10 +8,11 @@ raises is turned into an error of ours.
 from __future__ import annotations
 
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
@@ -20,7 +21,7 @@ from omnigraph.base.limits import SPARK_CANCEL_SECONDS_MAX, SPARK_POLL_SECONDS
 from omnigraph.pipeline.class_archive import cancel_build
 from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.jvm import spark_log
-from omnigraph.pipeline.task_errors import unpack_error
+from omnigraph.pipeline.task_errors import java_ended, unpack_error
 from omnigraph.pipeline.watch import ConnectCounter, JobGroupCounter, Watch
 
 if TYPE_CHECKING:
@@ -51,10 +52,14 @@ def run_job(
         try:
             _look_after(job, running, tick)
             outcome = running.result()
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
+            if job.has_lost_java():
+                raise java_ended(str(spark_log())) from error
+            if isinstance(error, ConnectionError | EOFError):
+                raise
             raise unpack_error(error, str(spark_log())) from error
         finally:
-            if not running.done():
+            if not running.done() and not job.has_lost_java():
                 _stop(job, running)
             job.forget()
     watch.finish()
@@ -75,6 +80,9 @@ class _Job(Protocol):
 
     def abandon(self) -> None:
         """Cut the connection when Spark does not stop it."""
+
+    def has_lost_java(self) -> bool:
+        """Whether the Java process that this one started has ended."""
 
     def forget(self) -> None:
         """It has ended."""
@@ -132,6 +140,14 @@ class _ClassicJob:
         if process is not None:
             process.kill()
 
+    def has_lost_java(self) -> bool:
+        process = getattr(self._context._gateway, "proc", None)
+        if process is None:
+            return False
+        with suppress(subprocess.TimeoutExpired):  # its connections close a moment before it is gone
+            process.wait(SPARK_POLL_SECONDS)
+        return process.poll() is not None
+
     def forget(self) -> None:
         pass
 
@@ -157,6 +173,9 @@ class _ConnectJob:
 
     def abandon(self) -> None:
         self._session.stop()
+
+    def has_lost_java(self) -> bool:
+        return False
 
     def forget(self) -> None:
         self._session.removeProgressHandler(self._handler)

@@ -21,6 +21,8 @@ from omnigraph.base.errors import ErrorKind, OmnigraphError
 from omnigraph.base.limits import SPARK_ERROR_BYTES_MAX
 
 _PACKED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
+_WORKER_ENDED: Final = "Python worker exited unexpectedly"
+_CALL: Final = "An error occurred while calling "
 _NO_MODULE: Final = re.compile(r"No module named '(omnigraph|lance|pyarrow)")
 
 
@@ -99,15 +101,30 @@ def _explain(text: str, log: str) -> OmnigraphError:
     missing = _NO_MODULE.search(text)
     if missing is not None:
         return executors_lack(missing[1])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    error = TaskError(
-        f"Spark could not run the tasks: {(lines or ['no reason given'])[0][:400]}",
-        code="spark_failed",
-        hint=f"{log} says more",
-        facts={"log": log},
-    )
+    if _WORKER_ENDED in text:
+        error = _failed("a Python worker was killed or ended by itself", _perhaps_memory(log), log)
+    else:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        # The first line of an error of Java only names a call.
+        told = [line.removeprefix(": ") for line in lines if not line.startswith(_CALL)]
+        error = _failed((told or lines or ["no reason given"])[0][:400], f"{log} says more", log)
     error.add_note(text)
     return error
+
+
+def java_ended(log: str) -> OmnigraphError:
+    """The error for a local session whose Java process is gone."""
+    return _failed("its Java process was killed or ended by itself", _perhaps_memory(log), log)
+
+
+def _perhaps_memory(log: str) -> str:
+    return f"make sure that there is enough memory and run it again; {log} says more"
+
+
+def _failed(reason: str, hint: str, log: str) -> TaskError:
+    return TaskError(
+        f"Spark could not run the tasks: {reason}", code="spark_failed", hint=hint, facts={"log": log}
+    )
 
 
 def executors_lack(package: str) -> OmnigraphError:

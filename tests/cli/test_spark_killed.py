@@ -1,0 +1,100 @@
+"""A process of Spark is killed in the middle of a command: one sentence, nothing lost, and the next run works."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.storage.location import parse_location
+from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment
+from tests.pipeline.in_place import load_here
+from tests.pipeline.process import SECONDS_MAX, processes_with, wait_until
+
+pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("spark")]
+
+RECORDS = 50_000
+COUNT = "query q() { match { $p: Person } return { count($p) as people } }"
+COMMANDS = {
+    "load": ("load", "--data", "new.jsonl", "graph.omni", "--spark-master", "local[1]"),
+    "optimize": ("optimize", "graph.omni", "--spark-master", "local[1]"),
+}
+
+
+@pytest.mark.parametrize("victim", ["worker", "daemon", "java"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_process_of_spark_is_killed(command: str, victim: str, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.omni"
+    og.init(str(graph), SCHEMA)
+    for name in ("old", "older", "new"):
+        write(tmp_path / f"{name}.jsonl", name)
+        if name != "new":
+            load_here(parse_location(str(graph)), [str(tmp_path / f"{name}.jsonl")])
+    before, after = 2 * RECORDS, (3 if command == "load" else 2) * RECORDS
+    env = {"OMNIGRAPH_HOME": str(tmp_path / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
+
+    tried = run(tmp_path, command, env, victim)
+    assert_told(tried)
+    assert count(graph) == (after if tried.exit_code == 0 else before)
+    if tried.exit_code != 0:
+        again = run(tmp_path, command, env)
+        assert again.exit_code == 0, again.stderr
+    assert count(graph) == after
+    assert not [found for found in og.open(str(graph)).doctor() if found.health.value == "problem"]
+
+
+def write(path: Path, name: str) -> None:
+    lines = (json.dumps({"type": "Person", "data": {"slug": f"{name}{n}"}}) + "\n" for n in range(RECORDS))
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def count(graph: Path) -> int:
+    (row,) = og.open(str(graph), read_only=True).query(COUNT).rows()
+    people = row["people"]
+    assert isinstance(people, int)
+    return people
+
+
+def run(place: Path, command: str, env: dict[str, str], victim: str | None = None) -> Outcome:
+    """Run the command to its end; with a victim, kill that as soon as a worker of Spark is at work."""
+    with subprocess.Popen(
+        [OMNIGRAPH, *COMMANDS[command]],
+        cwd=place,
+        env=environment(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            if victim is not None:
+                mark = f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0"
+                assert wait_until(lambda: "worker" in kinds(mark) or process.poll() is not None, SECONDS_MAX)
+                os.kill(kinds(mark)[victim], signal.SIGKILL)
+            stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+        finally:
+            process.kill()
+    return Outcome(stdout, stderr, process.returncode)
+
+
+def kinds(mark: str) -> dict[str, int]:
+    """The processes of Spark: Java, below it the daemon of Python, and below that a worker."""
+    found: dict[str, int] = {}
+    pids = processes_with(mark)
+    for pid in pids:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if "org.apache.spark.deploy.SparkSubmit" in words:
+            found["java"] = pid
+        elif any("pyspark.daemon" in word for word in words):
+            parent_words = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
+            found["worker" if "pyspark.daemon" in parent_words else "daemon"] = pid
+    return found
