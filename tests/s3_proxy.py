@@ -23,6 +23,7 @@ from tests.conftest import S3Server
 _TIMEOUT_SECONDS: Final = 10
 _DELAY_SECONDS_MAX: Final = 5.0
 _HOLD_SECONDS_MAX: Final = 60.0
+_YEAR: Final = re.compile(rb"<LastModified>\d{4}")
 _PER_HOP: Final = ("host", "connection", "transfer-encoding", "content-length")
 
 
@@ -34,11 +35,12 @@ class Mode(Enum):
     FAIL_APPLIED = "the server does it, and the answer is 500"
     DELAY = "the server hears of it later"
     HOLD = "the server hears of it when the gate is opened"
+    REFUSE = "the server never hears of it, and the connection closes without an answer"
 
 
 @dataclass(slots=True)
 class Fault:
-    """Acts on the matching requests from the `first_hit`-th on, `times` times."""
+    """Acts on the matching requests from the `first_hit`-th on, `times` times. An empty `method` is any."""
 
     mode: Mode
     path: str
@@ -51,7 +53,7 @@ class Fault:
     acted: list[str] = field(default_factory=list)
 
     def takes(self, method: str, path: str) -> bool:
-        if method != self.method or re.search(self.path, path) is None:
+        if self.method not in ("", method) or re.search(self.path, path) is None:
             return False
         self.hits += 1
         is_now = self.first_hit <= self.hits < self.first_hit + self.times
@@ -65,15 +67,19 @@ class S3Proxy:
 
     def __init__(self, server: S3Server) -> None:
         self.server = server
+        self.is_old = False  # whether everything in the store looks years old
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
 
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
     def location(self, prefix: str, **settings: str) -> Location:
         """A place that is reached through the proxy. `settings` are Lance's, as `client_max_retries`."""
-        endpoint = f"http://127.0.0.1:{self._http.server_address[1]}"
-        options = {**self.server.options, "aws_endpoint": endpoint, **settings}
+        options = {**self.server.options, "aws_endpoint": self.endpoint, **settings}
         return parse_location(f"s3://{self.server.bucket}/{prefix}", options)
 
     @contextmanager
@@ -112,6 +118,9 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             fault = proxy.fault_for(self.command, self.path)
             mode = None if fault is None else fault.mode
+            if mode is Mode.REFUSE:
+                self.close_connection = True
+                return
             if mode is Mode.FAIL:
                 self._answer(500, [], b"")
                 return
@@ -134,7 +143,8 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             try:
                 connection.request(self.command, self.path, body or None, headers)
                 answer = connection.getresponse()
-                return answer, answer.read()
+                content = answer.read()
+                return answer, _YEAR.sub(b"<LastModified>2020", content) if proxy.is_old else content
             finally:
                 connection.close()
 
