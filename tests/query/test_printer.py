@@ -27,6 +27,13 @@ def test_every_string_can_be_written(value: str) -> None:
     assert parse_queries(print_queries(file)) == file
 
 
+def test_a_word_before_a_parenthesis_stays_no_call() -> None:
+    file = parse_queries("query a() { match { $p: A  $p.kind = small  b  $p } return { $p.name } }")
+    text = print_queries(file)
+    assert parse_queries(text) == file
+    assert "\n    ($p.kind = small)\n    (b)\n    ($p)\n" in text
+
+
 def test_an_empty_file_is_an_empty_text() -> None:
     assert print_queries(QueryFile()) == ""
     assert parse_queries("").queries == ()

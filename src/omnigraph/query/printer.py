@@ -122,18 +122,26 @@ def _block(keyword: str, clauses: tuple[Clause, ...]) -> Iterable[str]:
     if not clauses:
         yield f"{keyword} {{}}"
         return
+    lines: list[str] = []
+    for clause in reversed(clauses):
+        lines[:0] = _clause_lines(clause, before_parenthesis=bool(lines) and lines[0].startswith("("))
     yield f"{keyword} {{"
-    for clause in clauses:
-        match clause:
-            case NotBlock(inner):
-                yield from (f"  {line}" for line in _block("not", inner))
-            case OptionalBlock(inner):
-                yield from (f"  {line}" for line in _block("optional", inner))
-            case Binding() | Traversal() | Filter():
-                yield f"  {_clause(clause)}"
-            case _:
-                assert_never(clause)
+    yield from (f"  {line}" for line in lines)
     yield "}"
+
+
+def _clause_lines(clause: Clause, *, before_parenthesis: bool) -> Iterable[str]:
+    match clause:
+        case NotBlock(inner):
+            return _block("not", inner)
+        case OptionalBlock(inner):
+            return _block("optional", inner)
+        case Filter(condition) if before_parenthesis and _ends_in_word(condition):
+            return (f"({print_expression(condition)})",)
+        case Binding() | Traversal() | Filter():
+            return (_clause(clause),)
+        case _:
+            assert_never(clause)
 
 
 def _clause(clause: Binding | Traversal | Filter) -> str:
@@ -167,6 +175,18 @@ def _needs_parentheses(condition: Expression) -> bool:
                 return text.startswith("-")
             case _:
                 return False
+
+
+def _ends_in_word(condition: Expression) -> bool:
+    """Whether a parenthesis after it would make it a call of a function."""
+    while True:
+        match condition:
+            case Joined(operands=[*_, last]) | Comparison(right=last) | Arithmetic(right=last):
+                condition = last
+            case Inversion(operand=last) | Negative(operand=last):
+                condition = last
+            case _:
+                return isinstance(condition, Word)
 
 
 def _properties(assignments: tuple[Assignment, ...]) -> str:
