@@ -262,7 +262,7 @@ def test_a_moved_graph_is_repaired_on_main(tool: ForeignTool, local_location: Lo
         RepairAction.REFUSED,
         None,
     )
-    assert "cannot be read" in str(rows[DEV, MANIFEST].error)
+    assert "the graph was created at" in str(rows[DEV, MANIFEST].error)
 
 
 def test_a_graph_that_is_open_for_reading(local_location: Location) -> None:

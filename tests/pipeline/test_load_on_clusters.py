@@ -18,7 +18,7 @@ from tests.pipeline.test_clusters import small_executors, standalone  # noqa: F4
 pytestmark = pytest.mark.xdist_group("spark")
 
 MODULE = "tests.pipeline.load_scenario"
-EXPORT = "1f44999eba8f23a62ad5872e8361c131423f7d28057b686506449cab967ed9fa"
+EXPORT = "6a21a8d87181c09e7b6187fd09023a82c15af664054ce507b5b495faa9b516f3"
 """The hash of what every kind of session exports in the end."""
 
 

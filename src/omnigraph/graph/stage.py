@@ -122,6 +122,12 @@ class Stage:
             return WritableTable(record, self.read(alias), None)
         return self.forked(record)
 
+    def lasting(self, alias: str) -> WritableTable:
+        """As `writable`, but a fork outlives a write that fails: who asked for it uses it again, or discards it."""
+        target = self.writable(alias)
+        self.forks[:] = [fork for fork in self.forks if fork is not target]
+        return target
+
     def forked(self, record: TableRecord) -> WritableTable:
         """The table on a Lance branch of our own, from the version that a branch has pinned."""
         location = self.snapshot.root.child(record.path)

@@ -206,7 +206,7 @@ class _Run:
             self._build(places)
 
     def _open(self, at: Stage, view: TableView) -> None:
-        self._works[view.alias] = TableWork(at.writable(view.alias), strip=self._plans[view.alias].strip)
+        self._works[view.alias] = TableWork(at.lasting(view.alias), strip=self._plans[view.alias].strip)
 
     def _rewrite(self, views: Sequence[TableView]) -> None:
         bounds = self._upkeep.rewrite

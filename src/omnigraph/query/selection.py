@@ -30,7 +30,7 @@ def _chosen(file: QueryFile, name: str | None) -> QueryFile:
         raise NotFoundError(
             "the text has no queries", code="query_missing", hint="write `query name() { … }`"
         )
-    if name is None and len(names) > 1:
+    if name is None and len(set(names)) > 1:
         message = f"the text has {len(names)} queries, and none is named"
         raise UsageError(message, code="query_unnamed", hint=f"name one of {listed}")
     if name is None:
