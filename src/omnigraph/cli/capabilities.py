@@ -68,7 +68,7 @@ class _Named:
 def describe_capabilities(root: TyperGroup) -> Iterator[str]:
     """The section: what each command takes, then what is refused."""
     commands = tuple(_leaves("omnigraph", root))
-    yield "\n## What each command takes\n\n"
+    yield "\n## Command capabilities\n\n"
     yield "Every command also has `--quiet`, `--debug` and `--help`. Its own section says what a flag means there.\n\n"
     yield from _table(("command", *_COLUMNS), [_taken(found) for found in commands])
     yield "\n## What is refused\n\n"
