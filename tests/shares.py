@@ -1,7 +1,7 @@
 """Which part of long series of cases `make test` runs: every n-th. `make soak` runs the others.
 
 The cases of a series differ in the moment at which something happens, or in who it happens to, so a broken rule shows
-in many of them. Tests of one file that run on each kind of store are such a series too: on S3 every second one runs.
+in many of them. Tests of one file that run on each kind of store are such a series too: on S3 every third one runs.
 Only `tests/storage`, which says what a store is, runs whole.
 """
 
@@ -30,7 +30,7 @@ SHARES: Final[Mapping[str, int]] = {
 
 
 STORES: Final = frozenset({"store_location", "durable_location"})
-S3_SHARE: Final = 2
+S3_SHARE: Final = 3
 
 
 def leave_to_soak(items: Iterable[pytest.Item]) -> None:
