@@ -19,6 +19,7 @@ from omnigraph.engine.arithmetic import computed, negated
 from omnigraph.engine.compare import Value, compared, repeated
 from omnigraph.engine.domain import Array, Domain, Mask, without_negative_zero
 from omnigraph.engine.frame import Coded, Column, Frame
+from omnigraph.engine.masks import bool_array, mask_of
 from omnigraph.engine.values import entity_arrow_type, entity_members, literal_scalar, value_arrow_type
 from omnigraph.query.expressions import (
     And,
@@ -78,7 +79,7 @@ def holds(conditions: tuple[Expr, ...], frame: Frame) -> Mask:
                 return np.zeros(frame.length, dtype=np.bool_)
             continue
         answered: Any = value.fill_null(False) if value.null_count else value
-        kept &= answered.to_numpy(zero_copy_only=False)
+        kept &= mask_of(answered)
     return kept
 
 
@@ -157,7 +158,7 @@ def _found_texts(coded: Coded, mode: TextMode, words: str, edits: int) -> Array:
     found = index.matching(mode, words, edits)
     codes = coded.codes
     if not index.has_missing and len(codes) and codes.min() >= 0:
-        return pa.array(found[codes])
+        return bool_array(found[codes])
     missing = np.append(index.missing, True)
     answer: Any = pa.array(np.append(found, False)[codes], mask=missing[codes])
     return answer  # type: ignore[no-any-return]

@@ -16,6 +16,7 @@ from omnigraph.engine.domain import Array, Codes
 from omnigraph.engine.expand import output_slices
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames, gathered, multiplied, weights_of
 from omnigraph.engine.groups import Groups, group_rows
+from omnigraph.engine.masks import mask_of
 from omnigraph.engine.scope import Needed, Scope
 from omnigraph.engine.values import value_arrow_type
 from omnigraph.engine.walker import spread_ranges
@@ -179,7 +180,7 @@ def _equal_numbers(left: Frame, right: Frame, on_left: list[str], on_right: list
     missing = np.zeros(left.length, dtype=np.bool_)
     for one, other in zip(on_left, on_right, strict=True):
         array = left.array(one)
-        missing |= array.is_null().to_numpy(zero_copy_only=False)
+        missing |= mask_of(array.is_null())
         columns.append(pa.concat_arrays([array, right.array(other)]))
     numbers = group_rows(columns, left.length + right.length).numbers
     return np.where(missing, -1, numbers[: left.length]), numbers[left.length :]

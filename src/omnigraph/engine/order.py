@@ -18,6 +18,7 @@ from omnigraph.engine.aggregate import read_names
 from omnigraph.engine.domain import Array, Codes
 from omnigraph.engine.expressions import evaluate
 from omnigraph.engine.frame import Frame, concat_frames
+from omnigraph.engine.masks import mask_of
 from omnigraph.engine.scope import Needed, Scope
 from omnigraph.query.plan import Order
 
@@ -91,9 +92,8 @@ def _candidates(step: Order, frame: Frame, top: int) -> Codes | None:
         # Nulls come last where the order is descending, so they do not matter while there is enough else.
         if not first.descending or len(array) - array.null_count < top:
             return None
-        present: Any = array.is_valid()
-        there = np.flatnonzero(present.to_numpy(zero_copy_only=False))
-        array = array.drop_null()
+        there = np.flatnonzero(mask_of(array.is_valid()))
+        array = array.take(pa.array(there))
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     if first.descending:
         edge = np.partition(values, len(values) - top)[len(values) - top]

@@ -15,6 +15,7 @@ from omnigraph.engine.arithmetic import overflow
 from omnigraph.engine.domain import Array, distinct_numbers
 from omnigraph.engine.frame import Coded, Column, Frame, Weights
 from omnigraph.engine.groups import Groups, group_rows, value_numbers
+from omnigraph.engine.masks import mask_of
 from omnigraph.query.expressions import Expr
 
 _WIDE: Final = pa.decimal256(76, 0)
@@ -76,7 +77,7 @@ def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights |
     if kind == StateKind.COUNT:
         return pa.array(_counts(array, groups, weights))
     if array.null_count:
-        present = array.is_valid().to_numpy(zero_copy_only=False)
+        present = mask_of(array.is_valid())
         weights = None if weights is None else weights[present]
         groups = Groups(groups.numbers[present], groups.count, groups.first_rows)
         array = array.drop_null()
@@ -86,7 +87,7 @@ def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights |
 
 
 def _counts(present: Array, groups: Groups, weights: Weights | None) -> npt.NDArray[np.int64]:
-    mask = present.to_numpy(zero_copy_only=False)
+    mask = mask_of(present)
     every = bool(mask.all())
     numbers = groups.numbers if every else groups.numbers[mask]
     if weights is None:

@@ -19,6 +19,7 @@ from omnigraph.engine.budget import Budget
 from omnigraph.engine.domain import Codes, Domain, numbered
 from omnigraph.engine.expand import distinct_sources
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
+from omnigraph.engine.masks import array_without, mask_of
 from omnigraph.engine.scope import Needed, Scope
 from omnigraph.engine.text_index import TextIndex, query_words
 from omnigraph.query.expression_walk import columns_of
@@ -48,7 +49,7 @@ def searched_rows(step: Search, needed: Needed, scope: Scope) -> Iterator[Frame]
     columns: dict[str, Column] = {}
     for found in step.scores:
         scores = _scores(found.score, rows, scope.budget)
-        columns[found.name] = pa.array(scores, mask=np.isnan(scores), from_pandas=False)
+        columns[found.name] = array_without(scores, np.isnan(scores))
     yield rows.plus(columns)
     scope.budget.release(size)
 
@@ -90,7 +91,7 @@ def _distances(column: Column, query: Expr, budget: Budget) -> Scores:
     for start in range(0, len(vectors), _VECTORS):
         budget.tick()
         part = vectors.slice(start, _VECTORS)
-        present = part.is_valid().to_numpy(zero_copy_only=False)
+        present = mask_of(part.is_valid())
         matrix = part.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(wanted))
         found[start : start + len(part)][present] = _cosine(matrix.astype(np.float64), wanted)
     scores: Scores = found[places]
@@ -120,22 +121,17 @@ def _bm25(column: Coded, ids: Column, query: Expr) -> Scores:
     index = column.domain.text_index()
     present, count, length = _present_texts(column, ids, index)
     mean = length / count if count else 0.0
-    scores = np.full(len(index.lengths) + 1, np.nan)
+    scores = np.zeros(len(index.lengths) + 1)
     for word in index.vocabulary.find(query_words(str(query.value))):
         if word < 0:
             continue
         texts, counts = index.occurrences(int(word))
-        holders = len(texts)
-        if present is not None:
-            texts, counts = texts[present[texts] > 0], counts[present[texts] > 0]
-            holders = int(present[texts].sum())
+        holders = len(texts) if present is None else int(present[texts].sum())
         weight = np.log(1 + (count - holders + 0.5) / (holders + 0.5))
         norm = _K1 * (1 - _B + _B * index.lengths[texts] / mean) if mean else _K1
-        before = scores[texts]
-        scores[texts] = np.where(np.isnan(before), 0.0, before) + weight * counts * (_K1 + 1) / (
-            counts + norm
-        )
+        scores[texts] += weight * counts * (_K1 + 1) / (counts + norm)
     found: Scores = scores[:-1] if present is None else scores[column.codes]
+    found[found == 0] = np.nan  # what a word adds is never nothing
     return found
 
 

@@ -70,8 +70,9 @@ class TextIndex:
 
     def occurrences(self, word: int) -> tuple[Places, Codes]:
         """The texts with a word, and how often each has it."""
-        texts, counts = np.unique(self.texts[self._places(word)], return_counts=True)
-        return texts, counts.astype(np.int64, copy=False)
+        texts = self.texts[self._places(word)]  # in order, as the places are
+        first = np.flatnonzero(np.append(True, texts[1:] != texts[:-1]))
+        return texts[first], np.diff(first, append=len(texts))
 
     def _places(self, word: int) -> Places:
         """Where a word stands, in order."""
