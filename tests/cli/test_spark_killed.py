@@ -6,11 +6,14 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
+from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.storage.location import parse_location
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment
 from tests.pipeline.in_place import load_here
@@ -48,6 +51,24 @@ def test_a_process_of_spark_is_killed(command: str, victim: str, tmp_path: Path)
     assert not [found for found in og.open(str(graph)).doctor() if found.health.value == "problem"]
 
 
+def test_java_is_killed_when_its_work_is_done(tmp_path: Path) -> None:
+    """The command does not need it any more: it ends well and says nothing of it."""
+    graph = tmp_path / "graph.omni"
+    og.init(str(graph), SCHEMA)
+    write(tmp_path / "new.jsonl", "new")
+    env = {"OMNIGRAPH_HOME": str(tmp_path / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
+    stopping = environment({**env, ENVIRONMENT_VARIABLE: f"{Failpoint.ARM_BEFORE}=stop"})
+    with started(tmp_path, "load", stopping) as process:
+        assert wait_until(lambda: is_stopped(process.pid), SECONDS_MAX)
+        os.kill(kinds(f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0")["java"], signal.SIGKILL)
+        process.send_signal(signal.SIGCONT)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, stderr
+    assert "Traceback" not in stderr
+    assert "Exception" not in stderr
+    assert count(graph) == RECORDS
+
+
 def write(path: Path, name: str) -> None:
     lines = (json.dumps({"type": "Person", "data": {"slug": f"{name}{n}"}}) + "\n" for n in range(RECORDS))
     path.write_text("".join(lines), encoding="utf-8")
@@ -62,24 +83,41 @@ def count(graph: Path) -> int:
 
 def run(place: Path, command: str, env: dict[str, str], victim: str | None = None) -> Outcome:
     """Run the command to its end; with a victim, kill that as soon as a worker of Spark is at work."""
+    with started(place, command, environment(env)) as process:
+        if victim is not None:
+            mark = f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0"
+            found: dict[str, int] = {}
+
+            def is_at_work() -> bool:
+                found.update(kinds(mark))
+                return "worker" in found or process.poll() is not None
+
+            assert wait_until(is_at_work, SECONDS_MAX)
+            os.kill(found[victim], signal.SIGKILL)
+        stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+    return Outcome(stdout, stderr, process.returncode)
+
+
+@contextmanager
+def started(place: Path, command: str, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """The command under way; gone at the end."""
     with subprocess.Popen(
         [OMNIGRAPH, *COMMANDS[command]],
         cwd=place,
-        env=environment(env),
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         try:
-            if victim is not None:
-                mark = f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0"
-                assert wait_until(lambda: "worker" in kinds(mark) or process.poll() is not None, SECONDS_MAX)
-                os.kill(kinds(mark)[victim], signal.SIGKILL)
-            stdout, stderr = process.communicate(timeout=SECONDS_MAX)
+            yield process
         finally:
             process.kill()
-    return Outcome(stdout, stderr, process.returncode)
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def kinds(mark: str) -> dict[str, int]:
@@ -90,11 +128,11 @@ def kinds(mark: str) -> dict[str, int]:
         try:
             words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            parent_words = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
         except OSError:
             continue
         if "org.apache.spark.deploy.SparkSubmit" in words:
             found["java"] = pid
         elif any("pyspark.daemon" in word for word in words):
-            parent_words = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
             found["worker" if "pyspark.daemon" in parent_words else "daemon"] = pid
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from omnigraph.base.errors import FormatError
 from omnigraph.graph.commit import World
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from tests.cli.process import omnigraph_here
 from tests.maintenance.cleaning import TomorrowClock
 
 SCHEMA = "node P { slug: String @key }"
@@ -74,6 +76,24 @@ def test_cleanup_takes_what_a_deleted_branch_left(moved: Path) -> None:
     assert [one.error for one in found] == [None, None]
     assert sum(one.orphan_branches_removed for one in found) == 2
     assert graph.query("query q() { match { $p: P } return { $p.slug } }").rows() == [{"p.slug": "a"}]
+
+
+def test_the_history_of_main_is_shown(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "old"), SCHEMA)
+    branch = graph.branch("b", create_from="main")
+    for one, slug in ((graph, "a"), (branch, "b")):
+        one.mutate(f'query a() {{ insert P {{ slug: "{slug}" }} }}')
+    graph.merge("b")
+    (tmp_path / "old").rename(tmp_path / "new")
+    commits = [commit.id for commit in og.open(str(tmp_path / "new")).commits()]
+
+    log = omnigraph_here("log", "new", "--json", cwd=tmp_path)
+    assert json.loads(log.stdout)["heads"] == {"main": commits[0], "b": None}
+    shown = omnigraph_here("log", "new", "--graph", cwd=tmp_path)
+    assert [commit for commit in commits if commit in shown.stdout] == commits
+    assert "not shown: b" in shown.stderr
+    listed = omnigraph_here("commit", "list", "new", "--json", cwd=tmp_path)
+    assert [one["graph_commit_id"] for one in json.loads(listed.stdout)["commits"]] == commits
 
 
 def _refused_as_moved(call: Callable[[], object]) -> None:

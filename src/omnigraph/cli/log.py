@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,21 +30,25 @@ def log(
     limit: Limit = 100,
     as_json: Json = False,
 ) -> None:
-    """Show the commits of all branches, newest first."""
+    """Show the commits of all branches, newest first.
+
+    In a copied or moved graph those of main: its other branches cannot be read there.
+    """
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.branching import read_all_commits
     from omnigraph.graph.commit_drawing import draw_commits
 
     commits, heads = read_all_commits(location)
-    names = {head: [name for name, one in heads.items() if one == head] for head in heads.values()}
+    known = tuple(dict.fromkeys(head for head in heads.values() if head is not None))
+    names = {head: [name for name, one in heads.items() if one == head] for head in known}
 
     def told(commit: CommitRecord) -> str:
         branches = f" ({', '.join(names[commit.id])})" if commit.id in names else ""
         text = f"{commit.id}{branches} {moment(commit.created_us)} {commit.actor} {commit.operation}"
         return printable(text)
 
-    drawn = draw_commits(commits, tuple(dict.fromkeys(heads.values())))
+    drawn = draw_commits(commits, known)
     if as_json:
         from omnigraph.cli.shapes import commit_to_json
 
@@ -55,6 +60,12 @@ def log(
         " ".join([*([line.marks] if graph else []), *([told(line.commit)] if line.commit else [])])
         for line in islice(shown, limit)
     )
+    hidden = [name for name, head in heads.items() if head is None]
+    if hidden and not context.obj.quiet:
+        told_names = printable(", ".join(hidden))
+        sys.stderr.write(
+            f"note: the graph was copied or moved, so these branches are not shown: {told_names}\n"
+        )
 
 
 COMMAND = CommandSource(

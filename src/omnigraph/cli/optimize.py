@@ -10,13 +10,14 @@ import typer
 
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri
-from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
+from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json, write_rows
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize_stats import TableOptimizeStats
 
 FAILED_EXIT_CODE: Final = 1
+FAILED_HINT: Final = "hint: they stay as they were, and nothing is lost; put that right and run it again"
 TITLES: Final = {
     "table_key": "table",
     "fragments": "fragments",
@@ -141,9 +142,10 @@ def _result(row: TableOptimizeStats, *, dry_run: bool) -> str:
 
 def _tell(rows: Sequence[TableOptimizeStats], *, quiet: bool) -> None:
     """On stderr: errors in any case, and what waits for something else."""
-    for row in rows:
-        if row.error is not None:
-            sys.stderr.write(f"{row.table_key}: {row.error}\n")
+    failed = [f"{row.table_key}: {row.error}" for row in rows if row.error is not None]
+    if failed:
+        head = failed if len(failed) == 1 else [f"{len(failed)} tables could not be optimized", *failed]
+        sys.stderr.write("error: " + "\n  ".join(map(printable, head)) + f"\n{FAILED_HINT}\n")
     if quiet:
         return
     for row in rows:

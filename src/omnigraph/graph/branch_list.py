@@ -17,7 +17,7 @@ from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import BranchRecord, CommitRecord
-from omnigraph.graph.snapshot import MAIN, is_moved, read_snapshot, refuse_moved
+from omnigraph.graph.snapshot import MAIN, is_moved, read_snapshot
 from omnigraph.storage.dataset import own_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -70,14 +70,16 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
 
 def read_all_commits(
     root: Location,
-) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId]]:
-    """Every commit that a live branch contains, and the head of each branch, main's first."""
+) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId | None]]:
+    """Every commit that a live branch contains, and the head of each branch, main first; None of an unreadable one."""
     main = read_snapshot(root)
     commits = {commit.id: commit for commit in main.manifest.read_commits()}
-    heads = {MAIN: main.head}
+    heads: dict[str, CommitId | None] = {MAIN: main.head}
+    only_main = is_moved(main.manifest, root)
     for name, record in sorted(main.state.branches.items()):
-        if name != MAIN:
-            refuse_moved(main.manifest, root, name)
+        if name != MAIN and only_main:
+            heads[name] = None
+        elif name != MAIN:
             manifest = open_manifest(root, lance_branch=record.lance_branch)
             own = make_lineage(*manifest.read_history(commits))
             heads[name] = own.head
