@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.base.ids import as_commit_id
 from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
 from omnigraph.graph.feed import FeedBlock, FeedPage, SchemaStep, commit_changes, read_feed
 from omnigraph.graph.image_text import image_lines
@@ -75,7 +74,7 @@ def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
 
 def feed_changes(root: Location, branch: str, cursor: str | None, limit: int) -> ChangeFeed:
     """The next commits of a branch's change feed."""
-    page = read_feed(root, branch, None if cursor is None else as_commit_id(cursor), limit)
+    page = read_feed(root, branch, cursor, limit)
     return ChangeFeed(map(_commit_changes, page.blocks), page.cursor, page.has_more)
 
 

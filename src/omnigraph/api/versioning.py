@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.api.arguments import checked_methods, refuse_none_at_all
 from omnigraph.api.maintaining import Maintained
-from omnigraph.base.errors import NotFoundError
-from omnigraph.base.ids import as_commit_id
 from omnigraph.base.process import login_name
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.snapshot import find_named_commit, read_snapshot
 
 if TYPE_CHECKING:
     from typing import Self
@@ -38,16 +36,8 @@ class VersionedGraph(Maintained):
         return make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
 
     def commit(self, commit_id: str) -> CommitRecord:
-        """One commit of the branch's lineage."""
-        record = read_snapshot(self.location, self.branch_name).manifest.find_commit(as_commit_id(commit_id))
-        if record is None:
-            raise NotFoundError(
-                f"there is no commit {commit_id} on branch {self.branch_name}",
-                code="commit_missing",
-                hint="`omnigraph commit list` shows the commits of a branch",
-                facts={"commit": commit_id, "branch": self.branch_name},
-            )
-        return record
+        """One commit of the branch's lineage, by its id, by enough of its beginning or end, or as `HEAD`."""
+        return find_named_commit(read_snapshot(self.location, self.branch_name), commit_id)
 
     def branch(self, name: str, *, create_from: str | None = None, actor: str | None = None) -> Self:
         """The graph on another branch; `create_from`, a branch or a commit, makes it first."""
@@ -113,7 +103,7 @@ class VersionedGraph(Maintained):
 
         resolution = make_resolution(strategy, resolve)
         who = actor or login_name()
-        request = RevertRequest(as_commit_id(commit), who, self.branch_name, resolution, dry_run)
+        request = RevertRequest(self.commit(commit).id, who, self.branch_name, resolution, dry_run)
         return run_revert(self.location, request)
 
     def commit_changes(self, commit: str) -> Iterator[EntityChange]:

@@ -11,7 +11,10 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Branch, Json, Store, Uri
 from omnigraph.cli.target import resolve_target
 
-CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit.", show_default=False)]
+CommitId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The commit: its id, enough of it, or HEAD.", show_default=False),
+]
 
 
 def changes(

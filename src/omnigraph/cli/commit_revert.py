@@ -23,7 +23,12 @@ from omnigraph.cli.target import announce_target, resolve_target
 if TYPE_CHECKING:
     from omnigraph.api.merging import MergeOutcome
 
-CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit to undo.", show_default=False)]
+CommitId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The commit to undo: its id, enough of it, or HEAD.", show_default=False
+    ),
+]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 
 
@@ -79,7 +84,7 @@ COMMAND = CommandSource(
     "revert",
     revert,
     (
-        "omnigraph commit revert 01KA1F0Z5Q8W9V3N7R2T4Y6B8D graph.omni",
+        "omnigraph commit revert HEAD graph.omni",
         "omnigraph commit revert 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --dry-run --json",
     ),
 )

@@ -11,7 +11,10 @@ from omnigraph.cli.options import Branch, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, write_json, write_pairs, write_rows, write_text
 from omnigraph.cli.target import resolve_target
 
-CommitId = Annotated[str, typer.Argument(metavar="ID", help="The commit.", show_default=False)]
+CommitId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The commit: its id, enough of it, or HEAD.", show_default=False),
+]
 
 TITLES: Final = {"table": "table", "before": "from version", "after": "to version"}
 
@@ -81,7 +84,7 @@ COMMAND = CommandSource(
     "show",
     show,
     (
-        "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D graph.omni",
+        "omnigraph commit show HEAD graph.omni",
         "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
     ),
 )

@@ -91,7 +91,7 @@ def source_snapshot(root: Location, branch: str = MAIN, commit: str | None = Non
     """What a new branch starts from: a branch's head, or one of its commits."""
     if commit is None:
         return read_snapshot(root, branch)
-    return read_commit_snapshot(root, CommitId(commit), branch)[0]
+    return read_commit_snapshot(root, commit, branch)[0]
 
 
 def _deletable(main: Snapshot, name: str) -> BranchRecord:

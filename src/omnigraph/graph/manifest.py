@@ -138,6 +138,13 @@ class Manifest:
         """Every commit of this branch's lineage that the manifest holds, in no order."""
         return tuple(decode_commit(row) for row in self._rows_of("graph_commit"))
 
+    def read_commit_ids(self) -> tuple[CommitId, ...]:
+        """Their ids alone."""
+        with _explained_damage(self._graph_uri):
+            rows = self.dataset.read(["object_id"], "object_type = 'graph_commit'")
+        start = len(commit_object_id(CommitId("")))
+        return tuple(CommitId(str(found)[start:]) for found in rows.column("object_id").to_pylist())
+
     def read_history(
         self, known: Mapping[CommitId, CommitRecord]
     ) -> tuple[CommitId, tuple[CommitRecord, ...]]:

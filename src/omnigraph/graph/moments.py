@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from omnigraph.base.errors import NotFoundError, UsageError
-from omnigraph.base.ids import as_commit_id
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
@@ -46,7 +45,7 @@ def read_state(
     """The state of a branch that is asked for."""
     wanted = when or When()
     if wanted.commit is not None:
-        return read_commit_snapshot(root, as_commit_id(wanted.commit), branch, rules=rules)[0]
+        return read_commit_snapshot(root, wanted.commit, branch, rules=rules)[0]
     if wanted.moment_us is not None:
         return read_moment_snapshot(root, wanted.moment_us, branch, rules)[0]
     if wanted.version is None:

@@ -1,15 +1,19 @@
 """What a name means that may be a branch or a commit: the snapshot to branch from, to compare or to read.
 
 In: a name as users type it. Out: the snapshot of the branch's head, or of the commit on whichever branch has it.
+`HEAD` is that of main, since no branch is given beside the name.
 A commit is read on the branch that made it, so that whoever branches from it keeps the right branch alive. Nothing here
 writes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from omnigraph.base.errors import NotFoundError, RefusedError
-from omnigraph.base.ids import CommitId, as_commit_id
-from omnigraph.graph.manifest import open_manifest
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.commit_names import name_commit
+from omnigraph.graph.manifest import Manifest, open_manifest
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot, refuse_moved
 from omnigraph.storage.location import Location
@@ -22,7 +26,7 @@ def read_reference(root: Location, name: str) -> Snapshot:
         return main
     if name in main.state.branches:
         return read_snapshot(root, name)
-    record = find_commit(main, as_commit_id(name))
+    record = _find_commit(main, name_commit(name, main.head, lambda: _all_ids(main)))
     if record is None:
         raise NotFoundError(
             f"there is no branch and no commit '{name}'",
@@ -33,16 +37,23 @@ def read_reference(root: Location, name: str) -> Snapshot:
     return _at_home(main, record)
 
 
-def find_commit(main: Snapshot, commit: CommitId) -> CommitRecord | None:
+def _find_commit(main: Snapshot, commit: CommitId) -> CommitRecord | None:
     """The commit's row in the manifest of any live branch, main's first."""
-    found = main.manifest.find_commit(commit)
-    others = [branch for name, branch in sorted(main.state.branches.items()) if name != MAIN]
-    for branch in others if found is None else ():
-        refuse_moved(main.manifest, main.root, branch.name)
-        found = open_manifest(main.root, lance_branch=branch.lance_branch).find_commit(commit)
-        if found is not None:
-            break
-    return found
+    rows = (manifest.find_commit(commit) for manifest in _manifests(main))
+    return next((found for found in rows if found is not None), None)
+
+
+def _all_ids(main: Snapshot) -> Iterator[CommitId]:
+    return (commit for manifest in _manifests(main) for commit in manifest.read_commit_ids())
+
+
+def _manifests(main: Snapshot) -> Iterator[Manifest]:
+    """Those of all live branches, main's first."""
+    yield main.manifest
+    for name, branch in sorted(main.state.branches.items()):
+        if name != MAIN:
+            refuse_moved(main.manifest, main.root, name)
+            yield open_manifest(main.root, lance_branch=branch.lance_branch)
 
 
 def _at_home(main: Snapshot, record: CommitRecord) -> Snapshot:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import BranchId, CommitId
+from omnigraph.graph.commit_names import name_commit
 from omnigraph.graph.manifest import Manifest, ManifestState, damaged_manifest, open_manifest
 from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
 from omnigraph.graph.stamp import FORMAT, Format
@@ -81,21 +82,29 @@ def read_main_id(snapshot: Snapshot) -> BranchId:
 
 
 def read_commit_snapshot(
-    root: Location, commit: CommitId, branch: str = MAIN, *, rules: Format = FORMAT
+    root: Location, commit: str, branch: str = MAIN, *, rules: Format = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
     """The snapshot that a commit made, and its record. `branch` is where to look for the commit."""
     newest = read_snapshot(root, branch, rules=rules)
-    record = newest.manifest.find_commit(commit)
-    if record is None:
-        raise NotFoundError(
-            f"there is no commit {commit} on branch {branch}",
-            code="commit_missing",
-            hint="`omnigraph commit list` shows the commits of a branch",
-            facts={"commit": commit, "branch": branch},
-        )
+    record = find_named_commit(newest, commit)
     if record.id == newest.head and record.manifest_hint.version == newest.version:
         return newest, record
     return read_record_snapshot(newest, record, rules), record
+
+
+def find_named_commit(newest: Snapshot, name: str) -> CommitRecord:
+    """The commit of the branch that a text means; raise `NotFoundError` when there is none."""
+    manifest = newest.manifest
+    commit = name_commit(name, newest.head, manifest.read_commit_ids)
+    record = manifest.find_commit(commit)
+    if record is None:
+        raise NotFoundError(
+            f"there is no commit {commit} on branch {newest.branch.name}",
+            code="commit_missing",
+            hint="`omnigraph commit list` shows the commits of a branch",
+            facts={"commit": commit, "branch": newest.branch.name},
+        )
+    return record
 
 
 def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format = FORMAT) -> Snapshot:

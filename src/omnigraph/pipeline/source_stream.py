@@ -19,7 +19,6 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from omnigraph.base.errors import NotFoundError, UsageError
-from omnigraph.base.ids import as_commit_id
 from omnigraph.graph.images import column_identity
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import Pin, TableId
@@ -156,7 +155,7 @@ def _starting_snapshot(options: ReadOptions) -> Snapshot:
         newest = read_snapshot(options.root, options.branch)
         *_, first = make_lineage(newest.head, newest.manifest.read_commits()).history()
         starting = first.id
-    return read_commit_snapshot(options.root, as_commit_id(starting), options.branch)[0]
+    return read_commit_snapshot(options.root, starting, options.branch)[0]
 
 
 def _identities(options: ReadOptions, at: Offset) -> dict[str, bytes | str]:
