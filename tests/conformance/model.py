@@ -59,12 +59,13 @@ class ModelGraph:
             self._insert(entity, values | ends, given.get("id"))
 
     def mutate(self, plan: MutationPlan) -> tuple[int, int]:
-        """Run the statements in order; how many nodes and edges they touched. Nothing is kept if a rule breaks.
+        """Run the statements in order; how many nodes and edges they touched, each once.
 
-        The rules on values hold for every value that a statement gives, those on several rows for the end.
+        Nothing is kept if a rule breaks. The rules on values hold for every value that a statement gives, those on
+        several rows for the end.
         """
         after = self.copy()
-        touched: Counter[str] = Counter()
+        touched: set[tuple[str, str]] = set()
         sources: set[tuple[str, str]] = set()
         broken: list[str] = []
         for statement in plan.statements:
@@ -72,7 +73,7 @@ class ModelGraph:
                 case InsertRow(table, values):
                     entity = self._entity(table.name)
                     row = after._insert(entity, _values(values))
-                    touched[entity.kind.value] += 1
+                    touched.add((entity.alias, row["id"]))
                     sources.update(_source(entity, row))
                     broken.extend(_broken_values(entity, row))
                 case UpdateRows(target, values, rows):
@@ -81,19 +82,20 @@ class ModelGraph:
                     for row in after.tables[entity.alias]:
                         if row["id"] in ids:
                             row.update(_values(values))
-                            touched[entity.kind.value] += 1
+                            touched.add((entity.alias, row["id"]))
                             broken.extend(_broken_values(entity, _values(values)))
                 case DeleteRows(target, rows):
                     entity = self._entity(target.table.name)
                     ids = {found[target.id] for found in run(rows, after.tables)}
                     for alias, row in after._delete(entity, ids):
-                        touched[alias.partition(":")[0]] += 1
+                        touched.add((alias, row["id"]))
                         if alias.startswith("edge:"):
                             sources.add((alias, row["src"]))
         if broken := sorted((*broken, *after.broken_rules(sources))):
             raise RulesBrokenError(broken)
         self.tables = after.tables
-        return touched["node"], touched["edge"]
+        counts = Counter(alias.partition(":")[0] for alias, _ in touched)
+        return counts["node"], counts["edge"]
 
     def _entity(self, name: str) -> Entity:
         entity = self.catalog.type_named(name)

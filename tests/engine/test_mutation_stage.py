@@ -16,7 +16,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.mutate import BoundMutation, MutationRejectedError
-from omnigraph.engine.mutation_stage import Mutated, MutationRequest, mutate
+from omnigraph.engine.mutation_stage import EntityCounts, Mutated, MutationRequest, mutate
 from omnigraph.graph.requirements import PreconditionFailedError
 from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.storage.dataset import ADDRESS, open_dataset
@@ -70,7 +70,7 @@ def beside(graph: Graph, text: str, other: Callable[[], object]) -> tuple[Mutate
 def test_an_insert_is_checked_again_and_not_run_again(graph: Graph) -> None:
     other = writer(graph, 'query o() { insert P { k: "o", mail: "o@x" } }')
     done, prepared = beside(graph, 'query i() { insert P { k: "i", mail: "i@x" } }', other)
-    assert (done.affected_nodes, prepared) == (1, 1)
+    assert (done.nodes, prepared) == (EntityCounts(inserted=1), 1)
     assert people(graph).keys() == {"a", "b", "c", "i", "o"}
 
 
@@ -94,7 +94,8 @@ def test_an_insert_that_breaks_a_rule_by_now_is_refused(graph: Graph) -> None:
 
 def test_an_insert_becomes_an_upsert_when_its_key_is_there_by_now(graph: Graph) -> None:
     other = writer(graph, 'query o() { insert P { k: "i", n: 1 } }')
-    beside(graph, 'query i() { insert P { k: "i", n: 2 } }', other)
+    done, _ = beside(graph, 'query i() { insert P { k: "i", n: 2 } }', other)
+    assert done.nodes == EntityCounts(updated=1)
     assert people(graph)["i"] == 2
     assert_counts_are_exact(graph)
 
@@ -109,19 +110,19 @@ def test_an_edge_whose_end_is_gone_by_now_is_refused(graph: Graph) -> None:
 def test_an_update_runs_again(graph: Graph) -> None:
     other = writer(graph, 'query o() { update P set { n: 5 } where k = "c" }')
     done, prepared = beside(graph, "query u() { update P set { mail: null } where n > 1 }", other)
-    assert (done.affected_nodes, prepared) == (2, 2)
+    assert (done.nodes, prepared) == (EntityCounts(updated=2), 2)
 
 
 def test_an_update_that_matches_nothing_by_now(graph: Graph) -> None:
     other = writer(graph, 'query o() { update P set { n: 9 } where k = "b" }')
     done, prepared = beside(graph, "query u() { update P set { mail: null } where n = 2 }", other)
-    assert (done, prepared) == (Mutated(0, 0, None), 2)
+    assert (done, prepared) == (Mutated(), 2)
 
 
 def test_a_delete_takes_edges_along_that_came_meanwhile(graph: Graph) -> None:
     other = writer(graph, 'query o() { insert Knows { from: "c", to: "b" } }')
     done, prepared = beside(graph, 'query d() { delete P where k = "b" }', other)
-    assert (done.affected_nodes, done.affected_edges, prepared) == (1, 2, 2)
+    assert (done.nodes, done.edges, prepared) == (EntityCounts(deleted=1), EntityCounts(deleted=2), 2)
     assert rows(graph, "match { $p $e:knows $q } return { count($e) as n }") == [(0,)]
     assert_counts_are_exact(graph)
 
@@ -218,6 +219,19 @@ def test_many_rows(graph: Graph) -> None:
     assert (done.affected_nodes, done.affected_edges) == (2000, 1000)
     assert_counts_are_exact(graph)
     assert people(graph).keys() == {"a", "b", "c"}
+
+
+def test_what_several_statements_touch_counts_once(graph: Graph) -> None:
+    done = graph.mutate(
+        'query i() { insert P { k: "a" } insert P { k: "new" } update P set { n: 5 } where true '
+        'update P set { n: 6 } where k = "new" insert Knows { from: "new", to: "a" } }'
+    )
+    assert (done.nodes, done.edges) == (EntityCounts(1, 3, 0), EntityCounts(inserted=1))
+    assert (done.affected_nodes, done.affected_edges) == (4, 1)
+    assert done.commit is not None
+    assert dict(done.commit.counts) == {"nodes": 4, "edges": 1}
+    gone = graph.mutate('query d() { delete P where k = "a" delete P where true }')
+    assert (gone.nodes, gone.edges) == (EntityCounts(deleted=4), EntityCounts(deleted=2))
 
 
 def test_a_mutation_is_one_commit(graph: Graph) -> None:

@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from omnigraph.api.checking import QuerySource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import UsageError
-from omnigraph.base.ids import as_commit_id
+from omnigraph.base.ids import CommitId, as_commit_id
 from omnigraph.engine.mutate import BoundMutation
-from omnigraph.engine.mutation_stage import Mutated, MutationRequest, mutate
+from omnigraph.engine.mutation_stage import EntityCounts, Mutated, MutationRequest, mutate
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.commit import World
+from omnigraph.graph.commit_names import is_whole
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot
 from omnigraph.query import (
@@ -47,14 +48,26 @@ class MutationOptions:
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """What a mutation did. Without a commit nothing matched, and nothing was written."""
+    """What a mutation did. Without a commit nothing matched, and nothing was written.
+
+    `nodes` and `edges` tell how many were inserted, updated and deleted; a node or an edge counts once, however many
+    statements touched it. `affected_nodes` and `affected_edges` are their totals.
+    """
 
     query_name: str
     branch: str
-    affected_nodes: int
-    affected_edges: int
+    nodes: EntityCounts
+    edges: EntityCounts
     actor: str
     commit: CommitRecord | None
+
+    @property
+    def affected_nodes(self) -> int:
+        return self.nodes.total
+
+    @property
+    def affected_edges(self) -> int:
+        return self.edges.total
 
 
 def run_mutation_text(
@@ -62,17 +75,29 @@ def run_mutation_text(
 ) -> MutationResult:
     """Run one mutation of a text."""
     prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
-    wanted = None if options.if_commit is None else as_commit_id(options.if_commit)
+    wanted = None if options.if_commit is None else _whole_id(options.if_commit)
     request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted, options.limits)
     done: Mutated = mutate(root, request, options.world)
     return MutationResult(
         prepared.query_name,
         options.branch,
-        done.affected_nodes,
-        done.affected_edges,
+        done.nodes,
+        done.edges,
         options.actor,
         done.commit,
     )
+
+
+def _whole_id(text: str) -> CommitId:
+    """A precondition names its commit exactly: a part of an id could come to mean another one."""
+    if not is_whole(text):
+        raise UsageError(
+            f"'{text}' is no whole commit id, and a head that you insist on is named by one",
+            code="commit_id_partial",
+            hint="`omnigraph snapshot` shows the head's",
+            facts={"commit": text},
+        )
+    return as_commit_id(text)
 
 
 class PreparedMutation:

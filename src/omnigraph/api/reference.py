@@ -23,6 +23,7 @@ from omnigraph.base import errors
 from omnigraph.base.progress import Progress
 from omnigraph.engine.embedding import EmbeddingProvider
 from omnigraph.engine.mutate import MutationRejectedError
+from omnigraph.engine.mutation_stage import EntityCounts
 from omnigraph.engine.options import QueryLimits
 from omnigraph.graph import check, commit, lease, pending, publish, records, requirements, schema_plan
 from omnigraph.graph.diff import ChangeKind, SchemaDiffError
@@ -65,6 +66,7 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         loading.LoadOutcome,
         Loaded,
         mutating.MutationResult,
+        EntityCounts,
         ExportOutcome,
         Exported,
         schema_plan.SchemaPlan,

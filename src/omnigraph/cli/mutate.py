@@ -20,7 +20,9 @@ Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to 
 IfCommit = Annotated[
     str | None,
     typer.Option(
-        "--if-commit", metavar="ID", help="Only if the branch's head is this commit; otherwise exit with 4."
+        "--if-commit",
+        metavar="ID",
+        help="Only if the branch's head is this commit, by its whole id; otherwise exit with 4.",
     ),
 ]
 
@@ -59,9 +61,20 @@ def mutate(
 def _sentence(result: MutationResult) -> str:
     if result.commit is None:
         return "nothing matched; there is no commit"
-    counts = ((result.affected_nodes, "node"), (result.affected_edges, "edge"))
-    told = " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
-    return f"changed {told} at commit {result.commit.id}"
+    told = [
+        f"{verb} {' and '.join(_number(count, word) for count, word in counts if count)}"
+        for verb, counts in (
+            ("inserted", ((result.nodes.inserted, "node"), (result.edges.inserted, "edge"))),
+            ("updated", ((result.nodes.updated, "node"), (result.edges.updated, "edge"))),
+            ("deleted", ((result.nodes.deleted, "node"), (result.edges.deleted, "edge"))),
+        )
+        if any(count for count, _ in counts)
+    ]
+    return f"{', '.join(told)} at commit {result.commit.id}"
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _to_json(result: MutationResult) -> dict[str, Any]:
@@ -72,6 +85,8 @@ def _to_json(result: MutationResult) -> dict[str, Any]:
         "branch": result.branch,
         "affected_nodes": result.affected_nodes,
         "affected_edges": result.affected_edges,
+        "nodes": result.nodes.to_json(),
+        "edges": result.edges.to_json(),
         "actor_id": result.actor,
         "commit": None if result.commit is None else commit_to_json(result.commit, {}),
     }

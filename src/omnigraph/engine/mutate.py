@@ -1,8 +1,8 @@
 """Runs the statements of a mutation over a snapshot: each sees what the ones before it did. Nothing is written.
 
 Comes in: a snapshot, and a mutation whose plan is rewritten and bound. Goes out: the `Change` it makes: overlays by
-type, how many nodes and edges were touched, and everything that breaks a rule. A statement touches rows of the pinned
-table and rows of the overlay; validation is of the whole change, as it will be.
+type, and everything that breaks a rule. A statement touches rows of the pinned table and rows of the overlay;
+validation is of the whole change, as it will be.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,11 +77,9 @@ class MutationRejectedError(ContentError):
 
 @dataclass(slots=True)
 class Change:
-    """What a mutation does. `touched` counts nodes and edges, once for each statement that touches them."""
+    """What a mutation does: its overlays, and the types that it is validated against."""
 
     overlays: dict[TypeId, Overlay] = field(default_factory=dict)
-    touched_nodes: int = 0
-    touched_edges: int = 0
     reports: list[ViolationReport] = field(default_factory=list)
     read: set[TypeId] = field(default_factory=set)
 
@@ -155,7 +153,6 @@ class _Running:
         self._report(checked.breaches, at)
         # Also with mistakes, so that one attempt shows those of the rows together as well; it is never written.
         overlay.insert(pa.Table.from_batches([checked.rows]), at)
-        self._count(overlay.entity, len(statements))
         self._note_read(overlay.entity)
 
     def update(self, statement: UpdateRows, line: int) -> None:
@@ -168,12 +165,10 @@ class _Running:
         self.change.read.add(overlay.entity.id)
         if which.any():
             overlay.update(which, self._values(overlay.entity, statement.values, line), line)
-            self._count(overlay.entity, int(which.sum()))
 
     def delete(self, statement: DeleteRows) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
         gone = overlay.remove(_column(self._old_rows(statement, overlay), "id"))
-        self._count(overlay.entity, len(gone))
         self.change.read.add(overlay.entity.id)
         if isinstance(overlay.entity, NodeType):
             self._delete_edges(overlay.entity, gone)
@@ -188,7 +183,6 @@ class _Running:
             for end in ends if len(gone) else ():
                 removed = self._overlay(edge.id).remove(lookup.edges_at(edge.id, end, gone))
                 self.budget.hold(removed.nbytes)
-                self._count(edge, len(removed))
 
     def _old_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
         """The rows of the pinned table that match and that no earlier statement has touched."""
@@ -238,15 +232,6 @@ class _Running:
         self.change.read.add(entity.id)
         if isinstance(entity, EdgeType):
             self.change.read.update((entity.source, entity.target))
-
-    def _count(self, entity: Entity, rows: int) -> None:
-        match entity:
-            case NodeType():
-                self.change.touched_nodes += rows
-            case EdgeType():
-                self.change.touched_edges += rows
-            case _:
-                assert_never(entity)
 
     def _report(self, breaches: tuple[Breach, ...], lines: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         if breaches:

@@ -28,7 +28,7 @@ from omnigraph.graph.requirements import precondition_failed
 from omnigraph.graph.snapshot import MAIN, Snapshot
 from omnigraph.graph.stage import Outcome, Stage, WritableTable
 from omnigraph.graph.staged import Effect, Staged
-from omnigraph.schema import arrow_schema
+from omnigraph.schema import NodeType, arrow_schema
 from omnigraph.storage.dataset import ADDRESS
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_slices import read_blobs
@@ -57,12 +57,36 @@ class MutationRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class EntityCounts:
+    """How many nodes, or edges, a mutation changed; each counts once, however many statements touched it.
+
+    An insert whose key the graph has already is an update.
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.inserted + self.updated + self.deleted
+
+    def __add__(self, other: EntityCounts) -> EntityCounts:
+        return EntityCounts(
+            self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted
+        )
+
+    def to_json(self) -> dict[str, int]:
+        return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
+
+
+@dataclass(frozen=True, slots=True)
 class Mutated:
     """What a mutation did; without a commit nothing matched."""
 
-    affected_nodes: int
-    affected_edges: int
-    commit: CommitRecord | None
+    nodes: EntityCounts = EntityCounts()
+    edges: EntityCounts = EntityCounts()
+    commit: CommitRecord | None = None
 
 
 def mutate(root: Location, request: MutationRequest, world: World | None = None) -> Mutated:
@@ -70,10 +94,9 @@ def mutate(root: Location, request: MutationRequest, world: World | None = None)
     running = _Mutating(request)
     wanted = Write(WriterKind.MUTATE, request.actor, running.stage, running.restage)
     published = write(root, request.branch, wanted, world)
-    change = running.change
-    if published is None or change is None:
-        return Mutated(0, 0, None)
-    return Mutated(change.touched_nodes, change.touched_edges, published.publication.commit)
+    if published is None:
+        return Mutated()
+    return Mutated(running.nodes, running.edges, published.publication.commit)
 
 
 @dataclass(slots=True)
@@ -83,6 +106,8 @@ class _Mutating:
     request: MutationRequest
     mutation: BoundMutation | None = None
     change: Change | None = None
+    nodes: EntityCounts = EntityCounts()
+    edges: EntityCounts = EntityCounts()
     fragments: dict[tuple[str, str | None], Sequence[Any]] = field(default_factory=dict)
 
     def stage(self, at: Stage) -> Staged | None:
@@ -109,19 +134,29 @@ class _Mutating:
         refuse_broken_rules(at.snapshot, mutation, change)
         if not change.written:
             return None
+        self.nodes = self.edges = EntityCounts()
         effects = tuple(self._effect(at, overlay) for overlay in change.written)
         reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in change.read)
-        counts = {"nodes": change.touched_nodes, "edges": change.touched_edges}
+        counts = {"nodes": self.nodes.total, "edges": self.edges.total}
         return at.finish(effects, reads, Outcome(counts, if_commit=self.request.if_commit))
 
     def _effect(self, at: Stage, overlay: Overlay) -> Effect:
         target = at.writable(overlay.entity.alias)
         if len(overlay.removed):
+            self._count(overlay, EntityCounts(deleted=len(overlay.removed)))
             transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))
             return at.exact(target, transaction, target.table.row_count - len(overlay.removed))
         there = _is_there(at.snapshot, overlay)
-        rows = target.table.row_count + int((~there).sum())
-        return at.exact(target, self._transaction(target, overlay, there), rows)
+        fresh, updated = int((~there).sum()), int(there.sum())
+        self._count(overlay, EntityCounts(inserted=fresh, updated=updated))
+        transaction = self._transaction(target, overlay, there)
+        return at.exact(target, transaction, target.table.row_count + fresh)
+
+    def _count(self, overlay: Overlay, counted: EntityCounts) -> None:
+        if isinstance(overlay.entity, NodeType):
+            self.nodes += counted
+        else:
+            self.edges += counted
 
     def _transaction(self, target: WritableTable, overlay: Overlay, there: Mask) -> StagedTransaction:
         if not there.any():
