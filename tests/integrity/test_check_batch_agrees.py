@@ -72,6 +72,8 @@ def _broken(entity: NodeType, record: Record) -> Iterator[tuple[str, Rule]]:
             yield name, Rule.UNKNOWN_PROPERTY
     for found in entity.properties:
         yield from ((found.name, rule) for rule in _value_rules(entity, found, record.get(found.name)))
+    if len(entity.key) == 1 and record.get(entity.key[0]) == "":
+        yield entity.key[0], Rule.BLANK_ID
     given_id = record.get("id")
     identity = _identity(entity, record)
     if given_id is not None and not isinstance(given_id, str):

@@ -80,13 +80,22 @@ def _bodies(draw: st.DrawFn, *, is_edge: bool) -> tuple[str, st.SearchStrategy[d
         members.append(f"@key(src, dst, {', '.join(key)})")
     elif key:
         members.append(f"@key({', '.join(key)})")
+    alone = key[0] if len(key) == 1 and not is_edge else None  # it is the id, which is never blank
     rows = st.fixed_dictionaries(
-        {name: KINDS[kind] for name, kind, absent in zip(names, kinds, nullable, strict=True) if not absent},
+        {
+            name: KINDS[kind].filter(_is_seen) if name == alone else KINDS[kind]
+            for name, kind, absent in zip(names, kinds, nullable, strict=True)
+            if not absent
+        },
         optional={
             name: KINDS[kind] for name, kind, absent in zip(names, kinds, nullable, strict=True) if absent
         },
     )
     return "  ".join(members), rows, key
+
+
+def _is_seen(value: object) -> bool:
+    return not isinstance(value, str) or bool(value.strip())
 
 
 @st.composite
@@ -97,7 +106,7 @@ def samples(draw: st.DrawFn) -> Sample:
         texts.append(f"node {name} {{ {text} }}")
         nodes[name] = draw(st.lists(rows, max_size=5, unique_by=partial(_key_of, key) if key else None))
         if not key and draw(st.booleans()):
-            ids = draw(st.lists(_texts.filter(bool), min_size=5, max_size=5, unique=True))
+            ids = draw(st.lists(_texts.filter(str.strip), min_size=5, max_size=5, unique=True))
             nodes[name] = [{**row, "id": ids[at]} for at, row in enumerate(nodes[name])]
     edges = {}
     for name in ("Uvw", "Xyz")[: draw(st.integers(0, 2))]:

@@ -84,6 +84,12 @@ BAD = {
     b'{"type":"Nobody","data":{}}': Rule.UNKNOWN_TYPE,
     b'{"edge":"Knows","data":{"from":"a"}}': Rule.LINE_SHAPE,
     b'{"type":"Person","data":{"slug":"\xff"}}': Rule.LINE_SYNTAX,
+    b'{"type":"Person","data":{"slug":"a","age":1,"age":2}}': Rule.NAME_TWICE,
+    b'{"type":"Person","data":{"slug":"a","age":null,"age":2}}': Rule.NAME_TWICE,
+    b'{ "type":"Person","data":{"slug":"a\\":b","\\u0073lug" :"b"}}': Rule.NAME_TWICE,
+    b'{"type":"Person","type":"Thing","data":{"slug":"a"}}': Rule.NAME_TWICE,
+    b'{"type":"Thing","data":{"note":"a"},"data":{}}': Rule.NAME_TWICE,
+    b'{"type":"Thing","data":{"note":{"a":1,"a":2}}}': Rule.NAME_TWICE,
 }
 
 
@@ -96,6 +102,13 @@ def test_a_line_that_is_no_row_says_why(line: bytes) -> None:
     ]
     assert found == [(1, BAD[line])] or Rule.NOT_UNICODE in breaches
     assert sorted(rows(block)) in ([0, 2], [0, 1, 2])
+
+
+def test_quotes_and_digits_of_a_value_are_no_names() -> None:
+    """Such a line is looked at twice."""
+    line = b'{ "type":"Person","data":{"slug":"a\\":b\\":c","age":12345678901234567890}}'
+    block = parse_block(line, CATALOG)
+    assert (block.bad, len(block.rows)) == ((), 1)
 
 
 def test_a_record_over_two_lines_is_two_bad_lines() -> None:

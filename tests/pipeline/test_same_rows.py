@@ -49,7 +49,7 @@ Row = dict[str, Any]
 texts = st.text(st.characters(codec="utf-8"), max_size=5)
 narrow = st.floats(width=32, allow_nan=False, allow_infinity=False)
 rows = st.fixed_dictionaries(
-    {"slug": texts},
+    {"slug": texts.filter(str.strip)},
     optional={
         "small": st.integers(-(2**31), 2**31 - 1),
         "big": st.integers(-(2**63), 2**63 - 1),

@@ -63,7 +63,7 @@ def check_batch(entity: NodeType | EdgeType, raw: RawBatch) -> CheckedBatch:
     schema = arrow_schema(entity)
     arrays = [found_ids.ids if name == ID else columns[name] for name in schema.names]
     build: Callable[..., pa.RecordBatch] = pa.RecordBatch.from_arrays
-    return CheckedBatch(build(arrays, schema=schema), (*breaches, *found_ids.mismatches), found_ids.known)
+    return CheckedBatch(build(arrays, schema=schema), (*breaches, *found_ids.breaches), found_ids.known)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 A type with a key has the id that its key makes; an id that is given as well (an export writes it) must be that one.
 A type without a key keeps a given id and gets a ULID otherwise. The key of an edge begins with its ends, so its id is
-an array also when it has nothing else.
+an array also when it has nothing else. An id that nobody could see is refused.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from omnigraph.schema import EdgeType, NodeType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowIds:
-    """The ids, null where a part of the key is; those that another row could have; and given ids that are wrong.
+    """The ids, null where a part of the key is; those that another row could have; and ids that are wrong.
 
     A new ULID is null among the `known` ones: no other row has it.
     """
 
     ids: Column
     known: Column
-    mismatches: tuple[Breach, ...] = ()
+    breaches: tuple[Breach, ...] = ()
 
 
 def row_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column], given: Column) -> RowIds:
@@ -40,14 +40,15 @@ def row_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column], given: C
     """
     if entity.key:
         made = derived_ids(entity, columns)
-        return RowIds(made, made, _mismatches(made, given))
-    if given.null_count == 0:
-        return RowIds(given, given)
-    fresh = new_ulids(given.null_count)
+        blank = _blanks(made, entity.key[0]) if _is_text_alone(entity, columns) else ()
+        return RowIds(made, made, (*_mismatches(made, given), *blank))
     if given.null_count == len(given):
-        return RowIds(fresh, given)
-    filled: Column = pc.replace_with_mask(given, given.is_null(), fresh)
-    return RowIds(filled, given)
+        return RowIds(new_ulids(len(given)), given)
+    blank = _blanks(given, ID)
+    if given.null_count == 0:
+        return RowIds(given, given, blank)
+    filled: Column = pc.replace_with_mask(given, given.is_null(), new_ulids(given.null_count))
+    return RowIds(filled, given, blank)
 
 
 def derived_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> Column:
@@ -64,6 +65,22 @@ def _mismatches(made: Column, given: Column) -> tuple[Breach, ...]:
         return ()
     message = "is not the id that the key makes; leave `id` out"
     return (Breach(Rule.ID_MISMATCH, ID, message, rows, taken(given, rows)),)
+
+
+def _is_text_alone(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> bool:
+    """Whether the id is a text as it was given; an array or a number is never blank."""
+    is_alone = isinstance(entity, NodeType) and len(entity.key) == 1
+    return is_alone and pa.types.is_string(columns[entity.key[0]].type)
+
+
+def _blanks(ids: Column, name: str) -> tuple[Breach, ...]:
+    there = ids.drop_null() if ids.null_count else ids  # what lies under a null need not be a text
+    blank = rows_where(pc.or_(pc.equal(pc.binary_length(there), 0), pc.utf8_is_space(there)))
+    rows = rows_where(ids.is_valid())[blank] if len(blank) and ids.null_count else blank
+    if not len(rows):
+        return ()
+    message = "is an id, and cannot be empty or nothing but spaces"
+    return (Breach(Rule.BLANK_ID, name, message, rows, taken(ids, rows)),)
 
 
 def no_ids(count: int) -> Column:

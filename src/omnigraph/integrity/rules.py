@@ -17,6 +17,7 @@ class Rule(Enum):
     LINE_SHAPE = ("V002", "the line is JSON, but neither a node nor an edge")
     UNKNOWN_TYPE = ("V003", "the line names a node or edge type that the schema does not have")
     LINE_TOO_LONG = ("V004", "the line is longer than a line may be")
+    NAME_TWICE = ("V005", "a name stands twice in one object of the line")
 
     REQUIRED = ("V101", "a property that is not nullable has no value")
     UNKNOWN_PROPERTY = ("V102", "the type has no property of this name")
@@ -42,6 +43,7 @@ class Rule(Enum):
     ID_MISMATCH = ("V301", "the id is given and is not the one that the key makes")
     DUPLICATE_ID = ("V302", "an earlier row of the input has the same id")
     KEY_CONFLICT = ("V303", "the graph has this id already")
+    BLANK_ID = ("V304", "the id, or the key that makes it, is empty or nothing but spaces")
 
     DANGLING_END = ("V401", "an end of the edge is a node that is neither in the input nor in the graph")
     UNIQUE = ("V402", "another row, of the input or of the graph, has the same values of a `@unique`")

@@ -7,7 +7,9 @@ stands, so that no digit is lost and every bad line says why. Rows keep the numb
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +30,7 @@ from omnigraph.schema import Catalog, EdgeType
 
 _PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
 _BLANK: Final = re.compile(rb"\s*")
+_NAME_END: Final = re.compile(rb'"\s*:')
 _NODE_KEYS: Final = frozenset({"type", "data"})
 _EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
 _LINE_EACH: Final = "each line is one whole object, and no array is around them"
@@ -180,6 +183,9 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
         return BadLine(line, Rule.LINE_SYNTAX, f"the line is not JSON: {why}", _shown(text))
     if not isinstance(record, dict):
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
+    twice = _name_twice(text, record)
+    if twice is not None:
+        return BadLine(line, Rule.NAME_TWICE, f"'{twice}' stands twice in one object", _shown(text))
     is_edge = "edge" in record
     name = record.get("edge" if is_edge else "type")
     members = record.get("data")
@@ -197,6 +203,29 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
         return BadLine(line, Rule.LINE_SHAPE, f"'{clash[0]}' stands beside 'data', not in it", _shown(text))
     ends = {FROM: record.get("from"), TO: record.get("to")} if is_edge else {}
     return entity.alias, {**members, **ends}
+
+
+def _name_twice(text: bytes, record: Mapping[str, object]) -> str | None:
+    """A name that one object has twice. The native parser refuses those too, so that all such lines come here.
+
+    As many ends of names as names are proof that there is none, and spare almost every line a second look.
+    """
+    members = record.get("data")
+    names = len(record) + (len(members) if isinstance(members, dict) else 0)
+    if len(_NAME_END.findall(text)) == names:
+        return None
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            found.extend(name for name, count in counts.items() if count > 1)
+
+    try:
+        json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
+    except RecursionError:
+        return None  # a value that is no property's, whatever its names are
+    return found[0] if found else None
 
 
 def _gathered(catalog: Catalog, alias: str, found: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
