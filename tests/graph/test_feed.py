@@ -107,6 +107,19 @@ def test_a_page_ends_before_a_gap(local_location: Location) -> None:
     assert read_feed(local_location, cursor=later).blocks == ()
 
 
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_drop_is_told_as_it_was_made(hard: bool, local_location: Location) -> None:
+    og.init(local_location.uri, "node A { k: String @key }  node B { k: String @key  n: I32? }")
+    cursor = read_snapshot(local_location).head
+    request = SchemaRequest("node B { k: String @key }", "tester", hard=hard)
+    apply_schema(local_location, MAIN, request, in_place)
+    (block,) = read_feed(local_location, cursor=cursor).blocks
+    word = "hard" if hard else "soft"
+    assert [step.planned.to_json()["text"] for step in block.schema_steps()] == [
+        f"drop type node:A [{word}]", f"drop property node:B.n [{word}]",
+    ]  # fmt: skip
+
+
 FLOWS = (
     ("age: I64?", "age: I64?  nick: String?"),
     ("age: I64?", "years: I64? @rename_from(age)"),

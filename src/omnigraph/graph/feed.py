@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId, TypeId
+from omnigraph.graph.commit_names import name_commit
 from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_lost_values
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord, TableId, table_id
+from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.schema.evolution import (
@@ -69,7 +71,7 @@ class FeedBlock:
         if self.before is None:
             return ()
         old, new = self.before.schema, self.after.schema
-        found = find_steps_by_id(old.catalog, new.catalog)
+        found = find_steps_by_id(old.catalog, new.catalog, hard=HARD_DROPS in self.commit.counts)
         if not found and old.source != new.source:
             found = (UpdateText(),)
         rows = {TypeId(table.type_id): table.row_count for table in self.before.tables.values()}
@@ -106,9 +108,7 @@ class FeedPage:
     has_more: bool
 
 
-def read_feed(
-    root: Location, branch: str = MAIN, cursor: CommitId | None = None, limit: int = 100
-) -> FeedPage:
+def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, limit: int = 100) -> FeedPage:
     """The commits after the cursor, at most so many; without a cursor from the first one on.
 
     A page ends before a gap, so that what it has can be told whole; the next page is the gap.
@@ -117,13 +117,15 @@ def read_feed(
     line = list(make_lineage(newest.head, newest.manifest.read_commits()).history())
     line.reverse()
     at = -1
+    seen = None
     if cursor is not None:
-        at = next((place for place, commit in enumerate(line) if commit.id == cursor), -2)
+        seen = name_commit(cursor, newest.head, lambda: (commit.id for commit in line))
+        at = next((place for place, commit in enumerate(line) if commit.id == seen), -2)
         if at == -2:
-            raise _gap(branch, cursor, "it is not a commit of the branch's line")
+            raise _gap(branch, seen, "it is not a commit of the branch's line")
     rest = line[at + 1 :]
     blocks = tuple(_readable_blocks(newest, line[at] if at >= 0 else None, rest[:limit]))
-    last = blocks[-1].commit.id if blocks else cursor or newest.head
+    last = blocks[-1].commit.id if blocks else seen or newest.head
     return FeedPage(blocks, last, len(rest) > len(blocks))
 
 

@@ -86,7 +86,7 @@ CASES = {
         "m",
     ),
     "add an index": Case(
-        "age: I32?", "age: I32? @index", ("add_index: want an index on node:Person.age",), "m"
+        "age: I32?", "age: I32? @index", ("add_index: declare an index on node:Person.age",), "m"
     ),
     "add unique": Case(
         "name: String }",
@@ -122,7 +122,7 @@ CASES = {
     "require": Case(
         "age: I32?",
         "age: I32",
-        ("add_constraint: add a value in every row of age to node:Person",),
+        ("add_constraint: require a value of node:Person.age in every row",),
         "r",
     ),
     "extend an enum": Case(
@@ -137,13 +137,13 @@ CASES = {
     "note": Case(
         "age: I32?",
         'age: I32? @description("years") @default(3)',
-        ("update_metadata: update what is noted of node:Person.age",),
+        ("update_metadata: change the annotations of node:Person.age",),
         "m",
     ),
     "note of a type": Case(
         "node Company {",
         'node Company @description("a firm") {',
-        ("update_metadata: update what is noted of node:Company",),
+        ("update_metadata: change the annotations or interfaces of node:Company",),
         "m",
     ),
     "drop a property": Case("age: I32?", "", ("drop_property: drop property node:Person.age [soft]",), "m"),
@@ -173,7 +173,7 @@ CASES = {
         "interface Tagged { tag: String? }\nnode Company implements Tagged {",
         (
             "add_property: add property node:Company.tag: String?",
-            "update_metadata: update what is noted of node:Company",
+            "update_metadata: change the annotations or interfaces of node:Company",
             "update_metadata: update the interfaces",
         ),
         "mmm",
@@ -268,6 +268,26 @@ def test_refusal(old: str, new: str, code: EvolutionCode, detail: str) -> None:
     found = find_steps(accepted, catalog_of(BASE.replace(old, new)), populated(accepted))
     assert [refusal.code for refusal in found.unsupported] == [code]
     assert detail in found.unsupported[0].detail
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("age: I32?", "age: I32?  city: String @range(size, 0..9) @unique(city, size)  size: I32"),
+        ("age: I32?", "years: I32? @rename_from(ages)  age: I32?"),
+        (
+            "age: I32?  mood: enum(glad, sad)  name: String }",
+            "mood: enum(glad, sad)  name: String? @rename_from(age) }",
+        ),
+        ("age: I32?", 'age: String @index @description("words")'),
+    ],
+    ids=["no default", "renamed from nothing", "renamed over another", "another type"],
+)
+def test_what_is_refused_is_no_step(old: str, new: str) -> None:
+    accepted = catalog_of(BASE)
+    found = find_steps(accepted, catalog_of(BASE.replace(old, new)), populated(accepted))
+    assert found.unsupported
+    assert found.steps == ()
 
 
 def test_every_code_is_refused_somewhere() -> None:

@@ -60,7 +60,7 @@ def find_steps(
         pair = TypePair(old, new, sizes.get(old.id, 0), hard)
         changed = compare_type(pair)
         refused += [*changed.unsupported, *_moved_ends(old, new, match.ids)]
-        steps += changed.steps
+        steps += changed.supported_steps
     steps += [AddType(_identified(found, match.ids)) for found in match.added if isinstance(found, NodeType)]
     steps += [AddType(_identified(found, match.ids)) for found in match.added if isinstance(found, EdgeType)]
     interfaces = _plain(desired.interfaces)
@@ -69,11 +69,11 @@ def find_steps(
     return Evolution(tuple(steps), tuple(refused))
 
 
-def find_steps_by_id(old: Catalog, new: Catalog) -> tuple[Step, ...]:
+def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple[Step, ...]:
     """The steps between two catalogs of one graph: what a type or a property is, its id says."""
     pairs = [(before, after) for after in new.types if (before := _same_type(old, after)) is not None]
     steps: list[Step] = [
-        DropType(found.id, found.alias)
+        DropType(found.id, found.alias, hard)
         for kind in (EdgeType, NodeType)
         for found in old.types
         if isinstance(found, kind) and _same_type(new, found) is None
@@ -84,7 +84,7 @@ def find_steps_by_id(old: Catalog, new: Catalog) -> tuple[Step, ...]:
         if before.name != after.name
     ]
     for before, after in pairs:
-        steps += compare_type(TypePair(before, after, by_id=True)).steps
+        steps += compare_type(TypePair(before, after, hard=hard, by_id=True)).steps
     steps += [AddType(found) for found in new.types if _same_type(old, found) is None]
     interfaces = _plain(new.interfaces)
     if _plain(old.interfaces) != interfaces:

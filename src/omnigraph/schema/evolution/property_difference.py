@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from omnigraph.base.ids import PropertyId
-from omnigraph.schema.catalog import EdgeType, Embedding, NodeType, Property
+from omnigraph.schema.catalog import CheckRule, EdgeType, Embedding, NodeType, Property, RangeRule
 from omnigraph.schema.evolution.codes import EvolutionCode
 from omnigraph.schema.evolution.renaming import renamed_rules
 from omnigraph.schema.evolution.rule_difference import added_rules, dropped_rules
@@ -18,6 +18,7 @@ from omnigraph.schema.evolution.steps import (
     AddConstraint,
     AddIndex,
     AddProperty,
+    DropConstraint,
     DropIndex,
     DropProperty,
     ExtendEnum,
@@ -26,6 +27,7 @@ from omnigraph.schema.evolution.steps import (
     RenameProperty,
     RequiredRule,
     Step,
+    UniqueRule,
     Unsupported,
     UpdateMetadata,
 )
@@ -85,6 +87,12 @@ class TypeDifference:
     def steps(self) -> tuple[Step, ...]:
         return (*self.removing, *self.columns, *self.adding)
 
+    @property
+    def supported_steps(self) -> tuple[Step, ...]:
+        """Without those of properties that are refused: what is not done is no step."""
+        refused = {found.property for found in self.unsupported}
+        return tuple(step for step in self.steps if refused.isdisjoint(_properties_of(step)))
+
 
 def compare_type(pair: TypePair) -> TypeDifference:
     """Everything that changes within a type, its name and its ends aside."""
@@ -103,7 +111,8 @@ def compare_type(pair: TypePair) -> TypeDifference:
         found.removing += (
             [DropIndex(old.id, new.alias, before.name)] if before.indexed > after.indexed else []
         )
-    gone = [before for before in old.properties if before.name not in names]
+    taken = {after.renamed_from for _, after in kept} if not pair.by_id else set()
+    gone = [one for one in old.properties if one.name not in names and one.name not in taken]
     found.columns += [DropProperty(old.id, new.alias, one.id, one.name, pair.hard) for one in gone]
     if gone:
         _refuse_hard_beside_blob(pair, [after for _, after in kept], found)
@@ -120,6 +129,27 @@ def compare_type(pair: TypePair) -> TypeDifference:
         found.adding.append(UpdateMetadata(old.id, new.alias, None, notes))
     found.adding += added_rules(old, new, names, {one.name: one for one in added})
     return found
+
+
+def _properties_of(step: Step) -> tuple[str, ...]:
+    """The properties that a step within a type names, each by its new name where it has one."""
+    match step:
+        case AddProperty(property=added):
+            return (added.name,)
+        case RenameProperty(new=name):
+            return (name,)
+        case AddIndex() | DropIndex() | ExtendEnum() | RelaxNullability() | DropProperty():
+            return (step.property,)
+        case UpdateMetadata(property=str(name)):
+            return (name,)
+        case AddConstraint(constraint=UniqueRule(columns)) | DropConstraint(constraint=UniqueRule(columns)):
+            return columns
+        case AddConstraint(constraint=RangeRule() | CheckRule() | RequiredRule() as rule):
+            return (rule.property,)
+        case DropConstraint(constraint=RangeRule() | CheckRule() as rule):
+            return (rule.property,)
+        case _:
+            return ()
 
 
 def _refuse_hard_beside_blob(pair: TypePair, kept: list[Property], found: TypeDifference) -> None:

@@ -53,9 +53,11 @@ def text_of(step: Step) -> str:  # noqa: PLR0912  # one sentence for each kind
         case RenameProperty(_, alias, _, old, new):
             return f"rename property {alias}.{old} to {new}"
         case AddIndex(_, alias, name):
-            return f"want an index on {alias}.{name}"
+            return f"declare an index on {alias}.{name}"
         case DropIndex(_, alias, name):
-            return f"want no index on {alias}.{name} any more"
+            return f"declare no index on {alias}.{name} any more"
+        case AddConstraint(_, alias, RequiredRule(name), _):
+            return f"require a value of {alias}.{name} in every row"
         case AddConstraint(_, alias, constraint, _):
             return f"add {constraint_text(constraint)} to {alias}"
         case DropConstraint(_, alias, constraint):
@@ -65,9 +67,9 @@ def text_of(step: Step) -> str:  # noqa: PLR0912  # one sentence for each kind
         case RelaxNullability(_, alias, name):
             return f"make {alias}.{name} nullable"
         case UpdateMetadata(_, alias, None, _):
-            return f"update what is noted of {alias}"
+            return f"change the annotations or interfaces of {alias}"
         case UpdateMetadata(_, alias, name, _):
-            return f"update what is noted of {alias}.{name}"
+            return f"change the annotations of {alias}.{name}"
         case UpdateInterfaces():
             return "update the interfaces"
         case UpdateText():
