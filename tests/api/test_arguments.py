@@ -65,6 +65,45 @@ def test_a_place_may_be_a_path(tmp_path: Path) -> None:
     assert og.init(place, "node A { a: String @key }").uri == og.open(place).uri == str(place)
 
 
+def test_files_may_be_paths(graph: Any, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere" / "rows.jsonl"
+    for code, method, given in (
+        ("export_folder_missing", graph.export, nowhere),
+        ("input_missing", graph.load, nowhere),
+        ("input_missing", graph.load, [nowhere]),
+    ):
+        with pytest.raises(og.OmnigraphError) as caught:
+            method(given)
+        assert caught.value.code == code
+    rows = tmp_path / "rows.jsonl"
+    rows.touch()
+    with pytest.raises(UsageError, match="no file can be written at"):
+        graph.load(rows, errors=tmp_path)
+
+
+@pytest.mark.parametrize("data", [{}, [], ()], ids=str)
+def test_nothing_to_load_is_a_mistake(graph: Any, data: object) -> None:
+    with pytest.raises(UsageError, match=f"nothing to load: the {type(data).__name__} is empty") as caught:
+        graph.load(data)
+    assert caught.value.code == "load_data"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda graph: graph.mutate(READ, actor=" "),
+        lambda graph: graph.branch("b", create_from="main", actor=""),
+        lambda graph: graph.merge("b", actor="\t"),
+        lambda graph: graph.load("x.jsonl", actor=""),
+        lambda _: og.OpenOptions(actor=""),
+    ],
+)
+def test_a_blank_actor_is_refused(graph: Any, call: Callable[[Any], object]) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(graph)
+    assert (caught.value.code, "actor=" in caught.value.hint) == ("actor_blank", True)
+
+
 def test_the_names_that_are_imported_late_are_there() -> None:
     assert set(og.__all__) <= set(dir(og))
     assert {name: getattr(og, name).__name__ for name in og.__all__ if name.endswith("Error")} == {

@@ -138,9 +138,10 @@ def _look(location: Location, branch: str, act: Foreign, before: Rows) -> None:
     assert found.manifest_version == published.pin.version
     assert found.lance_head_version == published.pin.version + len(act.operations)
     assert found.can_be_published == (not act.obstacle)
-    way_out = "; --discard --confirm drops it"
-    foreseen = f"it cannot be published, by force neither: {act.obstacle}{way_out}"
-    assert found.error == (foreseen if act.obstacle else None)
+    foreseen = f"it cannot be published, by force neither: {act.obstacle}; "
+    ways = [f"{foreseen}{way} drops it" for way in ("--discard --confirm", "discard=True, confirm=True")]
+    assert [found.flag_error, found.error] == (ways if act.obstacle else [None, None])
+    assert found.to_json()["error"] == found.flag_error
     if act.after is not None:
         assert _counts(found) == _difference(before, act.after(before))
 

@@ -15,12 +15,14 @@ from os import PathLike
 from typing import Final, ParamSpec, TypeVar
 
 from omnigraph.base.errors import UsageError
+from omnigraph.base.process import refuse_blank_actor
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Class = TypeVar("Class", bound=type)
 
 _SHOWN_MAX: Final = 60
+_ACTOR: Final = "actor"
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -36,6 +38,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             kind = wanted.get(name)
             if kind is not None and not (value is None and name in optional) and not kind.fits(value):
                 raise _misfit(name, value, kind)
+            if name == _ACTOR and isinstance(value, str):
+                refuse_blank_actor(value)
         return function(*args, **kwargs)
 
     return call
@@ -107,7 +111,7 @@ def _called(name: str) -> Callable[[object], bool]:
 
 _WANTED: Final[Mapping[str, _Kind]] = {
     "str": _Kind(_of(str), "a text", "'…'"),
-    "str | PathLike[str]": _Kind(_of(str, PathLike), "a text or a path", "'graph.omni'"),
+    "str | PathLike[str]": _Kind(_of(str, PathLike), "a text or a path", "'…'"),
     "bool": _Kind(_of(bool), "True or False", "True"),
     "int": _Kind(_is_count, "a whole number", "10"),
     "datetime": _Kind(_is_moment, "a datetime with its offset", "datetime(2026, 5, 31, 12, tzinfo=UTC)"),

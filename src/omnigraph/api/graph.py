@@ -114,7 +114,7 @@ class Graph(VersionedGraph, SchemaMethods):
         from_: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
-        errors: str | None = None,
+        errors: str | PathLike[str] | None = None,
         with_indexes: bool = False,
         spark_master: str | None = None,
         report: Report | None = None,
@@ -138,7 +138,7 @@ class Graph(VersionedGraph, SchemaMethods):
             type=type,
             base=from_,
             dry_run=dry_run,
-            errors=errors,
+            errors=None if errors is None else fspath(errors),
             with_indexes=with_indexes,
             spark=SparkSettings(master=spark_master),
             report=report or report_nothing,
@@ -147,7 +147,7 @@ class Graph(VersionedGraph, SchemaMethods):
 
     def export(  # noqa: PLR0913  # a program names what it wants
         self,
-        out: str | None = None,
+        out: str | PathLike[str] | None = None,
         *,
         format: str = "ndjson",  # noqa: A002  # what users call it
         types: tuple[str, ...] = (),
@@ -158,7 +158,7 @@ class Graph(VersionedGraph, SchemaMethods):
         spark_master: str | None = None,
         report: Report | None = None,
     ) -> ExportOutcome:
-        """Write the graph on Spark: to a file, to a folder when `out` ends in `/`, or to stdout without one.
+        """Write the graph on Spark: to a file, to a folder when `out` is one or ends in `/`, or to stdout without one.
 
         `format` is ndjson, which load reads, or parquet. `types` are all unless given. `commit`, `version` or `at`
         name an earlier state. `force` replaces what an earlier export left. `report` is told how far the work is.
@@ -168,7 +168,7 @@ class Graph(VersionedGraph, SchemaMethods):
         from omnigraph.pipeline.session import SparkSettings
 
         options = ExportOptions(
-            out=out,
+            out=None if out is None else fspath(out),
             format=format,
             types=types,
             when=make_when(commit, version, at),

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from omnigraph.base.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
@@ -38,6 +40,17 @@ def login_name() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
+
+
+def refuse_blank_actor(actor: str | None) -> str | None:
+    """The actor that was named, if one was; raise for a name that nobody could read in the history."""
+    if actor is not None and not actor.strip():
+        raise UsageError(
+            "the actor has no name",
+            code="actor_blank",
+            hint="name who writes, or leave --as out for your login name",
+        )
+    return actor
 
 
 def is_known_gone(process: ProcessIdentity) -> bool:

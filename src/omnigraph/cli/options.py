@@ -6,21 +6,9 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.base.errors import UsageError
+from omnigraph.base.process import refuse_blank_actor
 from omnigraph.cli.log_file import log_to_file
 from omnigraph.cli.output import RowsFormat
-
-
-def refuse_blank(actor: str | None) -> str | None:
-    """A name that nobody could read in the history. The callback of the flag."""
-    if actor is not None and not actor.strip():
-        raise UsageError(
-            "--as has no name",
-            code="actor_blank",
-            hint="name who writes, or leave --as out for your login name",
-        )
-    return actor
-
 
 Uri = Annotated[
     str | None,
@@ -36,7 +24,10 @@ Store = Annotated[
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
 Commit = Annotated[
-    str | None, typer.Option("--commit", metavar="ID", help="Read what this commit published.")
+    str | None,
+    typer.Option(
+        "--commit", metavar="ID", help="Read what this commit published: its id, enough of it, or HEAD."
+    ),
 ]
 Version = Annotated[
     int | None,
@@ -51,7 +42,7 @@ At = Annotated[
 Actor = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="ACTOR", callback=refuse_blank, help="Who writes; your login name unless given."
+        "--as", metavar="ACTOR", callback=refuse_blank_actor, help="Who writes; your login name unless given."
     ),
 ]
 Yes = Annotated[

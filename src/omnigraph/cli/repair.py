@@ -91,8 +91,8 @@ def _as_row(row: TableRepairStats) -> dict[str, Any]:
 def _tell(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
     """On stderr: errors and what was published unchecked in any case, and after a preview what to do next."""
     for row in rows:
-        if row.error is not None:
-            sys.stderr.write(f"{row.table_key} on {row.branch}: {row.error}\n")
+        if row.flag_error is not None:
+            sys.stderr.write(f"{row.table_key} on {row.branch}: {row.flag_error}\n")
     for row in rows:
         if row.action.value == "forced":
             unchecked = " and ".join(row.not_checked)

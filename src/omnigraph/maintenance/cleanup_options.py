@@ -61,7 +61,7 @@ class CleanupPolicyOptions:
         if self.keep_versions is None or self.keep_versions >= CLEANUP_KEEP_WARN_BELOW:
             return ()
         return (
-            f"--keep {self.keep_versions} leaves little for recovery to go back to; "
+            f"keeping only {self.keep_versions} leaves little for recovery to go back to; "
             f"{CLEANUP_KEEP_RECOMMENDED} is the recommended number",
         )
 

@@ -78,7 +78,7 @@ def _repair_branch(root: Location, name: str, how: RepairOptions, world: World) 
             manifest_version=0,
             lance_head_version=None,
             operations=(),
-            error=broken.message,
+            flag_error=broken.message,
             rows_added=None,
             rows_updated=None,
             rows_deleted=None,
@@ -167,7 +167,7 @@ class _Repair:
             manifest_version=look.table.pin.version,
             lance_head_version=look.head_version,
             operations=drift.operations,
-            error=explain(action, self.options, obstacles),
+            flag_error=explain(action, self.options, obstacles),
             rows_added=None if changes is None else changes.added,
             rows_updated=None if changes is None else changes.updated,
             rows_deleted=None if changes is None else changes.deleted,
@@ -181,7 +181,7 @@ class _Repair:
             return row
         if failure is None:
             return replace(row, commit=commit)
-        return replace(row, action=RepairAction.REFUSED, error=failure.message)
+        return replace(row, action=RepairAction.REFUSED, flag_error=failure.message)
 
 
 def _log(row: TableRepairStats, seconds: float) -> None:
@@ -194,6 +194,6 @@ def _log(row: TableRepairStats, seconds: float) -> None:
         action=row.action.value,
         manifest_version=row.manifest_version,
         version=row.lance_head_version,
-        error=row.error,
+        error=row.flag_error,
         seconds=round(seconds, 3),
     )

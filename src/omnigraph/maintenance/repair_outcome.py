@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from omnigraph.base.errors import Fact, RefusedError, UsageError
+from omnigraph.base.flag_words import in_python
 from omnigraph.maintenance.drift import Classification
 
 NOT_CHECKED: Final = ("constraints", "endpoints")
@@ -75,7 +76,7 @@ class TableRepairStats:
     manifest_version: int
     lance_head_version: int | None
     operations: tuple[str, ...]
-    error: str | None
+    flag_error: str | None
     rows_added: int | None
     rows_updated: int | None
     rows_deleted: int | None
@@ -83,9 +84,17 @@ class TableRepairStats:
     commit: str | None = None
 
     @property
+    def error(self) -> str | None:
+        """Why nothing was done, in the words of Python; `flag_error` has those of the command line."""
+        return None if self.flag_error is None else in_python(self.flag_error)
+
+    @property
     def can_be_published(self) -> bool:
         """Whether this is drift that was left alone, and a later call may publish it."""
-        return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.error in (None, FOREIGN)
+        return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.flag_error in (
+            None,
+            FOREIGN,
+        )
 
     def to_json(self) -> dict[str, Fact]:
         return {
@@ -96,7 +105,7 @@ class TableRepairStats:
             "manifest_version": self.manifest_version,
             "lance_head_version": self.lance_head_version,
             "operations": list(self.operations),
-            "error": self.error,
+            "error": self.flag_error,
             "rows_added": self.rows_added,
             "rows_updated": self.rows_updated,
             "rows_deleted": self.rows_deleted,

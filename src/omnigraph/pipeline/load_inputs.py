@@ -72,6 +72,12 @@ class LoadInputs:
 
 def sort_inputs(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
     """Tell files and frames apart; raise `UsageError` for what cannot be loaded. `options` reach an object store."""
+    if isinstance(data, Mapping | list | tuple) and not data:
+        raise UsageError(
+            f"there is nothing to load: the {type(data).__name__} is empty",
+            code="load_data",
+            hint="pass file names, or a frame with its type; a frame without rows is no mistake",
+        )
     if not isinstance(data, Mapping):
         return _sorted_one(data, type_name, options)
     if type_name is not None:

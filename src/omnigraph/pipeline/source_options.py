@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.base.errors import UsageError
-from omnigraph.base.process import login_name
+from omnigraph.base.process import login_name, refuse_blank_actor
 from omnigraph.graph.moments import When, parse_moment
 from omnigraph.graph.snapshot import MAIN
 from omnigraph.pipeline.load_change import LoadMode
@@ -86,7 +86,7 @@ def write_options(given: Mapping[str, str], purpose: Purpose, *, overwrite: bool
         root=_root(given),
         type=_type(given),
         mode=_mode(given.get("mode"), overwrite=overwrite),
-        actor=given.get("actor") or login_name(),
+        actor=refuse_blank_actor(given.get("actor")) or login_name(),
         branch=given.get("branch", MAIN),
     )
 
