@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omnigraph as og
+from omnigraph.cli.moments import moment
 from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigraph_here
 
 
@@ -63,12 +65,23 @@ def test_a_list_says_how_far_branches_are_from_main(place: Path, update_golden: 
         "e": (1, 1),
     }
     assert (rows["b"]["graph_commit_id"], rows["c"]["parent_branch"]) == (first, "b")
+    for row in rows.values():
+        assert [row["committed"], row["created"]] == [moment(row["committed_at"]), moment(row["created_at"])]
     assert rows["c"]["parent_commit_id"] == rows["e"]["graph_commit_id"] == first
     csv = branch(place, "list", "--format", "csv")
     assert_golden("branch_list_csv.txt", csv.transcript(place), update_golden)
     assert branch(place, "list").stdout.split("\n")[0].split() == [
         *("branch", "head", "age", "ahead", "behind", "made", "from")
     ]
+
+
+def test_a_copied_graph_lists_its_branches(place: Path) -> None:
+    branch(place, "create", "b", "--as", "ada")
+    shutil.copytree(place / "graph.omni", place / "copy.omni")
+    listing = omnigraph_here("branch", "list", "copy.omni", cwd=place)
+    assert (listing.exit_code, listing.stderr) == (0, "")
+    (line,) = (one for one in listing.stdout.splitlines() if one.startswith("b "))
+    assert "not readable: the graph was moved" in line
 
 
 def test_a_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:

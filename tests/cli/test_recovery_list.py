@@ -12,6 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
+from omnigraph.cli.moments import moment
 from omnigraph.storage.location import parse_location
 from tests.cli.process import SECONDS_MAX, assert_golden, environment, omnigraph_here, tree
 from tests.graph.writers import create
@@ -49,6 +50,7 @@ def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_
     assert tree(killed) == before, "listing changes nothing"
     document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
     assert [found["state"] for found in document["pending"]] == ["pending"]
+    assert all(found["created"] == moment(found["created_at"]) for found in document["pending"])
 
     og.open(str(killed))
     after = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
@@ -58,6 +60,7 @@ def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_
     assert [(found["state"], len(found["tables"])) for found in document["recoveries"]] == [
         ("rolled_forward", 3)
     ]
+    assert all(found["created"] == moment(found["created_at"]) for found in document["recoveries"])
 
 
 def test_what_cannot_be_read_is_listed_with_its_path(killed: Path) -> None:

@@ -32,6 +32,8 @@ FIELDS: Final = (
     "actor_id",
     "created_at",
     "readable",
+    "committed",
+    "created",
 )
 
 
@@ -63,7 +65,7 @@ def list_all(
 def _shown(row: dict[str, Any], now: int) -> dict[str, Any]:
     """A row for people."""
     if not row["readable"]:
-        return {**row, "graph_commit_id": "not readable: the graph was moved"}
+        return {**row, "graph_commit_id": "not readable: the graph was moved", "age": None}
     return {**row, "age": age(row["committed_at"], now)}
 
 

@@ -75,7 +75,6 @@ def _show(documents: list[dict[str, Any]], how: RowsFormat) -> None:
         {
             **document,
             "tables_moved": len(document["tables"]),
-            "readable": "true" if document["readable"] else "false",
             "gone": "" if document["readable"] else "collected",
         }
         for document in documents

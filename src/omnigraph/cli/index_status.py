@@ -36,8 +36,9 @@ def index_status(
     """Show which indexes a branch has and what they leave out.
 
     An index covers the rows that were there when it was built or last extended; what came later is found by reading it.
-    Reads are right with any coverage. Indexed: every row is covered. Degraded: some are not, or `=` and ranges on the
-    column have no index at all.
+    Reads are right with any coverage. Indexed: every row is covered. Degraded: some are not, and optimize covers them.
+    none: `=` and ranges on the column have no index by design. empty: the table has no rows, so nothing is left out.
+    For programs the last two are Degraded, with the reason.
     """
     how = choose_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
@@ -50,13 +51,24 @@ def index_status(
         write_json({"uri": location.uri, "graph_branch": branch, "indexes": indexes})
         return
     names = {name: name for name in (*TITLES, "declared", "rows")}
-    titles = TITLES if how is RowsFormat.TABLE else names
-    write_rows(titles, [_as_row(row) for row in found], how)
+    if how is RowsFormat.TABLE:
+        write_rows(TITLES, [_shown(row) for row in found], how)
+    else:
+        write_rows(names, [_as_row(row) for row in found], how)
 
 
 def _as_row(row: IndexCoverage) -> dict[str, Any]:
     document: dict[str, Any] = row.to_json()
     return {**document, "kind": document["kind"] or "none"}
+
+
+def _shown(row: IndexCoverage) -> dict[str, Any]:
+    """A row for people. Where nothing is wanted or nothing is there, nothing is behind."""
+    document = _as_row(row)
+    if not row.declared:
+        return {**document, "coverage": "none"}
+    is_empty = not row.rows and document["coverage"] == "Degraded"
+    return {**document, "coverage": "empty"} if is_empty else document
 
 
 COMMAND = CommandSource(

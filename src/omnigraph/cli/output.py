@@ -142,9 +142,9 @@ def _write_csv(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     import csv
 
     text = StringIO()
-    writer = csv.DictWriter(text, list(titles), extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(text, list(titles), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({key: _plain(row.get(key)) for key in titles} for row in rows)
     write_text(text.getvalue())
 
 
@@ -155,4 +155,9 @@ def _write_json_lines(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 
 
 def _text(value: Cell) -> str:
-    return "" if value is None else printable(str(value))
+    return "" if value is None else printable(str(_plain(value)))
+
+
+def _plain(value: Cell) -> Cell:
+    """A truth as JSON and the query language write it."""
+    return str(value).lower() if isinstance(value, bool) else value

@@ -68,6 +68,7 @@ def _intent_to_json(found: PendingIntent) -> dict[str, Any]:
             "actor_id": intent.actor,
             "graph_commit_id": intent.commit_id,
             "created_at": intent.created_us,
+            "created": moment(intent.created_us),
             "tables": [table.id for table in intent.tables],
         }
     return document
@@ -81,20 +82,16 @@ def _recovery_to_json(record: RecoveryRecord, branch: str) -> dict[str, Any]:
         "branch": branch,
         "actor_id": record.actor,
         "created_at": record.recovered_us,
+        "created": moment(record.recovered_us),
         "tables": dict(record.tables),
     }
 
 
 def _as_row(document: dict[str, Any]) -> dict[str, Any]:
-    created = document.get("created_at")
     row = {name: document.get(name, "") for name in TITLES}
     if "operation_id" not in document:
         row["operation_id"] = document["path"]
-    return {
-        **row,
-        "created": "" if created is None else moment(created),
-        "tables": len(document.get("tables", ())),
-    }
+    return {**row, "tables": len(document.get("tables", ()))}
 
 
 COMMAND = CommandSource(

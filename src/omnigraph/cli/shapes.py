@@ -7,8 +7,9 @@ from typing import Any
 
 from omnigraph.cli.moments import moment
 from omnigraph.graph.branch_list import BranchStanding
-from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
+from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.schema.catalog import told_order
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "table_branch": table.pin.branch,
                 "row_count": table.row_count,
             }
-            for alias, table in sorted(snapshot.tables.items(), key=_nodes_first)
+            for alias, table in sorted(snapshot.tables.items(), key=lambda entry: told_order(entry[0]))
         ],
     }
 
@@ -60,7 +61,7 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
 
 
 def branch_to_json(record: BranchRecord) -> dict[str, Any]:
-    """One branch, as it was made."""
+    """One branch, as it was made; its times twice, as those of a commit."""
     parent = record.parent
     return {
         "name": record.name,
@@ -69,6 +70,7 @@ def branch_to_json(record: BranchRecord) -> dict[str, Any]:
         "parent_commit_id": None if parent is None else parent.commit,
         "actor_id": record.creator,
         "created_at": record.created_us,
+        "created": moment(record.created_us),
     }
 
 
@@ -78,6 +80,7 @@ def standing_to_json(standing: BranchStanding) -> dict[str, Any]:
         **branch_to_json(standing.record),
         "graph_commit_id": None if standing.head is None else standing.head.id,
         "committed_at": None if standing.head is None else standing.head.created_us,
+        "committed": None if standing.head is None else moment(standing.head.created_us),
         "ahead": standing.ahead,
         "behind": standing.behind,
         "readable": standing.is_readable,
@@ -87,10 +90,6 @@ def standing_to_json(standing: BranchStanding) -> dict[str, Any]:
 def table_names(snapshot: Snapshot) -> dict[TableId, str]:
     """The alias of every table of a snapshot."""
     return {table.id: alias for alias, table in snapshot.tables.items()}
-
-
-def _nodes_first(entry: tuple[str, TableRecord]) -> tuple[bool, str]:
-    return entry[0].startswith("edge:"), entry[0]
 
 
 def _pin_to_json(pin: Pin | None) -> dict[str, Any] | None:

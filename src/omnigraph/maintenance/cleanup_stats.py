@@ -8,12 +8,17 @@ from omnigraph.maintenance.cleanup_plan import GraphPlan
 from omnigraph.maintenance.cleanup_tasks import DatasetPlan
 from omnigraph.maintenance.doomed_files import DoomedFile, Why
 from omnigraph.maintenance.retention import owner_of
+from omnigraph.schema.catalog import told_order
 
 
 def make_stats(plan: GraphPlan) -> list[TableCleanupStats]:
-    """A row for main of every dataset that a snapshot has, and for whatever else has something to tell."""
+    """A row for main of every dataset that a snapshot has, and for whatever else has something to tell.
+
+    Tables come first, as everywhere, though the manifest's versions go before theirs.
+    """
     rows = []
-    for dataset in plan.datasets:
+    tables = sorted(plan.tables, key=lambda dataset: told_order(dataset.table_key))
+    for dataset in (*tables, plan.manifest, *plan.leftovers):
         by_branch: dict[str, list[DoomedFile]] = {MAIN: []} if _is_always_told(dataset) else {}
         for file in dataset.doomed:
             by_branch.setdefault(_branch_name(plan, file), []).append(file)

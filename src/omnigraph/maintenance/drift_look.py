@@ -24,6 +24,7 @@ from omnigraph.maintenance.drift import Classification, Drift, classify_drift
 from omnigraph.maintenance.repair_outcome import NOT_CHECKED, Obstacles
 from omnigraph.maintenance.row_changes import RowChanges, compare_rows
 from omnigraph.schema import arrow_schema
+from omnigraph.schema.catalog import told_order
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 
@@ -64,7 +65,7 @@ def refuse_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
 def owned_tables(snapshot: Snapshot) -> tuple[TableRecord, ...]:
     """The tables whose published Lance branch is this branch's own, nodes first, each by name."""
     owned = [table for table in snapshot.tables.values() if table.owner == snapshot.branch.id]
-    return tuple(sorted(owned, key=lambda table: (table.alias.startswith("edge:"), table.alias)))
+    return tuple(sorted(owned, key=lambda table: told_order(table.alias)))
 
 
 def look_at_heads(snapshot: Snapshot) -> tuple[TableLook, ...]:

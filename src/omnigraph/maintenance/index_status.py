@@ -17,6 +17,7 @@ from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.schema import EdgeType, NodeType, Property, declared_indexes
+from omnigraph.schema.catalog import told_order
 from omnigraph.schema.indexable import IndexKind, has_index
 from omnigraph.storage.coverage import Coverage, Degraded, Indexed, coverage_of, read_indexes
 from omnigraph.storage.dataset import open_dataset
@@ -66,7 +67,7 @@ class IndexCoverage:
 
 
 def index_status(graph: GraphPlace, branch: str = MAIN) -> list[IndexCoverage]:
-    """Every table of the branch, in the order of the schema."""
+    """Every table of the branch, nodes before edges, each by name."""
     return coverage_of_snapshot(read_snapshot(graph.location, branch))
 
 
@@ -74,7 +75,8 @@ def coverage_of_snapshot(
     snapshot: Snapshot, without: frozenset[TableId] = frozenset()
 ) -> list[IndexCoverage]:
     """The same for a snapshot that was read already, without some tables."""
-    pairs = [(entity, snapshot.tables[entity.alias]) for entity in snapshot.schema.catalog.types]
+    entities = sorted(snapshot.schema.catalog.types, key=lambda entity: told_order(entity.alias))
+    pairs = [(entity, snapshot.tables[entity.alias]) for entity in entities]
     tables = [(entity, table) for entity, table in pairs if table.id not in without]
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
         found = threads.map(lambda pair: list(_coverage(snapshot, *pair)), tables)

@@ -22,6 +22,7 @@ from omnigraph.maintenance.run_plan import RunBounds, TablePlan, plan_run
 from omnigraph.maintenance.table_view import TableView, chosen_types, read_views
 from omnigraph.maintenance.table_work import fragments_after
 from omnigraph.maintenance.upkept import Upkept, UpkeptTable
+from omnigraph.schema.catalog import told_order
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeOptions
@@ -63,7 +64,8 @@ class StatsSum:
 
     def rows(self, after: Snapshot) -> list[TableOptimizeStats]:
         """The rows with the versions that are published now."""
-        rows = [_with_versions(row, after, self.drift) for row in self._rows.values()]
+        told = sorted(self._rows.values(), key=lambda row: told_order(row.table_key))
+        rows = [_with_versions(row, after, self.drift) for row in told]
         return [_left_to_others(row) if row.table_key in self.unwritten else row for row in rows]
 
 

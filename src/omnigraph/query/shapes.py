@@ -23,7 +23,7 @@ from omnigraph.query.plan import (
 from omnigraph.query.plan_walk import steps_of
 from omnigraph.query.tables import Table
 from omnigraph.query.value_types import value_type_text
-from omnigraph.schema.catalog import Catalog, TypeKind
+from omnigraph.schema.catalog import Catalog, TypeKind, told_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,4 +118,4 @@ def _writes(plan: QueryPlan, catalog: Catalog) -> set[str]:
 
 def _sorted(aliases: set[str]) -> tuple[str, ...]:
     """Nodes before edges, then by name."""
-    return tuple(sorted(aliases, key=lambda alias: (alias.startswith("edge:"), alias)))
+    return tuple(sorted(aliases, key=told_order))

@@ -144,7 +144,7 @@ class EntityType:
 
     @property
     def alias(self) -> str:
-        """`node:T` or `edge:E`."""
+        """`node:T` or `edge:E`; `told_order` is the order in which people see several."""
         return f"{self.kind.value}:{self.name}"
 
     @property
@@ -241,3 +241,8 @@ class Catalog:
 def edge_lookup_name(name: str) -> str:
     """An edge's name with the case of its first letter taken away."""
     return name[:1].lower() + name[1:]
+
+
+def told_order(alias: str) -> tuple[bool, str]:
+    """A key to sort aliases of tables by, wherever several are shown: nodes before edges, each by name."""
+    return alias.startswith("edge:"), alias

@@ -32,6 +32,7 @@ from omnigraph.graph.schema_plan import PlannedStep, planned_step
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
+from omnigraph.schema.catalog import told_order
 from omnigraph.storage.location import Location
 
 
@@ -206,9 +207,7 @@ class _Merging:
             TableCounts(one.table.alias, one.row_count, 0, 0) for one in self.plan.added if one.row_count
         ]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
-        tables = tuple(
-            sorted((*counted, *adopted), key=lambda one: (one.table.startswith("edge:"), one.table))
-        )
+        tables = tuple(sorted((*counted, *adopted), key=lambda one: told_order(one.table)))
         conflicts = self.plan.conflicts
         result = MergeResult.CONFLICTS if conflicts else result
         return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
