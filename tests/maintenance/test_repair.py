@@ -177,8 +177,9 @@ def _refused(location: Location, branch: str, flags: tuple[str, ...], why: str) 
     files = read_tree(location)
     row = repair(location, *flags)[branch, PERSON]
     assert row.action is RepairAction.REFUSED
-    assert row.error is not None
-    assert row.error.startswith(why)
+    assert row.flag_error is not None
+    assert row.flag_error.startswith(why)
+    assert "--" not in str(row.error)
     assert read_tree(location) == files
 
 
