@@ -34,6 +34,7 @@ from omnigraph.maintenance.cleanup_tasks import (
     DatasetTask,
     SnapshotsTask,
     TablePin,
+    list_versions,
     plan_dataset,
     read_facts,
     read_pins,
@@ -108,7 +109,7 @@ class _Planning:
     def _decide_snapshots(self, needs: Needs) -> Decision:
         """Which manifest versions stay. The plan of the manifest decides once more, and then never for fewer."""
         location = self.root.child(MANIFEST)
-        return decide(read_facts(location, list_files(location)), needs, self.policy)
+        return decide(read_facts(location, list_versions(location)), needs, self.policy)
 
     def _merge_base_pins(self, heads: Mapping[str, Snapshot]) -> frozenset[Pin]:
         """Where the snapshots of the merge bases of live branches are. With one branch there is nothing to merge."""

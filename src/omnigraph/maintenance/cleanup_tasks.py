@@ -7,7 +7,7 @@ read, so Spark may run them twice. A dataset that cannot be read is an answer wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.graph.manifest import open_manifest
@@ -28,6 +28,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.reach import read_reached, read_refs
 
 _REFS = "_refs/"
+_FACTS = ("_versions", "_refs", "tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,15 @@ def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
         for branch in refs.branches
     }
     return DatasetFacts(lines, forks, frozenset(Pin(*tag) for tag in refs.tags))
+
+
+def list_versions(location: Location) -> tuple[StoredFile, ...]:
+    """As much of a dataset's listing as `read_facts` needs."""
+    return tuple(
+        replace(file, path=f"{folder}/{file.path}")
+        for folder in _FACTS
+        for file in list_files(location.child(folder))
+    )
 
 
 def doomed_of(

@@ -72,7 +72,7 @@ def find_doomed(
     found: list[tuple[tuple[int, int, int], DoomedFile]] = []
     for file in files:
         branch, rest = split_branch(file.path)
-        fork = branch if branch in forks else _ref_of(file.path)
+        fork = _ref_of(file.path) if branch is None and forks else branch
         if fork in forks:
             within = _REF_LAST if branch is None else _manifests_first(rest)
             found.append(((forks[fork], within, 0), DoomedFile(file.path, file.size_bytes, Why.FORK, fork)))
@@ -196,7 +196,7 @@ def _key(branch: str | None, unit: str) -> str:
 
 
 def _version_of(rest: str) -> int | None:
-    found = _MANIFEST.fullmatch(rest)
+    found = _MANIFEST.fullmatch(rest) if rest.startswith(_VERSIONS) else None
     if found is None:
         return None
     number = int(found[1])

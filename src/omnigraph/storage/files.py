@@ -47,7 +47,7 @@ def has_more_files(location: Location, count: int) -> bool:
 def _found(location: Location) -> Iterator[StoredFile]:
     match location.scheme:
         case Scheme.LOCAL:
-            return _walk(location.uri, "")
+            return _walk(location.uri)
         case Scheme.S3:
             return _list_objects(location)
         case Scheme.MEMORY:
@@ -58,22 +58,24 @@ def _found(location: Location) -> Iterator[StoredFile]:
             )
 
 
-def _walk(folder: str, prefix: str) -> Iterator[StoredFile]:
+def _walk(root: str) -> Iterator[StoredFile]:
     """Files may go while they are listed; those are left out."""
-    try:
-        entries = list(os.scandir(folder))
-    except FileNotFoundError:
-        return
-    for entry in entries:
+    folders = [(root, "")]
+    for folder, prefix in folders:
         try:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
-            else:
-                found = entry.stat(follow_symlinks=False)
-                modified_us = found.st_mtime_ns // _NANOSECONDS
-                yield StoredFile(prefix + entry.name, found.st_size, modified_us)
+            entries = list(os.scandir(folder))
         except FileNotFoundError:
             continue
+        for entry in entries:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((entry.path, f"{prefix}{entry.name}/"))
+                else:
+                    found = entry.stat(follow_symlinks=False)
+                    modified_us = found.st_mtime_ns // _NANOSECONDS
+                    yield StoredFile(prefix + entry.name, found.st_size, modified_us)
+            except FileNotFoundError:
+                continue
 
 
 def _list_objects(location: Location) -> Iterator[StoredFile]:

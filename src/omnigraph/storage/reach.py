@@ -8,7 +8,7 @@ indexes, so whoever decides keeps the version that the branch was made from. Not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,17 +77,21 @@ def read_reached(dataset: Dataset, leaving: Iterable[int]) -> Reached:
 
 
 def _tables(dataset: Dataset) -> Iterator[pa.Table]:
-    """Lance gives a batch per version, which is too little to work on at a time."""
+    """In one piece each: Lance gives a batch per version, which is too little to work on at a time."""
     batches: list[pa.RecordBatch] = []
     rows = 0
     for batch in dataset.native.tracked_files():
         batches.append(batch)
         rows += batch.num_rows
         if rows >= REACH_ROWS:
-            yield pa.Table.from_batches(batches).unify_dictionaries()
+            yield _one_piece(batches)
             batches, rows = [], 0
     if batches:
-        yield pa.Table.from_batches(batches).unify_dictionaries()
+        yield _one_piece(batches)
+
+
+def _one_piece(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
 
 
 def _paths(table: pa.Table, root: Location) -> set[str]:
@@ -100,8 +104,7 @@ def _paths(table: pa.Table, root: Location) -> set[str]:
     for place, base in enumerate(names):
         rows = table
         if len(names) > 1:
-            numbers = pa.chunked_array([chunk.indices for chunk in bases.chunks])
-            rows = table.filter(pc.equal(numbers, place))
+            rows = table.filter(pc.equal(bases.chunk(0).indices, place))
         paths = pc.unique(rows.column("path")).to_pylist()
         folder = _below(str(base), root) if paths else ""
         found.update((f"{folder}{path}" for path in paths) if folder else map(str, paths))
