@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.base.limits import TEXT_HASH_CHUNK_BYTES
 from omnigraph.integrity import bucket_of, hash_texts
+from omnigraph.integrity.text_hash import TextSieve
 from tests.integrity.samples import texts
 
 GOLDEN = {
@@ -76,3 +77,12 @@ def test_nulls_do_no_harm() -> None:
     assert len(hash_texts(texts([None, "a", None]))) == 3
     assert len(hash_texts(pa.nulls(3, pa.utf8()))) == 3
     assert len(bucket_of(texts([]), 3)) == 0
+
+
+def test_a_sieve_holds_back_every_text_that_is_there_and_lets_most_others_go() -> None:
+    there = [f"person-{number:07d}" for number in range(10_000)]
+    sieve = TextSieve(texts(there))
+    assert sieve.may_have(texts(there)).all()
+    others = [f"person-{number:07d}" for number in range(10_000, 30_000)]
+    assert sieve.may_have(texts(others)).mean() < 0.1
+    assert not TextSieve(texts([])).may_have(texts(["a", "b"])).any()

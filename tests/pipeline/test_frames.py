@@ -14,6 +14,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.graph.scratch import open_scratch
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.pipeline import frames
 from omnigraph.pipeline.load import LoadRejectedError
 from omnigraph.storage.location import Location
@@ -96,6 +98,8 @@ def test_frames_on_s3(s3_location: Location) -> None:
 
 
 def test_a_large_frame_is_read_in_pieces(root: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "LOAD_RANGE_BYTES_MIN", 1_000)
+    monkeypatch.setattr(frames, "LOAD_RANGES_MIN", 3)
     monkeypatch.setattr(frames, "LOAD_RANGE_BYTES", 2_000)
     monkeypatch.setattr(frames, "LOAD_BLOCK_BYTES", 500)
     table = pa.table({"slug": [f"p{row:04}" for row in range(1_000)], "age": list(range(1_000))})
@@ -103,6 +107,15 @@ def test_a_large_frame_is_read_in_pieces(root: Location, monkeypatch: pytest.Mon
     assert [found[:4] for found in violations(root, bad, "Person")] == [("<Person>", 778, "age", "V104")]
     assert load_here(root, table, "Person").total == 1_000
     assert [row["age"] for row in contents(root)["node:Person"]] == list(range(1_000))
+    with open_scratch(root) as scratch:
+        person = read_snapshot(root).schema.catalog.node_named("Person")
+        assert person is not None
+        sizes = [piece.size_bytes for piece in frames.stage_frame(table, person, scratch)]
+    assert all(1_000 <= size < 1_500 for size in sizes[:3]), (
+        "the first pieces are small, so that no core waits"
+    )
+    assert all(2_000 <= size < 2_500 for size in sizes[3:-1])
+    assert len(sizes) > 5
 
 
 def test_the_scratch_is_gone_after_a_refusal(root: Location) -> None:

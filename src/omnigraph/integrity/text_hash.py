@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.base.limits import TEXT_HASH_CHUNK_BYTES
-from omnigraph.integrity.raw import Column, Rows, text_buffers
+from omnigraph.integrity.raw import Column, Mask, Rows, text_buffers
 
 Hashes = npt.NDArray[np.uint64]
 
 _RADIX: Final = 0x9E3779B97F4A7C15
 _INVERSE: Final = pow(_RADIX, -1, 2**64)
 _LENGTH_FACTOR: Final = np.uint64(0xD6E8FEB86659FD93)
+_SIEVE_FACTOR: Final = 16  # so one text in sixteen at most, and one in 32 at least, slips through
 _MIX_FACTORS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -40,6 +41,20 @@ def bucket_of(texts: Column, buckets: int) -> npt.NDArray[np.int32]:
     """The bucket, from 0, to which each text belongs."""
     assert buckets > 0, "there is at least one bucket"
     return (hash_texts(texts) % np.uint64(buckets)).astype(np.int32)
+
+
+class TextSieve:
+    """Tells quickly of most texts that they are not among some others, by their hashes alone."""
+
+    def __init__(self, texts: Column) -> None:
+        self._mask = np.uint64((1 << (_SIEVE_FACTOR * len(texts)).bit_length()) - 1)
+        self._there = np.zeros(int(self._mask) + 1, dtype=np.bool_)
+        self._there[hash_texts(texts) & self._mask] = True
+
+    def may_have(self, texts: Column) -> Mask:
+        """False where a text is certainly not among them; true for a few that are not."""
+        found: Mask = self._there[hash_texts(texts) & self._mask]
+        return found
 
 
 def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from omnigraph.base.errors import ContentError, UsageError
-from omnigraph.base.limits import LOAD_BLOCK_BYTES, LOAD_BLOCK_ROWS_MAX, LOAD_RANGE_BYTES
+from omnigraph.base.limits import (
+    LOAD_BLOCK_BYTES,
+    LOAD_BLOCK_ROWS_MAX,
+    LOAD_RANGE_BYTES,
+    LOAD_RANGE_BYTES_MIN,
+    LOAD_RANGES_MIN,
+)
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.arrow_rows import arrow_block
 from omnigraph.pipeline.blocks import Block, Entity
@@ -122,16 +128,20 @@ def _pandas_table(frame: Any, name: str) -> pa.Table:
 
 
 def _grouped(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
-    """The rows in groups for one file each, in batches that a worker may hold."""
+    """The rows in groups for one file each, in batches that a worker may hold.
+
+    Nobody knows how much will come: the first groups are small, so that a middling frame leaves no core without one.
+    """
     group: list[pa.RecordBatch] = []
-    size = 0
+    size = groups = 0
     for batch in reader:
         for piece in _sliced(batch):
             group.append(piece)
             size += piece.nbytes
-            if size >= LOAD_RANGE_BYTES:
+            if size >= (LOAD_RANGE_BYTES_MIN if groups < LOAD_RANGES_MIN else LOAD_RANGE_BYTES):
                 yield group
                 group, size = [], 0
+                groups += 1
     if group:
         yield group
 

@@ -8,7 +8,6 @@ Nothing references any of it before the one commit. Safe to repeat.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import LOAD_COMPARED_ROWS
 from omnigraph.graph.scratch import Scratch
+from omnigraph.integrity.text_hash import TextSieve
 from omnigraph.pipeline.key_files import KeySlice, KeyWriter, read_slices
 from omnigraph.pipeline.load_keys import Section
 from omnigraph.pipeline.load_task import FragmentTarget
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, open_dataset
+from omnigraph.storage.row_reads import places_table
 from omnigraph.storage.staging import (
     StagedTransaction,
     stage_fragments,
@@ -66,11 +66,12 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
     """The same in this process: the staged rows, and how many of them replace others."""
     ids = _whole(rows, "id")
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
-    there = [batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in _joined(every)]
-    if not sum(batch.num_rows for batch in there):
-        return stage_fragments(dataset, write_rows(dataset, rows)), 0
-    graph = pa.Table.from_batches(there).combine_chunks()
+    sieve = TextSieve(ids)
+    likely = [batch.filter(pa.array(sieve.may_have(batch.column("id")))) for batch in every]
+    graph = places_table(likely)
     at = pc.index_in(ids, value_set=_whole(graph, "id"))
+    if at.null_count == len(at):
+        return stage_fragments(dataset, write_rows(dataset, rows)), 0
     replaced = graph.take(at.drop_null())
     moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
     fragments = write_moved_rows(dataset, moved, _whole(replaced, IDENTITY).to_pylist())
@@ -78,23 +79,6 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
         fragments += write_rows(dataset, new)
     deletions = write_deletions(dataset, _whole(replaced, ADDRESS).to_pylist())
     return stage_replacement(dataset, deletions, fragments), moved.num_rows
-
-
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Larger batches: each comparison with many ids costs as much as the ids."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        if batch.num_rows:
-            waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= LOAD_COMPARED_ROWS:
-            yield _one_batch(waiting)
-            waiting = []
-    if waiting:
-        yield _one_batch(waiting)
-
-
-def _one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 @dataclass(frozen=True, slots=True)
