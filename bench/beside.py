@@ -30,7 +30,7 @@ from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.snapshot import MAIN
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
-from omnigraph.storage.staging import stage_append
+from omnigraph.storage.staging import stage_fragments, write_rows
 
 TABLE: Final = "node:T0"
 ROWS: Final = 10
@@ -124,7 +124,9 @@ class _Writer:
         target = at.writable(TABLE)
         names = [f"beside{self.count}-{number}" for number in range(ROWS)]
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
-        staged = stage_append(target.dataset, pa.table(values, schema=target.dataset.schema))
+        staged = stage_fragments(
+            target.dataset, write_rows(target.dataset, pa.table(values, schema=target.dataset.schema))
+        )
         effect = at.exact(target, staged, target.table.row_count + ROWS)
         return at.finish((effect,), frozenset(), Outcome({}))
 

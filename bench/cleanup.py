@@ -31,7 +31,7 @@ from omnigraph.graph.staged import Staged
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_append, stage_overwrite
+from omnigraph.storage.staging import stage_fragments, stage_overwrite_with, write_rows
 
 VERSIONS: Final = sized(1_000, 60)
 KEEP: Final = 10
@@ -76,7 +76,8 @@ def _commit(root: Location, number: int) -> None:
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
         rows = pa.table(values, schema=target.dataset.schema)
         anew = number % OVERWRITE_EVERY == 0
-        staged = stage_overwrite(target.dataset, rows) if anew else stage_append(target.dataset, rows)
+        stage_rows = stage_overwrite_with if anew else stage_fragments
+        staged = stage_rows(target.dataset, write_rows(target.dataset, rows))
         count = ROWS if anew else target.table.row_count + ROWS
         return at.finish((at.exact(target, staged, count),), frozenset(), Outcome({"inserted": ROWS}))
 

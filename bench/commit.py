@@ -27,7 +27,7 @@ from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location, parse_location
-from omnigraph.storage.staging import stage_append
+from omnigraph.storage.staging import stage_fragments, write_rows
 
 HISTORIES: Final = sized((10, 100, 500, 2_000, 5_000), (10, 50, 250))
 ROUNDS: Final = sized(48, 8)
@@ -55,7 +55,7 @@ class Compared:
 
         def stage(at: Stage) -> Staged:
             target = at.writable(ALIAS)
-            staged = stage_append(target.dataset, rows)
+            staged = stage_fragments(target.dataset, write_rows(target.dataset, rows))
             effect = at.exact(target, staged, target.table.row_count + ROWS)
             return at.finish((effect,), frozenset(), Outcome({"inserted": ROWS}))
 

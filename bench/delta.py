@@ -29,7 +29,7 @@ from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.pipeline.session import SparkSettings
-from omnigraph.storage.staging import stage_append
+from omnigraph.storage.staging import stage_fragments, write_rows
 
 COMMITS: Final = sized(1_000, 40)
 ROWS: Final = sized(2_000, 500)
@@ -84,7 +84,7 @@ def _rows(first: int, count: int) -> pa.Table:
 def _commit(graph: Graph, rows: pa.Table) -> None:
     def stage(at: Stage) -> Staged:
         target = at.writable("node:T")
-        staged = stage_append(target.dataset, rows.cast(target.dataset.schema))
+        staged = stage_fragments(target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema)))
         effect = at.exact(target, staged, target.table.row_count + rows.num_rows)
         return at.finish((effect,), frozenset(), Outcome({}))
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import omnigraph
 from bench.harness import Ratio, compare, report, sized
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.feed import commit_changes
 from omnigraph.graph.intent import WriterKind
@@ -30,7 +30,7 @@ from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_append, stage_upsert
+from omnigraph.storage.staging import stage_fragments, stage_upsert, write_rows
 
 ROUNDS: Final = sized(9, 3)
 FEW: Final = 100
@@ -68,7 +68,11 @@ class People:
             target = at.writable(ALIAS)
             columns = {"id": names, "slug": names, "age": [age] * len(names), "name": names}
             rows = pa.table(columns, schema=target.dataset.schema)
-            staged = stage_append(target.dataset, rows) if new else stage_upsert(target.dataset, rows)
+            staged = (
+                stage_fragments(target.dataset, write_rows(target.dataset, rows))
+                if new
+                else stage_upsert(target.dataset, rows)
+            )
             size = target.table.row_count + (len(names) if new else 0)
             return at.finish((at.exact(target, staged, size),), frozenset(), Outcome({}))
 
@@ -77,7 +81,7 @@ class People:
     def merge(self, size: int, *, diverged: bool = False) -> Prepared:
         """A branch with so many changed rows, to be merged into main, which changed as many others or none."""
         name = f"b{next(NUMBERS)}"
-        create_branch(self.root, name, "bench", source_snapshot(self.root))
+        create_branch(self.root, name, "bench", read_snapshot(self.root))
         self.write(range(size), name)
         if diverged:
             self.write(range(size, 2 * size), MAIN)
@@ -102,7 +106,7 @@ class People:
 
     def branch(self) -> Prepared:
         name = f"b{next(NUMBERS)}"
-        return lambda: create_branch(self.root, name, "bench", source_snapshot(self.root))
+        return lambda: create_branch(self.root, name, "bench", read_snapshot(self.root))
 
 
 def make_tables(place: Path, tables: int, rows: int) -> People:
@@ -116,7 +120,11 @@ def make_tables(place: Path, tables: int, rows: int) -> People:
         for number in range(tables):
             target = at.writable(f"node:T{number}")
             filled = pa.table({"id": names, "x": names}, schema=target.dataset.schema)
-            effects.append(at.exact(target, stage_append(target.dataset, filled), len(names)))
+            effects.append(
+                at.exact(
+                    target, stage_fragments(target.dataset, write_rows(target.dataset, filled)), len(names)
+                )
+            )
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 
     assert write(root, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None

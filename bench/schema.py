@@ -24,7 +24,7 @@ from omnigraph.graph.staged import Staged
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.pipeline.load_source import Result, Task
 from omnigraph.storage.location import Location, parse_location
-from omnigraph.storage.staging import stage_append
+from omnigraph.storage.staging import stage_fragments, write_rows
 
 LARGE: Final = sized(5_000_000, 50_000)
 SMALL: Final = sized(5_000, 1_000)
@@ -69,7 +69,9 @@ def _append(part: int, rows: int) -> Callable[[Stage], Staged]:
         table = pa.Table.from_arrays([ids, pa.array(numbers), ids], schema=target.dataset.schema)
         count = target.table.row_count + rows
         return at.finish(
-            (at.exact(target, stage_append(target.dataset, table), count),), frozenset(), Outcome({})
+            (at.exact(target, stage_fragments(target.dataset, write_rows(target.dataset, table)), count),),
+            frozenset(),
+            Outcome({}),
         )
 
     return stage

@@ -130,8 +130,7 @@ def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
     tables = list(snapshot.tables.values())
     number = 0
     while (
-        number < commits
-        or len(graph.snapshot().manifest.dataset.fragment_row_counts()) <= MANIFEST_FRAGMENTS_MAX
+        number < commits or len(graph.snapshot().manifest.dataset.fragment_rows()) <= MANIFEST_FRAGMENTS_MAX
     ):
         table = tables[number % len(tables)]
         moved = replace(table, pin=Pin(None, table.pin.version + 1))

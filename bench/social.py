@@ -32,7 +32,7 @@ from omnigraph.storage.indexes import (
     commit_index_segments,
     plan_index,
 )
-from omnigraph.storage.staging import stage_append
+from omnigraph.storage.staging import stage_fragments, write_rows
 
 SCHEMA: Final = """\
 node Person {
@@ -115,7 +115,9 @@ def write_social(place: Path, social: Social) -> Graph:
         effects = []
         for alias, rows in tables.items():
             target = at.writable(alias)
-            transaction = stage_append(target.dataset, rows.cast(target.dataset.schema))
+            transaction = stage_fragments(
+                target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema))
+            )
             effects.append(at.exact(target, transaction, rows.num_rows))
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 

@@ -15,7 +15,7 @@ from omnigraph.api.mutating import MutationOptions, run_mutation_text
 from omnigraph.api.querying import PreparedQuery
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.run import RunOptions
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
 from omnigraph.pipeline.inputs import find_inputs
@@ -105,7 +105,7 @@ class EngineSession:
         """A copy of the directory, or another branch, since a branch cannot be read in a copy."""
         if self.branch != MAIN:
             branch = f"case/{next(_NUMBERS)}"
-            create_branch(self.root, branch, "tester", source_snapshot(self.root, self.branch))
+            create_branch(self.root, branch, "tester", read_snapshot(self.root, self.branch))
             return EngineSession(self.root, self.world, branch)
         copied = place / "graph.omni"
         shutil.copytree(self.root.uri, copied)
@@ -117,7 +117,7 @@ def build(cases: CaseFile, shape: Shape, place: Path) -> Location:
     root = parse_location(str(place / "graph.omni"))
     og.init(root.uri, cases.schema)
     if shape.branch != MAIN:
-        create_branch(root, shape.branch, "tester", source_snapshot(root, MAIN))
+        create_branch(root, shape.branch, "tester", read_snapshot(root, MAIN))
     half = len(cases.data) // 2 if shape.optimized else len(cases.data)
     nodes = [line for line in cases.data if '"type"' in line.split(":")[0]]
     first = nodes[: min(half, len(nodes))] if shape.optimized else list(cases.data)

@@ -14,7 +14,7 @@ import pytest
 
 from omnigraph.base.effects import observed
 from omnigraph.base.ids import OperationId, SchemaHash, new_ulid
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.encoding import METADATA_KEYS
 from omnigraph.graph.layout import ROOT_NAMES
@@ -56,7 +56,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
     location = parse_location(str(tmp_path_factory.mktemp("formats") / "graph.omni"))
     first = make_graph(location)
     run(location, [TableChange(PERSON, insert=("a",))])
-    create_branch(location, "review/1", "me", source_snapshot(location))
+    create_branch(location, "review/1", "me", read_snapshot(location))
     run(location, [TableChange(PERSON, insert=("b",))], branch="review/1")
     gone = first.tables[COMPANY]
     draft = new_draft("merge")
@@ -95,7 +95,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 
     with observed(look):
         make_graph(location)
-        create_branch(location, "b", "me", source_snapshot(location))
+        create_branch(location, "b", "me", read_snapshot(location))
         terms = LeaseTerms(lease_seconds=0.0)
         run(location, [TableChange(PERSON, insert=("a",))], branch="b", world=World(terms=terms))
         look("", "")

@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import new_ulid
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.intent import INTENT_VERSION, Intent, IntentTable, read_intents
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -93,7 +93,7 @@ EVERY = {**BRANCH_KNOWN, **BRANCH_UNKNOWN}
 @pytest.fixture
 def graph(local_location: Location) -> Location:
     create(local_location)
-    create_branch(local_location, DEV, "tester", source_snapshot(local_location))
+    create_branch(local_location, DEV, "tester", read_snapshot(local_location))
     return local_location
 
 

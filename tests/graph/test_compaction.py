@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omnigraph.base.effects import observed
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX, MANIFEST_ROWS_PER_FRAGMENT
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.compaction import (
     compact_manifest,
@@ -34,7 +34,7 @@ def test_writers_keep_the_manifest_small_and_everything_readable(durable_locatio
 
 def test_a_branch_is_kept_small_too(local_location: Location) -> None:
     make_graph(local_location)
-    create_branch(local_location, "b", "me", source_snapshot(local_location))
+    create_branch(local_location, "b", "me", read_snapshot(local_location))
     _publish_and_read_back(local_location, "b", MANIFEST_FRAGMENTS_MAX + 4)
 
 
@@ -47,7 +47,7 @@ def _publish_and_read_back(location: Location, branch: str, times: int) -> None:
     for number in range(times):
         publish_next(location, TABLES[number % 3], branch=branch)
         snapshot = read_snapshot(location, branch)
-        assert len(snapshot.manifest.dataset.fragment_row_counts()) <= MANIFEST_FRAGMENTS_MAX + 1
+        assert len(snapshot.manifest.dataset.fragment_rows()) <= MANIFEST_FRAGMENTS_MAX + 1
         by_version[snapshot.version] = by_commit[snapshot.head] = pins_of(snapshot)
     assert snapshot.version > first.version + times, "no compaction happened"
     for version, pins in by_version.items():
@@ -65,7 +65,7 @@ def test_compacting_changes_no_row_and_twice_changes_nothing(store_location: Loc
     before = newest(store_location)
     compacted = compact_manifest(before)
     assert compacted.version > before.version
-    assert len(compacted.dataset.fragment_row_counts()) < len(before.dataset.fragment_row_counts())
+    assert len(compacted.dataset.fragment_rows()) < len(before.dataset.fragment_rows())
     assert _rows(compacted.dataset.read().to_pylist()) == _rows(before.dataset.read().to_pylist())
     assert compact_manifest(compacted).version == compacted.version
 

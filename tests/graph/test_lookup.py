@@ -14,7 +14,7 @@ from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.row_reads import joined_batches
-from omnigraph.storage.staging import stage_append
+from tests.storage.raw_writes import stage_append
 
 SCHEMA = """
 node Person { slug: String @key  mail: String? @unique }

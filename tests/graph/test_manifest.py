@@ -20,12 +20,12 @@ from omnigraph.graph.publish import Change, publish
 from omnigraph.graph.records import Pin, RecoveryRecord, TombstoneRecord
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import ROOT_KEY, STAMP_KEY
-from omnigraph.storage.commit import commit_staged, commit_upsert
+from omnigraph.storage.commit import commit_staged
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.staging import stage_append
 from tests.graph.publishing import make_graph, moved, new_draft, newest, pins_of, publish_next, target_of
 from tests.graph.writers import COMPANY, KNOWS, PERSON, TABLES
+from tests.storage.raw_writes import commit_upsert, stage_append
 
 
 def test_a_new_graph(store_location: Location) -> None:

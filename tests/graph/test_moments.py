@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError, UsageError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.moments import When, parse_moment, read_state
 from omnigraph.graph.readable import readable_commits
 from omnigraph.graph.records import CommitRecord
-from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.pipeline.export import ExportRequest, export
@@ -36,7 +36,7 @@ WAYS: dict[str, Callable[[CommitRecord], When]] = {
 def graph(local_location: Location) -> Location:
     create(local_location)
     run(local_location, [Change(PERSON, upsert=(("a", 0),))])
-    create_branch(local_location, "dev", "tester", source_snapshot(local_location))
+    create_branch(local_location, "dev", "tester", read_snapshot(local_location))
     return local_location
 
 

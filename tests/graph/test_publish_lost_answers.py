@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from omnigraph.base.errors import Applied, StorageError
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.publish import Change, PublishUnknownError, publish
 from omnigraph.graph.requirements import HeadIs
 from omnigraph.graph.snapshot import read_snapshot
@@ -105,7 +105,7 @@ def test_branches_are_made_and_deleted_although_the_answer_is_lost(proxy: S3Prox
     location = _location(proxy, 3)
     make_graph(location)
     with proxy.fault(Fault(mode, VERSION_FILE)) as fault:
-        record = create_branch(location, "x", "me", source_snapshot(location))
+        record = create_branch(location, "x", "me", read_snapshot(location))
     assert newest(location).read_state().branches["x"] == record
     with proxy.fault(Fault(mode, VERSION_FILE)) as again:
         delete_branch(location, "x")

@@ -9,13 +9,12 @@ import pytest
 
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.compaction import compact_manifest
 from omnigraph.graph.encoding import encode_commit, encode_head, rows_to_table
 from omnigraph.graph.publish import Change, publish
 from omnigraph.graph.records import Pin
 from omnigraph.graph.snapshot import Snapshot, read_commit_snapshot, read_snapshot
-from omnigraph.storage.commit import commit_upsert
 from omnigraph.storage.location import Location
 from tests.graph.publishing import (
     copy_graph,
@@ -29,6 +28,7 @@ from tests.graph.publishing import (
 )
 from tests.graph.writers import COMPANY, PERSON, TABLES, read_contents, run
 from tests.graph.writers import Change as TableChange
+from tests.storage.raw_writes import commit_upsert
 
 
 def _publish_some(location: Location, times: int) -> dict[CommitId, dict[str, tuple[Pin, int]]]:
@@ -145,7 +145,7 @@ def test_unknown_names(store_location: Location) -> None:
 def test_a_branch_has_its_own_versions_commits_and_stamp(durable_location: Location) -> None:
     make_graph(durable_location)
     before = next(iter(_publish_some(durable_location, 1)))
-    record = create_branch(durable_location, "review/1", "me", source_snapshot(durable_location))
+    record = create_branch(durable_location, "review/1", "me", read_snapshot(durable_location))
     start = read_snapshot(durable_location, "review/1")
     assert (start.branch, start.head, start.stamp) == (record, before, 1)
     assert start.manifest.dataset.metadata == newest(durable_location).dataset.metadata
@@ -188,7 +188,7 @@ def test_in_a_copied_graph_main_works_and_a_branch_is_refused(
 def _fill_with_branch(location: Location) -> Snapshot:
     make_graph(location)
     run(location, [TableChange(PERSON, insert=("on main",))])
-    create_branch(location, "b", "me", source_snapshot(location))
+    create_branch(location, "b", "me", read_snapshot(location))
     run(location, [TableChange(PERSON, insert=("on b",))], branch="b")
     return read_snapshot(location)
 

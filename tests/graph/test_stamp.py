@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from omnigraph.base.errors import FormatError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.publish import Change as ManifestChange
@@ -153,7 +153,7 @@ def test_a_crash_between_steps_is_repeatable(durable_location: Location, crash_i
 
 def test_a_branch_inherits_the_stamp_and_migrates_by_itself(durable_location: Location) -> None:
     make_graph(durable_location)
-    old = create_branch(durable_location, "old", "me", source_snapshot(durable_location))
+    old = create_branch(durable_location, "old", "me", read_snapshot(durable_location))
     rules = Steps().rules(2)
     world = World(rules=rules)
     run(durable_location, [Change(COMPANY, insert=("on main",))], world=world)
@@ -169,7 +169,7 @@ def test_a_branch_inherits_the_stamp_and_migrates_by_itself(durable_location: Lo
 def test_a_release_that_does_not_know_a_branch_still_reads_the_others(durable_location: Location) -> None:
     """The stamp is judged on the branch that is opened."""
     make_graph(durable_location)
-    branch = create_branch(durable_location, "ahead", "me", source_snapshot(durable_location))
+    branch = create_branch(durable_location, "ahead", "me", read_snapshot(durable_location))
     run(durable_location, [Change(COMPANY, insert=("x",))], branch="ahead", world=World(rules=FORMAT))
     manifest = open_dataset(durable_location.child("__manifest"), branch=branch.lance_branch)
     commit_schema_metadata(manifest, {STAMP_KEY: "9"})

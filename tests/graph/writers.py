@@ -21,9 +21,10 @@ from omnigraph.graph.stage import Outcome, Stage, WritableTable
 from omnigraph.graph.staged import Published, Staged
 from omnigraph.storage.commit import commit_compaction
 from omnigraph.storage.dataset import Dataset, open_dataset
-from omnigraph.storage.indexes import IndexSpec, Unbuildable, commit_index
+from omnigraph.storage.indexes import IndexSpec, Unbuildable
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import StagedTransaction, stage_append, stage_delete, stage_upsert
+from omnigraph.storage.staging import StagedTransaction, stage_upsert
+from tests.storage.raw_writes import commit_index, stage_append, stage_delete
 
 SCHEMA: Final = """\
 node Person { slug: String @key  age: I64? }

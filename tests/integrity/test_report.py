@@ -60,7 +60,7 @@ def test_violations_come_in_the_order_of_file_line_and_property() -> None:
 def test_the_first_are_kept_and_all_are_counted() -> None:
     rows = list(range(5000))
     random.Random(1).shuffle(rows)
-    places = Places.from_line("f", 1, 5000)
+    places = Places.in_file("f", np.arange(1, 5001))
     report = ViolationReport.of_breaches(
         [breach(Rule.RANGE, "p", rows), breach(Rule.ENUM, "q", rows)], places
     )
@@ -72,7 +72,7 @@ def test_the_first_are_kept_and_all_are_counted() -> None:
 
 def test_a_row_that_the_input_does_not_name_has_no_line() -> None:
     report = ViolationReport.of_breaches(
-        [breach(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], Places.from_line("f", 5, 1)
+        [breach(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], Places.in_file("f", np.arange(5, 6))
     )
     assert [violation.line for violation in report.first] == [None, 5]
     assert [violation.line for violation in report.moved(10).first] == [None, 15]
@@ -132,7 +132,7 @@ def test_lines_of_tasks_become_lines_of_files() -> None:
 
 def test_what_tasks_send_survives_pickling() -> None:
     checked = check_batch(node("Person"), RawBatch.from_records([{"slug": 5, "x": [1]}, {"age": 2**70}]))
-    places = Places.from_line("f", 1, 2)
+    places = Places.in_file("f", np.arange(1, 3))
     report = ViolationReport.of_breaches(checked.breaches, places)
     task = TaskFindings("f", 0, 2, report)
     assert pickle.loads(pickle.dumps(task)) == task

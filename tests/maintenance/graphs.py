@@ -18,7 +18,8 @@ from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import StagedTransaction, stage_append, stage_delete, stage_upsert
+from omnigraph.storage.staging import StagedTransaction, stage_upsert
+from tests.storage.raw_writes import stage_append, stage_delete
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.api.graph import Graph
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.records import TableRecord
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.repair_outcome import TableRepairStats
@@ -62,7 +62,7 @@ def seed(location: Location, *branches: str) -> None:
     run(location, (*triple(["a", "b"])[1:], Change(PERSON, upsert=(("a", 1), ("b", 2)))))
     run(location, triple(["c"]))
     for name in branches:
-        create_branch(location, name, "tester", source_snapshot(location))
+        create_branch(location, name, "tester", read_snapshot(location))
         run(location, triple(["d"]), branch=name)
 
 

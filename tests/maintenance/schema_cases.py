@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph
-from omnigraph.graph.branches import create_branch, source_snapshot
-from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import create
@@ -143,7 +143,7 @@ def graph_at(
     if indexed:
         ensure_indices(root, MAIN, in_place)
     if branch != MAIN:
-        create_branch(root, branch, "tester", source_snapshot(root))
+        create_branch(root, branch, "tester", read_snapshot(root))
     return root
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.errors import NotFoundError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.lease import LeaseBusyError, LeaseTerms
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.storage.location import Location
@@ -28,7 +29,7 @@ def graph(local_location: Location) -> Location:
     """A branch, and a commit of main that it does not have."""
     create(local_location)
     run(local_location, [Change(PERSON, insert=("a",))])
-    create_branch(local_location, "review", "tester", source_snapshot(local_location))
+    create_branch(local_location, "review", "tester", read_snapshot(local_location))
     run(local_location, [Change(PERSON, insert=("b",))])
     return local_location
 
@@ -58,7 +59,7 @@ def test_cleanup_waits_for_a_merge_that_has_looked(graph: Location) -> None:
 
 
 def test_a_branch_is_not_made_from_what_was_collected(graph: Location) -> None:
-    source = source_snapshot(graph)
+    source = read_snapshot(graph)
     for name in ("c", "d"):
         run(graph, [Change(PERSON, insert=(name,))])
     cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from omnigraph.base.errors import FormatError, RefusedError, UsageError
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.layout import GRAPH_INDEX, MANIFEST, SCRATCH
+from omnigraph.graph.references import read_reference
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stage import WritableTable
 from omnigraph.maintenance.cleanup import cleanup_all_tables
@@ -21,7 +22,6 @@ from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.staging import stage_append
 from tests.graph.writers import (
     COMPANY,
     PERSON,
@@ -36,6 +36,7 @@ from tests.graph.writers import (
     triple,
 )
 from tests.maintenance.cleaning import DAY, MINUTE, Aging, Place, errors_of, every_snapshot, files_of
+from tests.storage.raw_writes import stage_append
 
 KEEP_ONE = CleanupPolicyOptions(keep_versions=1)
 
@@ -122,7 +123,7 @@ def test_nothing_young_goes_nor_what_was_current_a_moment_ago(local_location: Lo
 
 
 def test_a_branch_that_wrote_nothing_keeps_what_it_reads(aging: Aging) -> None:
-    create_branch(aging.location, "dev", "tester", source_snapshot(aging.location), aging.world)
+    create_branch(aging.location, "dev", "tester", read_snapshot(aging.location), aging.world)
     dev = read_contents(aging.location, "dev")
     for name in "xyz":
         aging.later(DAY)
@@ -138,9 +139,9 @@ def test_a_branch_that_wrote_nothing_keeps_what_it_reads(aging: Aging) -> None:
 
 def test_forks_of_forks_read_on_and_go_with_their_branches(aging: Aging) -> None:
     location = aging.location
-    create_branch(location, "one", "tester", source_snapshot(location), aging.world)
+    create_branch(location, "one", "tester", read_snapshot(location), aging.world)
     run(location, triple(["one"]), branch="one", world=aging.world)
-    create_branch(location, "two", "tester", source_snapshot(location, "one"), aging.world)
+    create_branch(location, "two", "tester", read_snapshot(location, "one"), aging.world)
     run(location, triple(["two"]), branch="two", world=aging.world)
     run(location, triple(["more"]), branch="one", world=aging.world)
     run_compaction(location, TABLES, aging.world)
@@ -163,20 +164,20 @@ def test_a_commit_that_two_branches_part_at_can_still_be_read(aging: Aging) -> N
     """Also when it is long gone from the branch itself by the policy."""
     location = aging.location
     commit = read_snapshot(location).head
-    create_branch(location, "dev", "tester", source_snapshot(location), aging.world)
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     base = read_contents(location)
     for branch in ("dev", "main", "dev", "main"):
         aging.later(DAY)
         run(location, [Change(PERSON, upsert=(("a", 7),))], branch=branch, world=aging.world)
     aging.later(DAY)
     cleaned(aging, KEEP_ONE)
-    snapshot = source_snapshot(location, "main", commit)
+    snapshot = read_reference(location, commit)
     assert snapshot_contents(snapshot) == base
 
 
 def test_a_fork_that_may_yet_be_published_stays_and_an_abandoned_one_goes(aging: Aging) -> None:
     location = aging.location
-    branch = create_branch(location, "dev", "tester", source_snapshot(location), aging.world)
+    branch = create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     table = read_snapshot(location, "dev").tables[PERSON]
     name = f"g-{branch.id}-{'0' * 26}"
     commit_branch(open_dataset(location.child(table.path)), name)
@@ -266,7 +267,7 @@ def test_a_table_that_cannot_be_read_costs_no_other(aging: Aging) -> None:
 
 def test_a_version_that_a_live_branch_reads_is_missing(aging: Aging) -> None:
     location = aging.location
-    create_branch(location, "dev", "tester", source_snapshot(location), aging.world)
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     table = read_snapshot(location).tables[PERSON]
     run(location, triple(["x"]), world=aging.world)
     aging.later(DAY)

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import Applied, OmnigraphError, RefusedError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -37,7 +37,7 @@ def aging(local_location: Location) -> Aging:
     for name in "abc":
         run(local_location, triple([name]), world=aging.world)
         aging.later(DAY)
-    create_branch(local_location, DEV, "tester", source_snapshot(local_location), aging.world)
+    create_branch(local_location, DEV, "tester", read_snapshot(local_location), aging.world)
     run(local_location, triple(["dev"]), branch=DEV, world=aging.world)
     aging.later(DAY)
     return aging
@@ -53,7 +53,7 @@ def test_a_write_that_is_staging_is_not_hit(aging: Aging, branch: str) -> None:
     """Its files and its fork are not referred to by anything, and its base may be the only version left."""
     location = aging.location
     if branch == "fresh":
-        create_branch(location, branch, "tester", source_snapshot(location), aging.world)
+        create_branch(location, branch, "tester", read_snapshot(location), aging.world)
     stage = stage_changes(triple(["staged"]))
 
     def stage_and_wait(at: Stage) -> Staged:
@@ -111,7 +111,7 @@ def test_a_branch_that_is_being_made_while_it_happens_can_be_read_or_is_not_ther
             clean(aging)
 
     with observed(sleep_at), suppress(OmnigraphError):
-        create_branch(location, "new", "tester", source_snapshot(location), aging.world)
+        create_branch(location, "new", "tester", read_snapshot(location), aging.world)
     assert len(slept) >= k
     if "new" in read_snapshot(location).state.branches:
         assert read_contents(location, "new") == wanted
@@ -126,7 +126,7 @@ def test_on_s3(s3_server: S3Server) -> None:
     create(location)
     for name in "ab":
         run(location, triple([name]))
-    create_branch(location, DEV, "tester", source_snapshot(location))
+    create_branch(location, DEV, "tester", read_snapshot(location))
     run(location, triple(["dev"]), branch=DEV)
     wanted = {name: read_contents(location, name) for name in (MAIN, DEV)}
     aging = Aging(location)

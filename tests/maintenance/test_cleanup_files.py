@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -21,7 +21,6 @@ from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_overwrite
 from tests.graph.writers import (
     KNOWS,
     PERSON,
@@ -36,6 +35,7 @@ from tests.graph.writers import (
 from tests.maintenance.cleaning import DAY, Aging, Place, files_of
 from tests.maintenance.reachable import unneeded
 from tests.pipeline.in_place import load_here, written
+from tests.storage.raw_writes import stage_overwrite
 
 KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
 DOC = "node:Doc"
@@ -79,7 +79,7 @@ def test_blobs_stay_with_the_rows_that_have_them(library: Aging, how: str) -> No
             graph = omnigraph.open(location.uri)
             graph.mutate("query up() { update Doc set { pages: 7 } where pages is null }")
         case _:
-            create_branch(location, "dev", "tester", source_snapshot(location))
+            create_branch(location, "dev", "tester", read_snapshot(location))
             omnigraph.open(location.uri, "dev").mutate('query x() { insert Doc { slug: "x" } }')
             omnigraph.open(location.uri).mutate('query gone() { delete Doc where slug = "large" }')
             run_compaction(location, [DOC])
@@ -109,7 +109,7 @@ def test_a_branch_keeps_the_indexes_of_what_it_was_made_from(local_location: Loc
     create(local_location)
     run(local_location, [Change(PERSON, upsert=tuple((f"p{n}", n) for n in range(20)))])
     run_index(local_location, PERSON, [IndexSpec("age", IndexKind.BTREE)])
-    create_branch(local_location, "dev", "tester", source_snapshot(local_location))
+    create_branch(local_location, "dev", "tester", read_snapshot(local_location))
     run(local_location, [Change(PERSON, upsert=(("new", 99),))], branch="dev")
     _overwrite(local_location)
     wanted = read_contents(local_location, "dev")

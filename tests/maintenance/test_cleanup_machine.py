@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.lease import acquire_lease
@@ -96,7 +96,7 @@ class Cleanups(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["dev", "exp"]), source=BRANCHES, death=DEATHS)
     def branch(self, name: str, source: str, death: int) -> None:
         if name not in self.heads and source in self.heads:
-            start = source_snapshot(self.aging.location, source)
+            start = read_snapshot(self.aging.location, source)
             Victim(death).run(
                 lambda: create_branch(self.aging.location, name, "tester", start, self.aging.world)
             )

@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.failpoints import Failpoint
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.layout import LOCKS, MANIFEST, RECOVERY, SCRATCH
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.scratch import Scratch
@@ -184,7 +184,7 @@ def test_files_that_nothing_refers_to(graph: Graph) -> None:
 
 
 def test_forks_that_a_branch_of_a_branch_reads_are_none(graph: Graph) -> None:
-    create_branch(graph.location, "below", "tester", source_snapshot(graph.location, DEV))
+    create_branch(graph.location, "below", "tester", read_snapshot(graph.location, DEV))
     run(graph.location, [Change(PERSON, upsert=(("x", 1),))], branch="below")
     assert [one for one in _found(graph) if one.check is Check.ORPHANS] == []
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from omnigraph.base.errors import NotFoundError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import ACTOR, IndexOptions, ensure_indices
 from omnigraph.maintenance.index_outcome import IndexOutcome
@@ -259,13 +259,13 @@ class TestBranch:
 
     def test_a_branch_of_an_indexed_table_forks_nothing(self, graph: Location) -> None:
         ensure_indices(graph, MAIN, in_place)
-        create_branch(graph, "dev", "tester", source_snapshot(graph))
+        create_branch(graph, "dev", "tester", read_snapshot(graph))
         outcome = ensure_indices(graph, "dev", run_nothing)
         assert outcome.commit is None
         assert read_snapshot(graph, "dev").tables == read_snapshot(graph).tables
 
     def test_a_branch_gets_indexes_of_its_own(self, graph: Location) -> None:
-        create_branch(graph, "dev", "tester", source_snapshot(graph))
+        create_branch(graph, "dev", "tester", read_snapshot(graph))
         append(graph, "b", branch="dev")
         before = read_snapshot(graph)
         outcome = ensure_indices(graph, "dev", in_place)
@@ -278,7 +278,7 @@ class TestBranch:
         assert ensure_indices(graph, "dev", run_nothing).commit is None
 
     def test_a_table_of_main_is_forked_with_its_first_index(self, graph: Location) -> None:
-        create_branch(graph, "dev", "tester", source_snapshot(graph))
+        create_branch(graph, "dev", "tester", read_snapshot(graph))
         only = IndexOptions(types=frozenset({"Cites"}))
         assert ensure_indices(graph, "dev", in_place, only).commit is not None
         now = read_snapshot(graph, "dev")
@@ -292,7 +292,7 @@ class TestBranch:
         def fail(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
             raise OSError("no worker today")
 
-        create_branch(graph, "dev", "tester", source_snapshot(graph))
+        create_branch(graph, "dev", "tester", read_snapshot(graph))
         with pytest.raises(OSError, match="no worker"):
             ensure_indices(graph, "dev", fail, IndexOptions(types=frozenset({"Cites"})))
         table = read_snapshot(graph).tables[CITES]

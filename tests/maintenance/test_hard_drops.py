@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph
 from omnigraph.base.errors import NotFoundError, OmnigraphError, RefusedError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
@@ -120,7 +120,7 @@ def test_a_soft_drop_is_kept_as_long_as_its_commit(root: Location, text: str, ma
 
 
 def test_another_branch_keeps_what_is_dropped_here(root: Location) -> None:
-    create_branch(root, "dev", "tester", source_snapshot(root))
+    create_branch(root, "dev", "tester", read_snapshot(root))
     before = contents(root)
     evolve(root, NO_SECRET.replace("note: String?", ""), hard=True)
     clean_tomorrow(root)

@@ -11,7 +11,7 @@ import pytest
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import ConflictError
 from omnigraph.base.limits import UPKEEP_ATTEMPTS_MAX
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
 from omnigraph.maintenance.index_plan import IndexStatus
@@ -21,7 +21,6 @@ from omnigraph.storage.coverage import Degraded, read_coverage, read_indexes
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_append, stage_overwrite
 from tests.graph.writers import run_compaction
 from tests.maintenance.graphs import (
     CITES,
@@ -40,6 +39,7 @@ from tests.maintenance.graphs import (
     rows_scanned,
     upsert,
 )
+from tests.storage.raw_writes import stage_append, stage_overwrite
 
 SIZE = IndexSpec("size", IndexKind.BTREE)
 WHERE = ("size = 3", "size = 1000003", "size > 15", "id = 'a3'", "slug = 'b3'", "tag = 'red'")
@@ -162,7 +162,7 @@ def test_a_table_that_moved_but_is_not_ours_does_not_matter(graph: Location) -> 
 class TestBranch:
     @pytest.fixture
     def dev(self, graph: Location) -> str:
-        create_branch(graph, "dev", "tester", source_snapshot(graph))
+        create_branch(graph, "dev", "tester", read_snapshot(graph))
         return "dev"
 
     def test_a_fork_is_kept_when_another_table_moved(self, graph: Location, dev: str) -> None:
@@ -223,4 +223,4 @@ def write_docs(graph: Location, branch: str) -> None:
 
 def _recreate(graph: Location, branch: str) -> None:
     delete_branch(graph, branch)
-    create_branch(graph, branch, "tester", source_snapshot(graph))
+    create_branch(graph, branch, "tester", read_snapshot(graph))

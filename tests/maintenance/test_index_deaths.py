@@ -9,10 +9,10 @@ from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.index_plan import IndexStatus
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_append
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
 from tests.graph.crash.observe import unsteady
 from tests.maintenance.graphs import CITES, DOC, append, change, create, docs, in_place, open_table
+from tests.storage.raw_writes import stage_append
 
 # Ten segments are built, the lease is taken (with two objects of the one before it), the intent is written, ten
 # indexes are committed, the manifest is staged and published, the intent goes, and the lease is released.

@@ -8,8 +8,8 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import NotFoundError
-from omnigraph.graph.branches import create_branch, source_snapshot
-from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.index_status import FREE_TEXT, NO_INDEX, NO_ROWS, IndexCoverage
 from omnigraph.schema.indexable import IndexKind
@@ -62,7 +62,7 @@ def test_coverage_follows_the_rows(graph: Graph) -> None:
 
 
 def test_of_a_branch(graph: Graph) -> None:
-    create_branch(graph.location, "dev", "tester", source_snapshot(graph.location))
+    create_branch(graph.location, "dev", "tester", read_snapshot(graph.location))
     ensure_indices(graph.location, "dev", in_place)
     rows = Graph(graph.location, "dev").index_status()
     assert {row.branch for row in rows} == {"dev"}

@@ -10,7 +10,7 @@ import pytest
 from omnigraph.api.graph import Graph
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
@@ -241,7 +241,7 @@ def test_an_unknown_type_is_refused_before_anything_is_done(graph: Location) -> 
 
 
 def test_on_a_branch_the_tables_are_forked_and_main_stays(graph: Location) -> None:
-    create_branch(graph, "work", "tester", source_snapshot(graph))
+    create_branch(graph, "work", "tester", read_snapshot(graph))
     append(graph, "e", branch="work")
     main = read_snapshot(graph)
     before = rows_of(open_table(graph, DOC, "work"))
@@ -257,7 +257,7 @@ def test_on_a_branch_the_tables_are_forked_and_main_stays(graph: Location) -> No
 
 
 def test_a_branch_leaves_alone_what_it_has_not_written(graph: Location) -> None:
-    create_branch(graph, "thin", "tester", source_snapshot(graph))
+    create_branch(graph, "thin", "tester", read_snapshot(graph))
     for dry_run in (True, False):
         rows = optimize(graph, "thin", dry_run=dry_run)
         assert {rows.pop(alias).skipped for alias in (DOC, EMPTY, CITES)} == {
@@ -314,8 +314,8 @@ def test_the_gate_for_blobs(
     import pyarrow as pa
 
     from omnigraph.api.graph import init
-    from omnigraph.storage.staging import stage_append
     from tests.maintenance.graphs import change
+    from tests.storage.raw_writes import stage_append
 
     init(
         local_location.uri, "node Pic { name: String @key  data: Blob? }\nnode Plain { name: String @key }\n"

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
@@ -66,7 +66,7 @@ def test_rows_that_break_a_new_rule(
       insert Knows { from: "a", to: "a" }  insert Knows { from: "a", to: "b" }  insert Knows { from: "a", to: "c" }
       insert Knows { from: "b", to: "c" }
     }""")
-    create_branch(root, "dev", "tester", source_snapshot(root))
+    create_branch(root, "dev", "tester", read_snapshot(root))
     files = everything(root)
     text = BASE.replace(old, new).replace("since: Date?", "") + "node City { name: String @key }\n"
     for branch in (MAIN, "dev"):

@@ -14,9 +14,9 @@ import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph import manifest
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.moments import When
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot
+from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.dataset import Dataset, open_dataset
@@ -115,7 +115,7 @@ def test_a_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = "\n".join(f"node N{number} {{ a: I32? }}" for number in range(200))
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location, text)
-    create_branch(location, "dev", "tester", source_snapshot(location))
+    create_branch(location, "dev", "tester", read_snapshot(location))
     opens: list[str] = []
 
     def counted(place: Location, **how: Any) -> Dataset:
@@ -135,7 +135,7 @@ def test_the_whole_way_on_s3(s3_location: Location) -> None:
     graph = Graph(s3_location)
     graph.mutate(START)
     head = graph.snapshot().head
-    create_branch(s3_location, "dev", "tester", source_snapshot(s3_location))
+    create_branch(s3_location, "dev", "tester", read_snapshot(s3_location))
     assert [step.to_json()["step"] for step in graph.plan_schema(RENAMED).steps] == [
         "rename_type",
         "rename_property",
@@ -169,7 +169,7 @@ def test_a_diff_of_branches_that_got_their_properties_in_another_order(tmp_path:
     graph = omnigraph.open(root.uri)
     graph.mutate('query m() { insert P { slug: "a" } }')
     for name, added in (("one", "  p: String?"), ("two", "  q: String?"), ("other", "")):
-        create_branch(root, name, "tester", source_snapshot(root))
+        create_branch(root, name, "tester", read_snapshot(root))
         if added:
             evolve(root, base % added, name)
     omnigraph.open(root.uri, "one").mutate('query m() { update P set { p: "pp" } where slug = "a" }')

@@ -12,19 +12,19 @@ import pytest
 import omnigraph
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.requirements import ReadSetConflictError
 from omnigraph.graph.schema_change import stage_schema
 from omnigraph.graph.schema_plan import plan_schema
-from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location, parse_location
-from omnigraph.storage.staging import stage_append
 from tests.maintenance.evolving import contents, create, evolve
 from tests.pipeline.in_place import load_here, written
+from tests.storage.raw_writes import stage_append
 
 BASE = """\
 node Person { slug: String @key  age: I64? }
@@ -92,7 +92,7 @@ def test_another_change_was_first(root: Location, text: str) -> None:
 @pytest.mark.parametrize("with_schema", [False, True])
 def test_a_merge_was_first(root: Location, with_schema: bool) -> None:
     """It moved the table, or brought another schema; the change is staged for neither."""
-    create_branch(root, "dev", "tester", source_snapshot(root))
+    create_branch(root, "dev", "tester", read_snapshot(root))
     if with_schema:
         evolve(root, BASE + "node City { name: String @key }\n", "dev")
     omnigraph.open(root.uri, "dev").mutate(ADD)
@@ -103,7 +103,7 @@ def test_a_merge_was_first(root: Location, with_schema: bool) -> None:
 
 
 def test_another_branch_gave_the_same_ids_first(root: Location) -> None:
-    create_branch(root, "dev", "tester", source_snapshot(root))
+    create_branch(root, "dev", "tester", read_snapshot(root))
     ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
     with pytest.raises(ReadSetConflictError):
         evolve_after(root, ours, lambda: evolve(root, theirs, "dev"))
@@ -114,7 +114,7 @@ def test_another_branch_gave_the_same_ids_first(root: Location) -> None:
 
 def test_a_branch_that_died_has_given_ids_too(root: Location) -> None:
     """Its change is announced, and recovery will publish it after ours."""
-    create_branch(root, "dev", "tester", source_snapshot(root))
+    create_branch(root, "dev", "tester", read_snapshot(root))
     omnigraph.open(root.uri, "dev").mutate(ADD)
     ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
 

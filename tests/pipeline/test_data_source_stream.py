@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.pipeline.data_source import OmnigraphDataSource
 from omnigraph.pipeline.source_errors import DataSourceError
@@ -122,7 +122,7 @@ def test_columns_and_a_filter(root: Location) -> None:
 
 
 def test_a_branch_that_forks_its_table_between_two_batches(root: Location) -> None:
-    create_branch(root, "review", "ada", source_snapshot(root))
+    create_branch(root, "review", "ada", read_snapshot(root))
     query = Query(root, branch="review")
     run(root, [Change(PERSON, upsert=(("a", 100), ("m", 100)))])
     assert query.batch() is None
@@ -133,11 +133,11 @@ def test_a_branch_that_forks_its_table_between_two_batches(root: Location) -> No
 
 
 def test_a_branch_of_a_branch(root: Location) -> None:
-    create_branch(root, "one", "ada", source_snapshot(root))
+    create_branch(root, "one", "ada", read_snapshot(root))
     query = Query(root, branch="one")
     start = query.offset
     run(root, [Change(PERSON, insert=("c",))], branch="one")
-    create_branch(root, "two", "ada", source_snapshot(root, "one"))
+    create_branch(root, "two", "ada", read_snapshot(root, "one"))
     run(root, [Change(PERSON, insert=("d",))], branch="two")
     two = Query(root, branch="two")
     two.offset = start
@@ -145,7 +145,7 @@ def test_a_branch_of_a_branch(root: Location) -> None:
 
 
 def test_a_table_that_does_not_descend_from_what_was_read_is_delivered_whole(root: Location) -> None:
-    create_branch(root, "review", "ada", source_snapshot(root))
+    create_branch(root, "review", "ada", read_snapshot(root))
     run(root, [Change(PERSON, insert=("c",))], branch="review")
     query = Query(root, branch="review")
     other = Query(root)

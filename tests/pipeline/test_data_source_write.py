@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from omnigraph.base.errors import UsageError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.publish import Change as ManifestChange
 from omnigraph.graph.publish import Target, publish
 from omnigraph.graph.records import SchemaRecord, StreamBatch
@@ -113,7 +113,7 @@ def test_mistakes_of_all_partitions_are_told_and_nothing_is_left(root: Location)
 
 @pytest.mark.parametrize("mode", [LoadMode.APPEND, LoadMode.OVERWRITE, LoadMode.MERGE])
 def test_a_branch_that_has_not_written_the_type_yet(root: Location, mode: LoadMode) -> None:
-    create_branch(root, "review", "ada", source_snapshot(root))
+    create_branch(root, "review", "ada", read_snapshot(root))
     at = plan(root, mode, "review")
     parts = written(at, people(c=3))
     assert fragments(parts) == 0, "files staged on another Lance branch would make the fork unreadable"

@@ -16,7 +16,7 @@ import zstandard
 
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError, UsageError
 from omnigraph.base.limits import EXPORT_STREAMED_PARTS
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.moments import When
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY, Format
@@ -96,7 +96,7 @@ def test_an_export_loads_as_an_equal_graph(root: Location, tmp_path: Path) -> No
 
 def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -> None:
     before = read_snapshot(root)
-    create_branch(root, "more", "ada", source_snapshot(root))
+    create_branch(root, "more", "ada", read_snapshot(root))
     start = read_snapshot(root, "more").version
     load_records(root, tmp_path, [{"type": "Person", "data": {"slug": "new"}}], "more")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.inputs import find_inputs
@@ -164,7 +164,7 @@ def test_an_input_without_rows_makes_no_commit(root: Location, load_records: Cal
 
 def test_a_branch_is_loaded_and_main_stays(root: Location, load_records: Callable[..., Loaded]) -> None:
     load_records(ADA)
-    create_branch(root, "import", "ada", source_snapshot(root))
+    create_branch(root, "import", "ada", read_snapshot(root))
     load_records(GRACE, KNOWS, branch="import")
     load_records({"type": "Person", "data": {"slug": "ada", "age": 1}}, branch="import", mode=LoadMode.MERGE)
     assert people(root, "import") == {"ada": 1, "grace": None}

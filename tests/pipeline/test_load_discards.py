@@ -12,7 +12,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import ConflictError, ContentError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
@@ -49,7 +50,7 @@ def person(folder: Path, *slugs: str, **members: object) -> Path:
 @pytest.mark.parametrize("branch", ["main", "import"])
 def test_a_damaged_file(root: Location, tmp_path: Path, kind: type[PieceSource], branch: str) -> None:
     """Other pieces were written by then, and on a branch every table was forked."""
-    create_branch(root, "import", "ada", source_snapshot(root))
+    create_branch(root, "import", "ada", read_snapshot(root))
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(b'{"type":"Note","data":{"text":"a"}}\n' * 1000)[:-20])
     before = files(root)

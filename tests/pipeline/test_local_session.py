@@ -134,7 +134,7 @@ def test_no_java_is_one_sentence(world: World, tmp_path: Path) -> None:
     error = world.run("nothing", {"JAVA_HOME": str(tmp_path / "old"), "PATH": "", "PYTHONPATH": path})[
         "error"
     ]
-    assert error["error"] == "Spark needs Java 17 or newer: JAVA_HOME has Java 11."
+    assert error["error"] == "Spark needs Java 17 or newer: JAVA_HOME has Java 11"
 
 
 def test_a_master_that_is_not_there_is_one_sentence(world: World) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.query.coercion import Fitted, fit, midnight, narrow
+from omnigraph.query.coercion import Fitted, fit, midnight
 from omnigraph.query.expressions import (
     And,
     ColumnRef,
@@ -28,6 +28,7 @@ from omnigraph.query.rules.literal_coercion import as_filter, coerced
 from omnigraph.query.syntax import Operator
 from omnigraph.query.value_types import DATE, DATETIME, F64, I64
 from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
+from omnigraph.schema.values import narrow
 from tests.query.reference import compared, value
 
 COMPARISONS: Final = (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)

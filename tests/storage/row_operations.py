@@ -12,9 +12,6 @@ from omnigraph.storage.commit import commit_compaction, commit_restore, commit_s
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.row_reads import locate_rows
 from omnigraph.storage.staging import (
-    stage_append,
-    stage_delete,
-    stage_overwrite,
     stage_replacement,
     stage_update,
     stage_upsert,
@@ -22,6 +19,7 @@ from omnigraph.storage.staging import (
     write_moved_rows,
     write_rows,
 )
+from tests.storage.raw_writes import stage_append, stage_delete, stage_overwrite
 
 KEY: Any = {"lance-schema:unenforced-primary-key": "true"}
 FIELDS: list[Any] = [

@@ -24,9 +24,10 @@ from omnigraph.storage.commit import commit_branch, commit_restore, commit_stage
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.dataset import Dataset, create_dataset
 from omnigraph.storage.failures import CommitRaceError
-from omnigraph.storage.indexes import IndexSpec, commit_index
+from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import parse_location
-from omnigraph.storage.staging import StagedTransaction, stage_append, stage_delete
+from omnigraph.storage.staging import StagedTransaction
+from tests.storage.raw_writes import commit_index, stage_append, stage_delete
 
 ID: pa.Field[Any] = pa.field(
     "id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}

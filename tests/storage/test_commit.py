@@ -16,22 +16,15 @@ from omnigraph.storage.commit import (
     commit_schema_metadata,
     commit_staged,
     commit_strip_auto_cleanup,
-    commit_upsert,
 )
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.failures import CommitRaceError
-from omnigraph.storage.indexes import IndexSpec, commit_index
+from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import Location
 from omnigraph.storage.operations import Operation, TransactionRecord, read_operation, read_operations
-from omnigraph.storage.staging import (
-    StagedTransaction,
-    stage_append,
-    stage_delete,
-    stage_fragments,
-    stage_overwrite,
-    stage_upsert,
-)
+from omnigraph.storage.staging import StagedTransaction, stage_fragments, stage_upsert
 from tests.storage.lossy_proxy import LossyProxy
+from tests.storage.raw_writes import commit_index, commit_upsert, stage_append, stage_delete, stage_overwrite
 from tests.storage.samples import foreign_append, ids_of, make_people, people
 
 Stage = Callable[[Dataset], StagedTransaction | None]
@@ -77,7 +70,7 @@ def test_a_delete_may_remove_whole_fragments(store_location: Location) -> None:
     assert staged is not None
     committed = commit_staged(dataset, staged)
     assert ids_of(committed) == ["a", "d"]
-    assert committed.fragment_row_counts() == (1, 1)
+    assert list(committed.fragment_rows().values()) == [1, 1]
 
 
 def test_fragments_written_elsewhere_are_appended(store_location: Location) -> None:

@@ -37,7 +37,7 @@ from omnigraph.storage.indexes import (
 )
 from omnigraph.storage.location import Location
 from omnigraph.storage.operations import Operation, TransactionRecord, read_operations
-from omnigraph.storage.staging import stage_append, stage_delete
+from tests.storage.raw_writes import stage_append, stage_delete
 from tests.storage.samples import ids_of, make_people
 
 GAP = 4096

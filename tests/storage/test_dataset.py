@@ -8,7 +8,7 @@ from omnigraph.storage.dataset import create_dataset, open_dataset
 from omnigraph.storage.failures import DatasetExistsError
 from omnigraph.storage.location import Location
 from omnigraph.storage.operations import TransactionRecord, read_operation
-from omnigraph.storage.staging import stage_append
+from tests.storage.raw_writes import stage_append
 from tests.storage.samples import PRIMARY_KEY, ids_of, make_people, people
 
 
@@ -46,7 +46,7 @@ def test_versions_stay_readable(store_location: Location) -> None:
     assert ids_of(dataset.at(2)) == ["a", "b"]
     assert ids_of(open_dataset(store_location, version=1)) == ["a"]
     assert dataset.at(1).newest().version == 3
-    assert dataset.fragment_row_counts() == (1, 1, 1)
+    assert list(dataset.fragment_rows().values()) == [1, 1, 1]
 
 
 def test_reading_chooses_columns_and_rows(store_location: Location) -> None:

@@ -7,7 +7,7 @@ from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.deletion import delete_branch, delete_files
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_append
+from tests.storage.raw_writes import stage_append
 from tests.storage.samples import foreign_append, ids_of, make_people, people
 
 

@@ -15,12 +15,12 @@ from omnigraph.storage.indexes import (
     IndexSpec,
     Unbuildable,
     build_index_segment,
-    commit_index,
     commit_index_segments,
     plan_index,
 )
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_append, stage_delete, stage_upsert
+from omnigraph.storage.staging import stage_upsert
+from tests.storage.raw_writes import commit_index, stage_append, stage_delete
 
 DIMENSIONS = 16
 BTREE = IndexSpec("id", IndexKind.BTREE)

@@ -24,7 +24,7 @@ from omnigraph.storage.operations import (
     read_operation,
     read_operations,
 )
-from omnigraph.storage.staging import stage_append
+from tests.storage.raw_writes import stage_append
 from tests.storage.samples import foreign_append, ids_of, make_people, people
 
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from omnigraph.storage.ancestry import Place, find_parting
 from omnigraph.storage.commit import commit_branch, commit_restore, commit_staged
 from omnigraph.storage.dataset import Dataset, create_dataset, open_dataset
 from omnigraph.storage.location import parse_location
-from omnigraph.storage.row_changes import Place, find_parting, row_changes
+from omnigraph.storage.row_changes import row_changes
 from omnigraph.storage.row_reads import locate_rows, read_places, take_rows
-from omnigraph.storage.staging import stage_append
+from tests.storage.raw_writes import stage_append
 from tests.storage.row_operations import (
     STEPS,
     compact,

@@ -8,7 +8,7 @@ import pyarrow as pa
 from omnigraph.schema import Scalar, ScalarType, arrow_type
 from omnigraph.storage.dataset import ADDRESS, Dataset, create_dataset, open_dataset
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_slices import RowSlice, read_blobs, read_rows_at, read_slice, slice_dataset
+from omnigraph.storage.row_slices import RowSlice, read_blobs, read_slice, slice_dataset
 
 BLOB = pa.field("b", arrow_type(ScalarType(Scalar.BLOB)), metadata={"ARROW:extension:name": "lance.blob.v2"})
 
@@ -56,7 +56,7 @@ def test_slices_count_live_rows(durable_location: Location) -> None:
         assert all(batch.num_rows <= 3 for batch in batches)
         found += some
     assert found == live
-    assert read_rows_at(dataset, [12, 0, 7], ["n"])["n"].to_pylist() == [live[12], live[0], live[7]]
+    assert dataset.take([12, 0, 7], ["n"])["n"].to_pylist() == [live[12], live[0], live[7]]
 
 
 def test_blobs_by_address(durable_location: Location) -> None:

@@ -17,13 +17,8 @@ from lance.optimize import Compaction
 
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import (
-    StagedTransaction,
-    stage_append,
-    stage_delete,
-    stage_overwrite,
-    stage_upsert,
-)
+from omnigraph.storage.staging import StagedTransaction, stage_upsert
+from tests.storage.raw_writes import stage_append, stage_delete, stage_overwrite
 from tests.storage.samples import foreign_append, ids_of, make_people, people
 
 REFUSED = re.compile("conflict|concurrent", re.IGNORECASE)

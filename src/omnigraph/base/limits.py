@@ -1,4 +1,7 @@
-"""Every bound of the system, named, in one place. Units come last in a name."""
+"""The bounds of the system that somebody may want to know or change, named, in one place. Units come last in a name.
+
+A number that follows from a format, or that only one function can make sense of, stays beside that function.
+"""
 
 from __future__ import annotations
 

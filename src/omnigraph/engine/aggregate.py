@@ -20,7 +20,7 @@ from omnigraph.engine.domain import Array
 from omnigraph.engine.expressions import evaluate
 from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
 from omnigraph.engine.reduce import State, StateKind, alike, distinct_rows, reduced_groups
-from omnigraph.engine.scope import Needed, Scope
+from omnigraph.engine.scope import Scope
 from omnigraph.engine.values import value_arrow_type
 from omnigraph.query.expression_walk import columns_of, walk
 from omnigraph.query.expressions import AggregateCall, ColumnRef, EntityRef, Expr, Function, OutputRef
@@ -30,7 +30,7 @@ _REDUCE_ROWS: Final = 1 << 18
 _HELD_PART: Final = 4
 
 
-def aggregate_rows(step: Aggregate, needed: Needed, scope: Scope) -> Iterator[Frame]:  # noqa: ARG001
+def aggregate_rows(step: Aggregate, scope: Scope) -> Iterator[Frame]:
     """One frame with one row per group."""
     calls = tuple(found.call for found in step.aggregates)
     states = _states(calls)
@@ -166,20 +166,18 @@ def _state_input(state: State, frame: Frame) -> Column:
     if isinstance(column, Coded) and column.domain.is_unique:
         return pa.array(column.codes >= 0)
     values: Any = column.array() if isinstance(column, Coded) else column
-    present: Any = values.is_valid()
-    return present  # type: ignore[no-any-return]
+    return values.is_valid()
 
 
 def _final(number: int, call: AggregateCall, groups: Frame | None) -> Array:
     """The value of an aggregate from its states."""
     wanted = value_arrow_type(call.type)
     if groups is None:
-        nothing: Any = pa.array([0 if call.function is Function.COUNT else None], type=wanted)
-        return nothing  # type: ignore[no-any-return]
+        return pa.array([0 if call.function is Function.COUNT else None], type=wanted)
     first, *others = (groups.array(State(kind, number, call.argument).name) for kind in _kinds(call))
     if call.function is Function.AVG:
         totals: Any = first.cast(pa.float64(), safe=False)
-        return pc.divide(totals, others[0].cast(pa.float64()))  # type: ignore[no-any-return]
+        return pc.divide(totals, others[0].cast(pa.float64()))
     if first.type == wanted:
         return first
     try:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.domain import Array, Scalar
+from omnigraph.query.coercion import REVERSED
 from omnigraph.query.syntax import Operator
 
 Value = Array | Scalar
@@ -26,12 +27,6 @@ _KERNELS: Final[dict[Operator, Any]] = {
     Operator.GT: pc.greater,
     Operator.GE: pc.greater_equal,
 }
-_REVERSED: Final = {
-    Operator.LT: Operator.GT,
-    Operator.LE: Operator.GE,
-    Operator.GT: Operator.LT,
-    Operator.GE: Operator.LE,
-}
 _MOMENT: Final = pa.timestamp("ms", "UTC")
 _EXACT_MAX: Final = 2**53
 
@@ -42,17 +37,16 @@ def compared(operator: Operator, left: Value, right: Value) -> Value:
     types = (left.type, right.type)
     if any(pa.types.is_null(found) for found in types):
         length = len(left) if isinstance(left, pa.Array) else len(right) if isinstance(right, pa.Array) else 0
-        nothing: Any = pa.scalar(None, pa.bool_()) if not length else pa.nulls(length, pa.bool_())
-        return nothing  # type: ignore[no-any-return]
+        return pa.scalar(None, pa.bool_()) if not length else pa.nulls(length, pa.bool_())
     if left.type == right.type:
-        return kernel(left, right)  # type: ignore[no-any-return]
+        return kernel(left, right)
     if any(pa.types.is_timestamp(found) for found in types):
-        return kernel(left.cast(_MOMENT), right.cast(_MOMENT))  # type: ignore[no-any-return]
+        return kernel(left.cast(_MOMENT), right.cast(_MOMENT))
     floats = [pa.types.is_floating(found) for found in types]
     if all(floats):
-        return kernel(left.cast(pa.float64()), right.cast(pa.float64()))  # type: ignore[no-any-return]
+        return kernel(left.cast(pa.float64()), right.cast(pa.float64()))
     if floats[0]:
-        return _beside_float(_REVERSED.get(operator, operator), right, left)
+        return _beside_float(REVERSED.get(operator, operator), right, left)
     if floats[1]:
         return _beside_float(operator, left, right)
     return _integers(operator, left, right)
@@ -63,15 +57,15 @@ def repeated(value: Value, length: int) -> Array:
     if not isinstance(value, pa.Scalar):
         return value
     single: Any = value
-    return pa.repeat(single, length)  # type: ignore[no-any-return]
+    return pa.repeat(single, length)
 
 
 def _integers(operator: Operator, left: Value, right: Value) -> Value:
     kernel = _KERNELS[operator]
     if pa.types.is_uint64(left.type) or pa.types.is_uint64(right.type):
         wide = pa.decimal128(20, 0)
-        return kernel(left.cast(wide), right.cast(wide))  # type: ignore[no-any-return]
-    return kernel(left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
+        return kernel(left.cast(wide), right.cast(wide))
+    return kernel(left.cast(pa.int64()), right.cast(pa.int64()))
 
 
 def _beside_float(operator: Operator, whole: Value, real: Value) -> Value:
@@ -79,7 +73,7 @@ def _beside_float(operator: Operator, whole: Value, real: Value) -> Value:
     kernel = _KERNELS[operator]
     real = real.cast(pa.float64())
     if whole.type in {pa.int32(), pa.uint32()} or _is_small(whole):
-        return kernel(whole.cast(pa.float64(), safe=False), real)  # type: ignore[no-any-return]
+        return kernel(whole.cast(pa.float64(), safe=False), real)
     return _by_sign(kernel, whole, real)
 
 
@@ -107,4 +101,4 @@ def _by_sign(kernel: Any, whole: Value, real: Value) -> Value:
     mask = missing.to_numpy(zero_copy_only=False)
     found: Any = kernel(pa.array(sign, mask=mask, from_pandas=False), pa.scalar(0.0))
     both_single = isinstance(whole, pa.Scalar) and isinstance(real, pa.Scalar)
-    return found[0] if both_single else found  # type: ignore[no-any-return]
+    return found[0] if both_single else found

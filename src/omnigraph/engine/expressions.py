@@ -66,7 +66,7 @@ def evaluate_entity(expr: EntityRef, frame: Frame) -> Array:
     found: Any = pa.StructArray.from_arrays(
         arrays, fields=list(shape), mask=missing if expr.nullable else None
     )
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def holds(conditions: tuple[Expr, ...], frame: Frame) -> Mask:
@@ -102,13 +102,13 @@ def _value(expr: Expr, frame: Frame) -> Value:
                 found = join(found, _value(operand, frame))
             return found
         case Not(operand):
-            return pc.invert(_value(operand, frame))  # type: ignore[no-any-return]
+            return pc.invert(_value(operand, frame))
         case IsNull(operand, is_not):
             return _null_test(operand, is_not, frame)
         case Known(answer, operand):
             present: Any = _null_test(operand, True, frame)
             nothing = pa.scalar(None, pa.bool_())
-            return pc.if_else(present, pa.scalar(answer), nothing)  # type: ignore[no-any-return]
+            return pc.if_else(present, pa.scalar(answer), nothing)
         case _:
             return _condition(expr, frame)
 
@@ -160,8 +160,7 @@ def _found_texts(coded: Coded, mode: TextMode, words: str, edits: int) -> Array:
     if not index.has_missing and len(codes) and codes.min() >= 0:
         return bool_array(found[codes])
     missing = np.append(index.missing, True)
-    answer: Any = pa.array(np.append(found, False)[codes], mask=missing[codes])
-    return answer  # type: ignore[no-any-return]
+    return pa.array(np.append(found, False)[codes], mask=missing[codes])
 
 
 def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
@@ -170,10 +169,8 @@ def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
     else:
         value = _value(operand, frame)
     if isinstance(value, pa.Scalar):
-        answer: Any = pa.scalar(value.is_valid is is_not)
-        return answer  # type: ignore[no-any-return]
-    found: Any = value.is_valid() if is_not else value.is_null()
-    return found  # type: ignore[no-any-return]
+        return pa.scalar(value.is_valid is is_not)
+    return value.is_valid() if is_not else value.is_null()
 
 
 def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -> Value | None:
@@ -191,8 +188,7 @@ def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -
     if one.domain is not other.domain or not one.domain.is_unique:
         return None
     answer = one.codes == other.codes if operator is Operator.EQ else one.codes != other.codes
-    found: Any = pa.array(answer, mask=(one.codes < 0) | (other.codes < 0))
-    return found  # type: ignore[no-any-return]
+    return pa.array(answer, mask=(one.codes < 0) | (other.codes < 0))
 
 
 def _in_list(operand: Value, items: list[Value]) -> Value:
@@ -202,11 +198,11 @@ def _in_list(operand: Value, items: list[Value]) -> Value:
         found: Any = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
         if operand.null_count:
             found = pc.if_else(operand.is_valid(), found, pa.scalar(None, pa.bool_()))
-        return found  # type: ignore[no-any-return]
+        return found
     answer: Any = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
     for item in items:
         answer = pc.or_kleene(answer, compared(Operator.EQ, operand, item))
-    return answer  # type: ignore[no-any-return]
+    return answer
 
 
 def _member(item: Value, collection: Value, length: int) -> Value:
@@ -224,17 +220,15 @@ def _member(item: Value, collection: Value, length: int) -> Value:
         missing = pc.or_(missing, pa.scalar(not item.is_valid))
     else:
         missing = pc.or_(missing, item.is_null())
-    answer: Any = pa.array(found, mask=missing.to_numpy(zero_copy_only=False))
-    return answer  # type: ignore[no-any-return]
+    return pa.array(found, mask=missing.to_numpy(zero_copy_only=False))
 
 
 def _text_test(text: Value, part: Value, length: int, *, is_prefix: bool) -> Value:
     if isinstance(part, pa.Scalar) and isinstance(text, pa.Array):
         if not part.is_valid:
-            nothing: Any = pa.nulls(length, pa.bool_())
-            return nothing  # type: ignore[no-any-return]
+            return pa.nulls(length, pa.bool_())
         kernel: Any = pc.starts_with if is_prefix else pc.match_substring
-        return kernel(text, part.as_py())  # type: ignore[no-any-return]
+        return kernel(text, part.as_py())
     texts: Any = repeated(text, length)
     parts: Any = repeated(part, length)
     missing: Any = pc.or_(texts.is_null(), parts.is_null())
@@ -242,5 +236,4 @@ def _text_test(text: Value, part: Value, length: int, *, is_prefix: bool) -> Val
     whole = texts.fill_null("").to_numpy(zero_copy_only=False).astype(kind)
     piece = parts.fill_null("").to_numpy(zero_copy_only=False).astype(kind)
     hits = np.strings.startswith(whole, piece) if is_prefix else np.strings.find(whole, piece) >= 0
-    answer: Any = pa.array(hits, mask=missing.to_numpy(zero_copy_only=False))
-    return answer  # type: ignore[no-any-return]
+    return pa.array(hits, mask=missing.to_numpy(zero_copy_only=False))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -184,5 +183,4 @@ def _joined(columns: list[Column]) -> Column:
         codes = [column.codes for column in columns if isinstance(column, Coded)]
         return Coded(np.concatenate(codes), first.domain)
     arrays = [column.array() if isinstance(column, Coded) else column for column in columns]
-    joined: Any = pa.concat_arrays(arrays)
-    return joined  # type: ignore[no-any-return]
+    return pa.concat_arrays(arrays)

@@ -21,8 +21,8 @@ from omnigraph.engine.scope import Needed, Scope
 from omnigraph.engine.values import value_arrow_type
 from omnigraph.engine.walker import spread_ranges
 from omnigraph.query.fields import Fields, names
-from omnigraph.query.plan import Argument, CrossJoin, ExistsJoin, LeftJoin, Relation
-from omnigraph.query.plan_walk import inputs_of
+from omnigraph.query.plan import CrossJoin, ExistsJoin, LeftJoin, Relation
+from omnigraph.query.plan_walk import argument_columns
 
 
 def exists_rows(step: ExistsJoin, needed: Needed, scope: Scope) -> Iterator[Frame]:
@@ -97,16 +97,6 @@ def crossed_rows(step: CrossJoin, needed: Needed, scope: Scope) -> Iterator[Fram
             part = right.take(order[places])
             yield _side_by_side(left.take(rows), part)
     scope.budget.release(held)
-
-
-def argument_columns(inner: Relation) -> frozenset[str]:
-    """The columns that an inner plan takes from its outer rows, not those of plans inside it."""
-    if isinstance(inner, Argument):
-        return frozenset(names(inner.outputs))
-    below = inputs_of(inner)
-    if isinstance(inner, ExistsJoin | LeftJoin):
-        below = below[:1]
-    return frozenset[str]().union(*(argument_columns(found) for found in below))
 
 
 def _inner_scope(frame: Frame, groups: Groups, columns: frozenset[str], scope: Scope) -> tuple[Scope, str]:

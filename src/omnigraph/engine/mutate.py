@@ -33,10 +33,9 @@ from omnigraph.integrity.report import ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import value_breaches
 from omnigraph.query.expressions import Literal, LiteralValue
 from omnigraph.query.plan import Assigned, DeleteRows, InsertRow, MutationPlan, Scan, UpdateRows
-from omnigraph.schema import Catalog, EdgeType, NodeType, arrow_schema, arrow_type
+from omnigraph.schema import Catalog, EdgeType, Entity, NodeType, arrow_schema, arrow_type
 from omnigraph.schema.property_types import PropertyType
 
-Entity = NodeType | EdgeType
 _ENDS = {"src": "from", "dst": "to"}
 
 
@@ -258,8 +257,7 @@ def _type_of(entity: Entity, column: str) -> PropertyType:
 
 
 def _column(table: pa.Table, name: str) -> Array:
-    column: Any = table.column(name).combine_chunks() if table.num_rows else NO_IDS
-    return column  # type: ignore[no-any-return]
+    return table.column(name).combine_chunks() if table.num_rows else NO_IDS
 
 
 def _stored(array: Array, wanted: pa.DataType) -> Array:
@@ -268,5 +266,4 @@ def _stored(array: Array, wanted: pa.DataType) -> Array:
         return array if array.type == wanted else array.cast(wanted)
     there: Any = array.is_valid()
     empty: list[Any] = [None if not found else {"data": b""} for found in there.to_pylist()]
-    made: Any = pa.array(empty, wanted)
-    return made  # type: ignore[no-any-return]
+    return pa.array(empty, wanted)

@@ -93,8 +93,7 @@ class Overlay:
 
     def array(self, name: str) -> Array:
         """A column of the rows."""
-        column: Any = self.rows.column(name).combine_chunks()
-        return column  # type: ignore[no-any-return]
+        return self.rows.column(name).combine_chunks()
 
     def places(self, source: str) -> Places:
         """Where each row comes from."""
@@ -104,7 +103,7 @@ class Overlay:
         """Which ids are those of rows that no statement has touched yet."""
         known: Any = pa.concat_arrays([self.ids, self.removed])
         found: Any = pc.invert(pc.is_in(ids, value_set=known))
-        return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        return found.to_numpy(zero_copy_only=False)
 
     def matching(self, entity: Entity, conditions: tuple[Expr, ...]) -> Mask:
         """Which of the rows pass."""
@@ -142,7 +141,7 @@ class Overlay:
         """Take rows of the table out; the ids that were not out already."""
         fresh: Any = pc.unique(ids).filter(pc.invert(pc.is_in(pc.unique(ids), value_set=self.removed)))
         self.removed = pa.concat_arrays([self.removed, fresh])
-        return fresh  # type: ignore[no-any-return]
+        return fresh
 
     def _keep(self, which: Mask) -> None:
         self.rows = self.rows.filter(pa.array(which))
@@ -162,4 +161,4 @@ def _replaced(column: Array, mask: Any, value: Array) -> Array:
     """The column with one value where the mask is true. By positions, because not every kernel knows every type."""
     both: Any = pa.concat_arrays([column, value.cast(column.type)])
     places = np.where(mask.to_numpy(zero_copy_only=False), len(column), np.arange(len(column)))
-    return both.take(pa.array(places))  # type: ignore[no-any-return]
+    return both.take(pa.array(places))

@@ -25,6 +25,7 @@ from omnigraph.query.expressions import (
 )
 from omnigraph.query.value_types import ValueType
 from omnigraph.schema.property_types import EnumType, Scalar, ScalarType
+from omnigraph.storage.conditions import column_text, text_literal
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SURROGATES: Final = range(0xD800, 0xE000)
@@ -40,16 +41,6 @@ def pushed_text(conjuncts: tuple[Expr, ...]) -> tuple[str | None, tuple[Expr, ..
         else:
             texts.append(text)
     return (" AND ".join(f"({text})" for text in texts) or None), tuple(rest)
-
-
-def column_text(name: str) -> str:
-    """A column's name, quoted so that its case counts."""
-    return f"`{name}`"
-
-
-def text_literal(value: str) -> str:
-    """A text, quoted."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _condition(expr: Expr) -> str | None:

@@ -204,7 +204,7 @@ def _frames(  # noqa: PLR0912 - one case per step
         case LeftJoin():
             return left_joined_rows(step, needed, scope)
         case Aggregate():
-            return aggregate_rows(step, needed, scope.cut(False))
+            return aggregate_rows(step, scope.cut(False))
         case Order():
             return ordered_rows(step, needed, scope)
         case Limit():

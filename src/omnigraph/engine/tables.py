@@ -28,10 +28,11 @@ from omnigraph.engine.deadline import taken_in_time
 from omnigraph.engine.domain import Array, Codes, Domain
 from omnigraph.engine.facts import read_table_facts
 from omnigraph.engine.options import EngineOptions
-from omnigraph.engine.pushdown import column_text, text_literal
 from omnigraph.graph.records import TableRecord
+from omnigraph.graph.tables import open_table
 from omnigraph.query.facts import TableFacts
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.conditions import any_of
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.location import Location
 
 _TEXT_BYTES: Final = 24
@@ -82,9 +83,7 @@ class TableReader:
         """The open dataset; a handle is small, and opening one takes longer than many reads."""
         found = self._cache.get((self.key, "dataset"), Dataset)
         if found is None:
-            location = self._root.child(self.record.path)
-            pin = self.record.pin
-            found = open_dataset(location, branch=pin.branch, version=pin.version)
+            found = open_table(self._root, self.record)
             self._cache.put((self.key, "dataset"), found, _HANDLE_BYTES)
         return found
 
@@ -132,12 +131,11 @@ class TableReader:
         values = [str(value) for value in texts.to_pylist()]
         for start in range(0, len(values), LOOKUP_FILTER_VALUES_MAX):
             part = values[start : start + LOOKUP_FILTER_VALUES_MAX]
-            listed = ", ".join(text_literal(value) for value in part)
-            yield from self.batches(names, f"{column_text(name)} IN ({listed})")
+            yield from self.batches(names, any_of(name, part))
 
     def at(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
         """Columns of the rows at these positions, from storage."""
-        table = self.dataset().take(offsets.tolist(), list(names))
+        table = self.dataset().take(offsets.tolist(), names)
         return {name: one_array(table.column(name)) for name in names}
 
     def size_of(self, names: Sequence[str]) -> int:
@@ -192,7 +190,7 @@ def one_array(column: Any) -> Array:
     whole: Any = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
-    return whole  # type: ignore[no-any-return]
+    return whole
 
 
 def _width(kind: pa.DataType) -> int:

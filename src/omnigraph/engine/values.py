@@ -58,5 +58,4 @@ def literal_scalar(literal: Literal) -> Scalar:
         value = float(value)
     elif isinstance(value, tuple):
         value = list(value)
-    scalar: Any = pa.scalar(value, type=wanted)
-    return scalar  # type: ignore[no-any-return]
+    return pa.scalar(value, type=wanted)

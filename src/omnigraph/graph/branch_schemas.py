@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import PropertyId
@@ -22,10 +21,9 @@ from omnigraph.graph.intent import read_intents
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.records import SchemaRecord
 from omnigraph.graph.snapshot import Snapshot, is_moved
-from omnigraph.schema import Catalog, EdgeType, NodeType
+from omnigraph.schema import Catalog
+from omnigraph.schema.catalog import AnyEntity
 from omnigraph.storage.objects import ObjectStore
-
-AnyType = TypeVar("AnyType", NodeType, EdgeType)
 
 
 def read_other_catalogs(snapshot: Snapshot) -> tuple[Catalog, ...]:
@@ -43,7 +41,7 @@ def _is_moved_main(snapshot: Snapshot) -> bool:
 def _far_ahead(catalog: Catalog) -> Catalog:
     """The catalog as if it had given more ids than any branch has."""
 
-    def ahead(entity: AnyType) -> AnyType:
+    def ahead(entity: AnyEntity) -> AnyEntity:
         return replace(
             entity, next_property_id=PropertyId(entity.next_property_id + MOVED_GRAPH_IDS_LEFT_OUT)
         )

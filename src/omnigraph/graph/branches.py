@@ -24,7 +24,6 @@ from omnigraph.graph.snapshot import (
     Snapshot,
     find_branch,
     is_moved,
-    read_commit_snapshot,
     read_snapshot,
     refuse_moved,
 )
@@ -85,13 +84,6 @@ def delete_branch(
     finally:
         graph_lease.release()
     return record
-
-
-def source_snapshot(root: Location, branch: str = MAIN, commit: str | None = None) -> Snapshot:
-    """What a new branch starts from: a branch's head, or one of its commits."""
-    if commit is None:
-        return read_snapshot(root, branch)
-    return read_commit_snapshot(root, commit, branch)[0]
 
 
 def _deletable(main: Snapshot, name: str) -> BranchRecord:

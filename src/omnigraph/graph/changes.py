@@ -18,16 +18,11 @@ import pyarrow.compute as pc
 
 from omnigraph.graph.images import Located, Mask, locate
 from omnigraph.graph.records import Pin
-from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, open_dataset
+from omnigraph.graph.tables import open_pin
+from omnigraph.storage.ancestry import Place, find_parting, open_place
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_changes import (
-    Place,
-    RowChanges,
-    find_parting,
-    open_place,
-    row_changes,
-    written_rows_max,
-)
+from omnigraph.storage.row_changes import RowChanges, row_changes, written_rows_max
 from omnigraph.storage.row_reads import NO_TEXTS, Numbers, Texts, every_id, locate_rows
 
 
@@ -63,7 +58,7 @@ class Comparison:
 def compare_pins(location: Location, left: Pin, right: Pin, *, whole: bool = False) -> Comparison:
     """What differs between two pins of the table at `location`. `whole`: any row may, whatever was written."""
     ancestor = None if whole else _parting(location, left, right)
-    sides = [open_dataset(location, branch=pin.branch, version=pin.version) for pin in (left, right)]
+    sides = [open_pin(location, pin) for pin in (left, right)]
     if ancestor is None:
         return Comparison(sides[0], sides[1], None)
     return Comparison(sides[0], sides[1], (row_changes(ancestor, sides[0]), row_changes(ancestor, sides[1])))
@@ -74,7 +69,7 @@ def is_near(location: Location, left: Pin, right: Pin, rows: int) -> bool:
     ancestor = _parting(location, left, right)
     if ancestor is None:
         return False
-    sides = (open_dataset(location, branch=pin.branch, version=pin.version) for pin in (left, right))
+    sides = (open_pin(location, pin) for pin in (left, right))
     return sum(written_rows_max(ancestor, side) for side in sides) < rows
 
 
@@ -158,5 +153,4 @@ class _Places:
 def _places_in(ids: Texts, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
     """For each id the number of its row, or -1."""
     at: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
-    numbers: Any = at.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return numbers  # type: ignore[no-any-return]
+    return at.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)

@@ -8,7 +8,7 @@ tool moved is *drift*.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.base.clock import Clock
 from omnigraph.base.errors import Applied, ConflictError, NotFoundError, RefusedError
@@ -17,13 +17,14 @@ from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
 from omnigraph.graph.branch_schemas import read_other_catalogs
 from omnigraph.graph.publish import Change, CommitDraft, Publisher, Target, publish
-from omnigraph.graph.records import Pin, RecoveryRecord, TableRecord
+from omnigraph.graph.records import Pin, RecoveryRecord, TableRecord, pin_text
 from omnigraph.graph.recovery.fence import Guard, fence_table, read_history
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR
 from omnigraph.graph.requirements import read_set_conflict
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.staged import Effect, Staged
+from omnigraph.graph.tables import open_table
 from omnigraph.schema.evolution import raise_counters
 from omnigraph.storage.dataset import Dataset, open_dataset
 
@@ -61,12 +62,12 @@ def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
     for table in then.tables.values():
         found = pins_now.get(table.id)
         if table.id in staged.reads and (found is None or found.pin != table.pin):
-            return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
+            return Stale(table.alias, pin_text(table.pin), pin_text(found.pin if found else None))
     moving = (effect.table for effect in staged.effects if not effect.is_new)
     for table in (*moving, *(head.table for head in staged.heads)):
         found = pins_now.get(table.id)
         if found is None or found.pin != table.pin:
-            return Stale(table.alias, _text(table.pin), _text(found.pin if found else None))
+            return Stale(table.alias, pin_text(table.pin), pin_text(found.pin if found else None))
     return None
 
 
@@ -81,8 +82,8 @@ def find_given(staged: Staged, now: Snapshot) -> Stale | None:
 def refuse_moved_base(effect: Effect, handle: Dataset) -> None:
     """A table that is not published yet has no content to go back to: whoever found it otherwise begins again."""
     if effect.is_new and handle.version != effect.base.version:
-        actual = _text(Pin(handle.branch, handle.version))
-        raise read_set_conflict(f"the head of {effect.table.alias}", _text(effect.base), actual)
+        actual = pin_text(Pin(handle.branch, handle.version))
+        raise read_set_conflict(f"the head of {effect.table.alias}", pin_text(effect.base), actual)
 
 
 def refuse_old_staging(staged: Staged, clock: Clock) -> None:
@@ -102,8 +103,8 @@ def refuse_moved_heads(staged: Staged) -> None:
         location = staged.snapshot.root.child(found.table.path)
         now = open_dataset(location, branch=found.head.branch)
         if now.version != found.head.version:
-            actual = _text(Pin(now.branch, now.version))
-            raise read_set_conflict(f"the head of {found.table.alias}", _text(found.head), actual)
+            actual = pin_text(Pin(now.branch, now.version))
+            raise read_set_conflict(f"the head of {found.table.alias}", pin_text(found.head), actual)
 
 
 def refuse_collected(staged: Staged) -> None:
@@ -112,11 +113,10 @@ def refuse_collected(staged: Staged) -> None:
     Nobody collects under the graph's lease.
     """
     for table in (*staged.adopted(), *(effect.table for effect in staged.effects if effect.is_new)):
-        location = staged.snapshot.root.child(table.path)
         try:
-            open_dataset(location, branch=table.pin.branch, version=table.pin.version)
+            open_table(staged.snapshot.root, table)
         except NotFoundError:
-            raise read_set_conflict(table.alias, _text(table.pin), None) from None
+            raise read_set_conflict(table.alias, pin_text(table.pin), None) from None
 
 
 def open_base(staged: Staged, effect: Effect) -> Dataset:
@@ -146,9 +146,7 @@ class Healer:
             raise drift(table, healed.version)
         now = self.publisher.clock.now_us()
         pin = Pin(healed.branch, healed.version)
-        record = TableRecord(
-            table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, table.row_count
-        )
+        record = replace(table, pin=pin)
         draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
         audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
         failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
@@ -163,7 +161,3 @@ def drift(table: TableRecord, head: int) -> DriftError:
         hint="look at it with `omnigraph repair`, then publish or discard the foreign change",
         facts={"table": table.alias, "manifest_version": table.pin.version, "lance_head_version": head},
     )
-
-
-def _text(pin: Pin | None) -> str | None:
-    return None if pin is None else f"{pin.branch or 'main'}@{pin.version}"

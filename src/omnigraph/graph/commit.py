@@ -270,16 +270,12 @@ class _Session:
         return committed
 
     def _moved(self, effect: Effect, committed: Dataset) -> TableRecord:
-        table = effect.table
-        pin = Pin(committed.branch, committed.version)
-        return TableRecord(
-            table.type_id,
-            table.incarnation,
-            effect.alias or table.alias,
-            table.path,
-            pin,
-            self.target.branch_id,
-            effect.result_rows,
+        return replace(
+            effect.table,
+            alias=effect.alias or effect.table.alias,
+            pin=Pin(committed.branch, committed.version),
+            owner=self.target.branch_id,
+            row_count=effect.result_rows,
         )
 
     def _publish(self, committed: Committed) -> Published:

@@ -23,10 +23,10 @@ from omnigraph.base.limits import (
 from omnigraph.graph.manifest import Manifest, open_manifest
 from omnigraph.graph.stamp import FORMAT, Format, read_stamp
 from omnigraph.storage.commit import (
-    AUTO_CLEANUP_PREFIX,
     CompactionOutcome,
     commit_compaction,
     commit_strip_auto_cleanup,
+    has_auto_cleanup,
 )
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.failures import CommitRaceError
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from omnigraph.graph.commit import World
 
 
-def needs_compaction(fragment_row_counts: tuple[int, ...]) -> bool:
+def needs_compaction(fragment_rows: Mapping[int, int]) -> bool:
     """Whether enough small fragments have piled up; full ones are never rewritten, so they do not count."""
-    small = sum(1 for rows in fragment_row_counts if rows < MANIFEST_ROWS_PER_FRAGMENT)
+    small = sum(1 for rows in fragment_rows.values() if rows < MANIFEST_ROWS_PER_FRAGMENT)
     return small > MANIFEST_FRAGMENTS_MAX
 
 
 def can_lose_versions(manifest: Manifest) -> bool:
     """Whether a foreign setting lets the next commit collect old versions."""
-    return any(key.startswith(AUTO_CLEANUP_PREFIX) for key in manifest.dataset.config())
+    return has_auto_cleanup(manifest.dataset)
 
 
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:

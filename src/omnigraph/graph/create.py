@@ -38,7 +38,6 @@ from omnigraph.graph.layout import (
     MANIFEST,
     NODES,
     TABLE_PATH,
-    TableKind,
     init_marker_path,
     table_path,
 )
@@ -107,13 +106,10 @@ class _PlannedTable:
 
 def _plan_tables(catalog: Catalog) -> tuple[_PlannedTable, ...]:
     planned = []
-    for kind, types in ((TableKind.NODE, catalog.nodes), (TableKind.EDGE, catalog.edges)):
-        for entry in types:
-            path = table_path(kind, entry.id, entry.incarnation)
-            record = TableRecord(
-                entry.id, entry.incarnation, entry.alias, path, Pin(None, 1), BranchId(""), 0
-            )
-            planned.append(_PlannedTable(record, arrow_schema(entry)))
+    for entity in catalog.types:
+        pin, path = Pin(None, 1), table_path(entity)
+        record = TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, BranchId(""), 0)
+        planned.append(_PlannedTable(record, arrow_schema(entity)))
     return tuple(planned)
 
 

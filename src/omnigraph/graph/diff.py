@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 from omnigraph.base.errors import RefusedError
 from omnigraph.graph.changes import compare_pins
 from omnigraph.graph.equality import same_states
-from omnigraph.graph.images import Entity, Image, Located, Mask, locate, pieces, read_image
+from omnigraph.graph.images import Image, Located, Mask, locate, pieces, read_image
 from omnigraph.graph.records import TableId, TableRecord, table_id
 from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import EnumType, Property
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.graph.tables import open_pin
+from omnigraph.schema import Entity, EnumType, Property
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import Texts, every_id
 
@@ -103,7 +104,7 @@ def _has(entity: Entity, wanted: Property) -> bool:
 
 def _with_values(place: Location, table: TableRecord, names: list[str]) -> list[str]:
     """The columns in which any row has a value."""
-    dataset = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+    dataset = open_pin(place, table.pin)
     found: set[str] = set()
     for batch in dataset.read_batches(names) if table.row_count else ():
         found |= {name for name in names if batch.column(name).null_count < batch.num_rows}
@@ -155,7 +156,7 @@ def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _S
         return ids, _Side(compared.left, left), _Side(compared.right, right)
     entity, table = new or old or (None, None)
     assert table is not None, "one side has it"
-    only = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+    only = open_pin(place, table.pin)
     ids = _ordered(every_id(only))
     there, nowhere = _Side(only, locate(only, entity, ids)), _Side(None, locate(None, entity, ids))
     return (ids, there, nowhere) if new is None else (ids, nowhere, there)

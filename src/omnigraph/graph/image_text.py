@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.graph.images import Entity, Image, blob_names
+from omnigraph.graph.images import Image, blob_names
 from omnigraph.integrity.ndjson_text import blob_text, json_lines
+from omnigraph.schema import Entity
 
 Content = bytes | str | None
 """A blob: its bytes, or the URI of one that lies elsewhere."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
 from typing import Final
 
-from omnigraph.base.ids import BranchId, Incarnation, OperationId, TypeId
+from omnigraph.base.ids import BranchId, OperationId
+from omnigraph.schema.catalog import Entity, NodeType
 
 MANIFEST: Final = "__manifest"
 RECOVERY: Final = "__recovery"
@@ -22,17 +22,10 @@ ROOT_NAMES: Final = frozenset({MANIFEST, RECOVERY, LOCKS, GRAPH_INDEX, INIT_MARK
 TABLE_PATH: Final = re.compile(rf"({NODES}|{EDGES})/[0-9a-f]{{16}}-[0-9a-f]{{16}}")
 
 
-class TableKind(Enum):
-    """What a table holds; the value is the prefix of its alias."""
-
-    NODE = "node"
-    EDGE = "edge"
-
-
-def table_path(kind: TableKind, type_id: TypeId, incarnation: Incarnation) -> str:
-    """The directory of one table."""
-    folder = NODES if kind is TableKind.NODE else EDGES
-    return f"{folder}/{type_id}-{incarnation}"
+def table_path(entity: Entity) -> str:
+    """The directory of the table of a type."""
+    folder = NODES if isinstance(entity, NodeType) else EDGES
+    return f"{folder}/{entity.id}-{entity.incarnation}"
 
 
 def intent_path(operation: OperationId) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,11 @@ from omnigraph.base.ids import TypeId
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.graph.records import TableRecord
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import open_table
 from omnigraph.integrity.raw import Column
 from omnigraph.integrity.set_rules import unique_keys
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.conditions import any_of
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.row_reads import joined_batches
 
 _TEXT: Final = pa.utf8()
@@ -35,7 +37,7 @@ class SnapshotLookup:
 
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:
         found = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
-        return pc.is_in(ids, value_set=_joined(found), skip_nulls=True)  # type: ignore[no-any-return]
+        return pc.is_in(ids, value_set=_joined(found), skip_nulls=True)
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
         asked = unique_keys([rows.column(name) for name in names])
@@ -83,7 +85,7 @@ class SnapshotLookup:
     ) -> Iterator[pa.RecordBatch]:
         """The rows whose `name` is one of `values`."""
         if len(values) <= LOOKUP_FILTER_VALUES_MAX:
-            yield from self._batches(type_id, columns, 0, _filter(name, values))
+            yield from self._batches(type_id, columns, 0, any_of(name, values.drop_null().to_pylist()))
             return
         for batch in self._batches(type_id, columns, len(values)):
             yield batch.filter(pc.is_in(batch.column(name), value_set=values, skip_nulls=True))
@@ -100,18 +102,11 @@ class SnapshotLookup:
         return next((table for table in self.snapshot.tables.values() if table.type_id == type_id), None)
 
     def _open(self, table: TableRecord) -> Dataset:
-        location = self.snapshot.root.child(table.path)
-        return open_dataset(location, branch=table.pin.branch, version=table.pin.version)
-
-
-def _filter(name: str, values: Column) -> str:
-    texts = ["'" + str(value).replace("'", "''") + "'" for value in values.drop_null().to_pylist()]
-    return f"{name} IN ({', '.join(texts)})" if texts else "false"
+        return open_table(self.snapshot.root, table)
 
 
 def _joined(columns: list[Column]) -> Column:
-    whole: Any = pa.chunked_array(columns, type=_TEXT).combine_chunks()
-    return whole  # type: ignore[no-any-return]
+    return pa.chunked_array(columns, type=_TEXT).combine_chunks()
 
 
 def _mapped(asked: Column, keys: Column, values: Column) -> Column:

@@ -45,6 +45,7 @@ from omnigraph.graph.records import (
     TombstoneRecord,
 )
 from omnigraph.graph.stamp import FORMAT, ROOT_KEY, Format, read_stamp
+from omnigraph.storage.conditions import any_of, text_literal
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -105,8 +106,8 @@ class Manifest:
     def read_state_and(self, object_ids: tuple[str, ...]) -> tuple[ManifestState, tuple[FoundRow, ...]]:
         """The state, and in the same scan those rows of `object_ids` that there are, with all their columns."""
         kinds = _STATE_KINDS if self.dataset.branch is None else _BRANCH_STATE_KINDS
-        wanted = f" OR {_any_of('object_id', object_ids)}" if object_ids else ""
-        rows = self._read(None, _any_of("object_type", kinds) + wanted, with_addresses=True)
+        wanted = f" OR {any_of('object_id', object_ids)}" if object_ids else ""
+        rows = self._read(None, any_of("object_type", kinds) + wanted, with_addresses=True)
         found = select_rows(rows, object_ids) if object_ids else ()
         return _decode_state(rows, kinds, self.dataset.uri), found
 
@@ -114,7 +115,7 @@ class Manifest:
         """The `object_id` and `metadata` of those rows of `object_ids` that there are."""
         if not object_ids:
             return ()
-        rows = self._read(["object_id", "metadata"], _any_of("object_id", object_ids))
+        rows = self._read(["object_id", "metadata"], any_of("object_id", object_ids))
         return select_rows(rows, object_ids)
 
     def read_head(self) -> CommitId:
@@ -149,7 +150,7 @@ class Manifest:
         self, known: Mapping[CommitId, CommitRecord]
     ) -> tuple[CommitId, tuple[CommitRecord, ...]]:
         """The head and every commit, in one read. Those that are known already are not decoded."""
-        wanted = _any_of("object_type", ("graph_head", "graph_commit"))
+        wanted = any_of("object_type", ("graph_head", "graph_commit"))
         rows = self._read(["object_id", "metadata"], wanted)
         there = {commit_object_id(commit): record for commit, record in known.items()}
         columns = (rows.column(name).to_pylist() for name in ("object_id", "metadata"))
@@ -164,10 +165,10 @@ class Manifest:
 
     def read_commits_naming(self, text: str) -> tuple[CommitRecord, ...]:
         """The commits whose row has this text anywhere; only these are decoded."""
-        quoted = text.replace("'", "''")
         with _explained_damage(self._graph_uri):
             rows = self.dataset.read(
-                ["object_id", "metadata"], f"object_type = 'graph_commit' AND contains(metadata, '{quoted}')"
+                ["object_id", "metadata"],
+                f"object_type = 'graph_commit' AND contains(metadata, {text_literal(text)})",
             )
         return tuple(decode_commit(row) for row in rows.to_pylist())
 
@@ -247,11 +248,6 @@ def _explained_damage(graph_uri: str) -> Iterator[None]:
             hint="restore the graph's directory from a backup; `--debug` shows what was found",
             facts={**broken.facts, "uri": graph_uri},
         ) from broken
-
-
-def _any_of(column: str, values: tuple[str, ...]) -> str:
-    quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
-    return f"{column} IN ({quoted})"
 
 
 def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:

@@ -48,6 +48,11 @@ class Pin:
     version: int
 
 
+def pin_text(pin: Pin | None) -> str | None:
+    """A pin as people read it."""
+    return None if pin is None else f"{pin.branch or 'main'}@{pin.version}"
+
+
 @dataclass(frozen=True, slots=True)
 class TableRecord:
     """One table as published: its pin, its size, and the graph branch that owns the pinned Lance branch."""

@@ -13,7 +13,7 @@ from typing import assert_never
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError
 from omnigraph.base.ids import BranchId, CommitId, SchemaHash
 from omnigraph.graph.manifest import ManifestState
-from omnigraph.graph.records import Pin, TableId
+from omnigraph.graph.records import Pin, TableId, pin_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def check_requirements(state: ManifestState, requirements: Iterable[Requirement]
                 found = state.live_tables().get(table)
                 actual = None if found is None else found.pin
                 if actual != pin:
-                    raise read_set_conflict(found.alias if found else table, _text(pin), _text(actual))
+                    raise read_set_conflict(found.alias if found else table, pin_text(pin), pin_text(actual))
             case BranchIs(name, branch_id):
                 branch = state.branches.get(name)
                 actual_id = None if branch is None else branch.id
@@ -106,7 +106,3 @@ def precondition_failed(expected: CommitId, actual: CommitId) -> PreconditionFai
         hint="read the new head and decide again; nothing was written",
         facts={"precondition_failure": failure},
     )
-
-
-def _text(pin: Pin | None) -> str | None:
-    return None if pin is None else f"{pin.branch or 'main'}@{pin.version}"

@@ -15,7 +15,7 @@ from typing import Final
 from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, TypeId
-from omnigraph.graph.layout import TableKind, table_path
+from omnigraph.graph.layout import table_path
 from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
 from omnigraph.graph.recovery.history import operation_properties
@@ -23,8 +23,8 @@ from omnigraph.graph.schema_plan import SchemaPlan
 from omnigraph.graph.snapshot import read_main_id
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import ExactEffect, Staged
-from omnigraph.schema import EdgeType, NodeType, arrow_schema, catalog_to_json, schema_hash
-from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
+from omnigraph.schema import Entity, arrow_schema, catalog_to_json, schema_hash
+from omnigraph.schema.arrow import system_columns
 from omnigraph.schema.evolution import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
 from omnigraph.storage.dataset import Dataset, create_dataset
@@ -63,8 +63,8 @@ def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
 
 
 def column_plan(
-    old: NodeType | EdgeType,
-    new: NodeType | EdgeType,
+    old: Entity,
+    new: Entity,
     rows: int,
     *,
     forgets: bool = False,
@@ -74,7 +74,7 @@ def column_plan(
 
     `staying` are those rows that are not replaced or removed by the same write: all of them unless it is told.
     """
-    system = EDGE_SYSTEM_COLUMNS if isinstance(old, EdgeType) else NODE_SYSTEM_COLUMNS
+    system = system_columns(old)
     origins = {name: name for name in system}
     fills: dict[str, object] = {}
     for found in new.properties:
@@ -93,9 +93,7 @@ def column_plan(
     return ColumnPlan(arrow_schema(new), origins, fills, forgets=forgets and rows > 0)
 
 
-def _stage_type(
-    at: Stage, old: NodeType | EdgeType, plan: SchemaPlan, write: WriteColumns, work: SchemaWork
-) -> None:
+def _stage_type(at: Stage, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork) -> None:
     table = at.table(old.alias)
     new = plan.catalog.type_with_id(old.id)
     if new is None:
@@ -114,12 +112,12 @@ def _stage_type(
         work.tables.append(replace(table, alias=new.alias))
 
 
-def _create_table(at: Stage, entity: NodeType | EdgeType, main: BranchId) -> TableRecord:
+def _create_table(at: Stage, entity: Entity, main: BranchId) -> TableRecord:
     """The empty table of a new type. Its path has never been used, so nobody else can be there.
 
     Lance's main of a table is main's, also while main knows nothing of it: a branch forks it before its first write.
     """
-    path = table_path(TableKind(entity.kind.value), entity.id, entity.incarnation)
+    path = table_path(entity)
     properties = operation_properties(at.operation, at.commit, at.kind)
     place = at.snapshot.root.child(path)
     failpoint(Failpoint.SCHEMA_TABLE_BEFORE)
@@ -128,7 +126,7 @@ def _create_table(at: Stage, entity: NodeType | EdgeType, main: BranchId) -> Tab
     return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, main, 0)
 
 
-def _forgets(plan: SchemaPlan, entity: NodeType | EdgeType) -> bool:
+def _forgets(plan: SchemaPlan, entity: Entity) -> bool:
     """Whether a column of the type is dropped for good."""
     steps = (planned.step for planned in plan.steps)
     return any(isinstance(step, DropProperty) and step.hard and step.type_id == entity.id for step in steps)

@@ -22,6 +22,7 @@ from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.staged import Effect, ExactEffect, FoundHead, LooseEffect, LooseRun, Staged
+from omnigraph.graph.tables import open_table
 from omnigraph.schema import Catalog
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, commit_branch
 from omnigraph.storage.dataset import Dataset, open_dataset
@@ -111,9 +112,7 @@ class Stage:
 
     def read(self, alias: str) -> Dataset:
         """The table at its pin, to read from."""
-        record = self.table(alias)
-        location = self.snapshot.root.child(record.path)
-        return open_dataset(location, branch=record.pin.branch, version=record.pin.version)
+        return open_table(self.snapshot.root, self.table(alias))
 
     def writable(self, alias: str) -> WritableTable:
         """The table where this branch may write it; forked first if another branch owns the pinned Lance branch."""
@@ -130,8 +129,7 @@ class Stage:
 
     def forked(self, record: TableRecord) -> WritableTable:
         """The table on a Lance branch of our own, from the version that a branch has pinned."""
-        location = self.snapshot.root.child(record.path)
-        dataset = open_dataset(location, branch=record.pin.branch, version=record.pin.version)
+        dataset = open_table(self.snapshot.root, record)
         failpoint(Failpoint.FORK_BEFORE)
         fork = commit_branch(dataset, f"g-{self.snapshot.branch.id}-{self.operation}")
         made = WritableTable(record, fork, record.pin)

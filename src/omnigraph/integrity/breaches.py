@@ -62,11 +62,6 @@ class Places:
     def in_file(cls, file: str, lines: Rows) -> Places:
         return cls((file,), np.zeros(len(lines), dtype=np.int32), lines)
 
-    @classmethod
-    def from_line(cls, file: str, first: int, rows: int) -> Places:
-        """Rows that follow each other without a gap."""
-        return cls.in_file(file, np.arange(first, first + rows, dtype=np.int64))
-
     def of(self, row: int) -> tuple[str, int | None]:
         """The file and the line of a row."""
         if row == NO_ROW:

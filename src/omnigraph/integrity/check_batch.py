@@ -23,7 +23,7 @@ from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema import (
     EdgeType,
-    NodeType,
+    Entity,
     Property,
     PropertyType,
     Scalar,
@@ -48,7 +48,7 @@ class CheckedBatch:
     known_ids: Column
 
 
-def check_batch(entity: NodeType | EdgeType, raw: RawBatch) -> CheckedBatch:
+def check_batch(entity: Entity, raw: RawBatch) -> CheckedBatch:
     """The rows with the types of the schema."""
     typing = _Typing(raw)
     columns: dict[str, Column] = {}
@@ -110,7 +110,7 @@ def _filled(column: Column, mask: np.ndarray[Any, np.dtype[np.bool_]], value: ob
     return filled
 
 
-def _unknown_properties(entity: NodeType | EdgeType, raw: RawBatch) -> Iterator[Breach]:
+def _unknown_properties(entity: Entity, raw: RawBatch) -> Iterator[Breach]:
     """Values under a name that the type does not have; a null there is the same as nothing."""
     for name in _unknown_names(entity, raw.columns):
         column = raw.columns[name]
@@ -120,6 +120,6 @@ def _unknown_properties(entity: NodeType | EdgeType, raw: RawBatch) -> Iterator[
             yield Breach(Rule.UNKNOWN_PROPERTY, name, message, rows, taken(column, rows))
 
 
-def _unknown_names(entity: NodeType | EdgeType, names: Iterable[str]) -> list[str]:
+def _unknown_names(entity: Entity, names: Iterable[str]) -> list[str]:
     system = {ID, FROM, TO} if isinstance(entity, EdgeType) else {ID}
     return [name for name in names if name not in system and entity.property_named(name) is None]

@@ -35,7 +35,7 @@ from omnigraph.integrity.set_rules import (
     taken_keys,
     unique_keys,
 )
-from omnigraph.schema import Cardinality, Catalog, EdgeType, NodeType
+from omnigraph.schema import Cardinality, Catalog, EdgeType, Entity, NodeType
 
 NO_IDS: Final[Column] = pa.array([], pa.utf8())
 
@@ -52,7 +52,7 @@ class ChangeMode(Enum):
 class TypeChange:
     """What a commit does to the rows of one type. `removed` are ids of the graph that are not in `rows`."""
 
-    entity: NodeType | EdgeType
+    entity: Entity
     rows: pa.RecordBatch | pa.Table
     mode: ChangeMode
     removed: Column = field(default_factory=lambda: NO_IDS)
@@ -145,9 +145,9 @@ def _known(ends: Column, node: NodeType, by_type: Mapping[TypeId, TypeChange], l
         strangers = strangers.filter(pc.invert(pc.is_in(strangers, value_set=change.removed)))
         lookup = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
     if not len(strangers):
-        return known  # type: ignore[no-any-return]
+        return known
     there = strangers.filter(lookup.present_ids(node.id, strangers))
-    return pc.or_(known, pc.is_in(ends, value_set=there, skip_nulls=True))  # type: ignore[no-any-return]
+    return pc.or_(known, pc.is_in(ends, value_set=there, skip_nulls=True))
 
 
 def _cardinality_breaches(

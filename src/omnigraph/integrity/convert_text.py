@@ -18,8 +18,8 @@ from omnigraph.integrity.converted import Converted, Mistake, all_refused, mista
 from omnigraph.integrity.raw import Column, nulls
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema import Scalar, ScalarType, arrow_type
+from omnigraph.schema.values import BASE64_PREFIX
 
-BASE64_PREFIX: Final = "base64:"
 _BLOB: Final[Any] = arrow_type(ScalarType(Scalar.BLOB))
 _BASE64_MESSAGE: Final = "needs base64 with its padding after `base64:` (Blob)"
 _URI_MESSAGE: Final = "needs `base64:…` (Blob); a URI outside of the graph is not allowed here"

@@ -18,7 +18,7 @@ from omnigraph.integrity.canonical_text import array_text, key_text
 from omnigraph.integrity.raw import ID, Column, rows_where, taken
 from omnigraph.integrity.rules import Rule
 from omnigraph.integrity.ulids import new_ulids
-from omnigraph.schema import EdgeType, NodeType
+from omnigraph.schema import EdgeType, Entity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ class RowIds:
     breaches: tuple[Breach, ...] = ()
 
 
-def row_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column], given: Column) -> RowIds:
+def row_ids(entity: Entity, columns: Mapping[str, Column], given: Column) -> RowIds:
     """The ids of rows.
 
     `columns` are the typed columns that the key names; `given` has a null for each row without an id.
@@ -51,7 +51,7 @@ def row_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column], given: C
     return RowIds(filled, given, blank)
 
 
-def derived_ids(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> Column:
+def derived_ids(entity: Entity, columns: Mapping[str, Column]) -> Column:
     """The ids that the key of a type makes."""
     parts = [columns[name] for name in entity.key]
     return array_text(parts) if isinstance(entity, EdgeType) else key_text(parts)

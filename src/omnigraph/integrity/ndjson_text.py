@@ -17,25 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.integrity.canonical_text import canonical_text, escaped_text
-from omnigraph.integrity.convert_text import BASE64_PREFIX
 from omnigraph.integrity.raw import Bytes, Column, text_buffers
 from omnigraph.schema import (
     EdgeType,
+    Entity,
     EnumType,
     ListType,
-    NodeType,
     Property,
     PropertyType,
     Scalar,
     ScalarType,
     VectorType,
 )
+from omnigraph.schema.values import BASE64_PREFIX
 
 _QUOTE: Final = '"'
 Piece = Column | str
 
 
-def json_lines(entity: NodeType | EdgeType, rows: pa.RecordBatch) -> Column:
+def json_lines(entity: Entity, rows: pa.RecordBatch) -> Column:
     """One line of text for each row."""
     pieces = [_beginning(entity), *_text(rows.column("id"))]
     if isinstance(entity, EdgeType):
@@ -63,7 +63,7 @@ def blob_text(contents: Sequence[bytes | str | None]) -> Column:
     return pa.array(texts, pa.utf8())
 
 
-def _beginning(entity: NodeType | EdgeType) -> str:
+def _beginning(entity: Entity) -> str:
     if isinstance(entity, EdgeType):
         return f'{{"edge":"{entity.name}","from":'
     return f'{{"type":"{entity.name}","data":{{"id":'

@@ -5,8 +5,7 @@ JSON. The contract with readers:
 
 - A JSON reader asks the native parser for `raw_schema`. What that parser refuses (a wrong kind, a number beyond 64
   bits, two kinds in one column) it reads again with a parser that keeps Python values (whole numbers of any size stay
-  whole numbers) and delivers as `Cells`. So no digit is ever lost on the way. `raw_schema` can ask for the text of
-  64-bit integers that a file writes as strings.
+  whole numbers) and delivers as `Cells`. So no digit is ever lost on the way.
 - Columns of other sources (Parquet, CSV, frames) come as they are; dictionaries, large and view types, run ends and
   extension types are unwrapped here. A frame's float column that stands for whole numbers with gaps is the reader's
   to cast: here a float is never a whole number.
@@ -26,9 +25,9 @@ import pyarrow.compute as pc
 
 from omnigraph.schema import (
     EdgeType,
+    Entity,
     EnumType,
     ListType,
-    NodeType,
     PropertyType,
     Scalar,
     ScalarType,
@@ -82,17 +81,12 @@ class RawBatch:
         return cls(len(records), columns)
 
 
-def raw_schema(entity: NodeType | EdgeType, text_integers: frozenset[str] = frozenset()) -> pa.Schema:
-    """What to ask of a native JSON parser: types that lose nothing and that it checks strictly.
-
-    `text_integers` are the I64 and U64 properties that the file writes as strings.
-    """
+def raw_schema(entity: Entity) -> pa.Schema:
+    """What to ask of a native JSON parser: types that lose nothing and that it checks strictly."""
     ends = [FROM, TO] if isinstance(entity, EdgeType) else []
     text: pa.DataType = pa.utf8()
     fields = [pa.field(name, text) for name in (ID, *ends)]
-    for found in entity.properties:
-        kind = text if found.name in text_integers else raw_type(found.type)
-        fields.append(pa.field(found.name, kind))
+    fields += [pa.field(found.name, raw_type(found.type)) for found in entity.properties]
     return pa.schema(fields)
 
 
@@ -157,8 +151,7 @@ def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
     """The column as one array; what is in one piece already is not copied."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return joined  # type: ignore[no-any-return]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def nulls(count: int, kind: pa.DataType) -> Column:

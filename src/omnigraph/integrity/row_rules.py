@@ -15,14 +15,14 @@ from omnigraph.integrity.breaches import Breach
 from omnigraph.integrity.canonical_text import canonical_text
 from omnigraph.integrity.raw import Column, RawColumn, Rows, null_rows, rows_where, taken_array
 from omnigraph.integrity.rules import Rule
-from omnigraph.schema import CheckRule, EdgeType, EnumType, NodeType, Property, RangeRule
+from omnigraph.schema import CheckRule, Entity, EnumType, Property, RangeRule
 from omnigraph.schema.range_bounds import RangeBounds
 from omnigraph.schema.values import value_text
 
 _ENUM_VALUES_SHOWN_MAX = 20
 
 
-def row_breaches(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> Iterator[Breach]:
+def row_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[Breach]:
     """What typed rows break: for rows that come from a table and not through conversion, `required` too."""
     for found in entity.properties:
         if not found.nullable:
@@ -30,7 +30,7 @@ def row_breaches(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> 
     yield from value_breaches(entity, columns)
 
 
-def value_breaches(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> Iterator[Breach]:
+def value_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[Breach]:
     """The constraints on values: enum, range and pattern."""
     for found in entity.properties:
         if isinstance(found.type, EnumType):
@@ -56,7 +56,7 @@ def _enum_breaches(found: Property, enum: EnumType, column: Column) -> Iterator[
         yield from _breach(Rule.ENUM, found.name, f"is not one of {shown}{more}", column, pc.invert(known))
 
 
-def _range_breaches(entity: NodeType | EdgeType, rule: RangeRule, column: Column) -> Iterator[Breach]:
+def _range_breaches(entity: Entity, rule: RangeRule, column: Column) -> Iterator[Breach]:
     bounds = rule.bounds
     make: Any = pa.scalar
     low, high = (None if bound is None else make(bound, column.type) for bound in (bounds.low, bounds.high))
@@ -72,7 +72,7 @@ def _range_breaches(entity: NodeType | EdgeType, rule: RangeRule, column: Column
         yield from _breach(Rule.RANGE, rule.property, message, column, outside)
 
 
-def _range_text(entity: NodeType | EdgeType, name: str, bounds: RangeBounds) -> str:
+def _range_text(entity: Entity, name: str, bounds: RangeBounds) -> str:
     found = entity.property_named(name)
     assert found is not None, "a range names a property of its type"
     ends = ("" if bound is None else value_text(bound, found.type) for bound in (bounds.low, bounds.high))

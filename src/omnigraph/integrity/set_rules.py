@@ -20,7 +20,14 @@ from omnigraph.integrity.canonical_text import key_text
 from omnigraph.integrity.raw import ID, NO_ROWS, Column, Rows, bools, rows_where, taken, taken_array
 from omnigraph.integrity.rules import Rule
 from omnigraph.integrity.text_hash import hash_texts
-from omnigraph.schema import Cardinality
+from omnigraph.schema import Cardinality, Entity
+from omnigraph.schema.arrow import system_columns
+
+
+def key_columns(entity: Entity) -> list[str]:
+    """The columns of a type's table that these rules compare."""
+    uniques = (name for names in entity.rules.uniques for name in names)
+    return list(dict.fromkeys((*system_columns(entity), *uniques)))
 
 
 def duplicate_ids(ids: Column) -> tuple[Breach, ...]:

@@ -34,7 +34,8 @@ def hash_texts(texts: Column) -> Hashes:
         bounds = offsets[start : stop + 1] - offsets[start]
         part = data[offsets[start] : offsets[stop]]
         hashes[start:stop] = _numbers(bounds, part)
-    return _mixed(hashes, np.diff(offsets))
+    hashes += np.diff(offsets).astype(np.uint64) * _LENGTH_FACTOR
+    return mixed(hashes)
 
 
 def bucket_of(texts: Column, buckets: int) -> npt.NDArray[np.int32]:
@@ -94,12 +95,11 @@ def _computed_powers(base: int, count: int) -> Hashes:
     return powers
 
 
-def _mixed(hashes: Hashes, lengths: Rows) -> Hashes:
-    """Every bit of the number reaches every bit of the hash."""
-    hashes += lengths.astype(np.uint64) * _LENGTH_FACTOR
-    hashes ^= hashes >> np.uint64(30)
-    hashes *= _MIX_FACTORS[0]
-    hashes ^= hashes >> np.uint64(27)
-    hashes *= _MIX_FACTORS[1]
-    hashes ^= hashes >> np.uint64(31)
-    return hashes
+def mixed(numbers: Hashes) -> Hashes:
+    """The numbers, changed in place so that every bit of each reaches every bit of it."""
+    numbers ^= numbers >> np.uint64(30)
+    numbers *= _MIX_FACTORS[0]
+    numbers ^= numbers >> np.uint64(27)
+    numbers *= _MIX_FACTORS[1]
+    numbers ^= numbers >> np.uint64(31)
+    return numbers

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.ids import ULID_LENGTH
 from omnigraph.base.limits import ULIDS_PER_CALL_MAX
 from omnigraph.integrity.raw import Column
 
-ULID_LENGTH: Final = 26
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LETTERS: Final = np.frombuffer(_ALPHABET.encode(), dtype=np.uint8)
 _TIME_DIGITS: Final = 10

@@ -16,8 +16,8 @@ from omnigraph.engine.adjacency_file import adjacency_path, write_adjacency
 from omnigraph.engine.tables import one_array
 from omnigraph.graph.layout import GRAPH_INDEX
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import open_table
 from omnigraph.schema import EdgeType
-from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.optimize")
@@ -42,8 +42,7 @@ def _persist(snapshot: Snapshot, edge: EdgeType, there: set[str]) -> bool:
         return False
     pin = record.pin
     try:
-        location = snapshot.root.child(record.path)
-        ends = open_dataset(location, branch=pin.branch, version=pin.version).read(["src", "dst"])
+        ends = open_table(snapshot.root, record).read(["src", "dst"])
         sources, targets = one_array(ends.column("src")), one_array(ends.column("dst"))
         adjacency = build_adjacency(sources, targets, one_type=edge.source == edge.target)
         written = write_adjacency(snapshot.root, record, adjacency)

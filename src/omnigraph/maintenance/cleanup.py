@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final
 
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.events import log_event
@@ -33,6 +33,7 @@ from omnigraph.maintenance.cleanup_stats import make_stats
 from omnigraph.maintenance.cleanup_tasks import DatasetPlan
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.doomed_files import DoomedFile, Why, folder_of, is_manifest
+from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.pipeline.load_source import Result, RunTasks, Task
 from omnigraph.storage.deletion import delete_files
 from omnigraph.storage.location import Location
@@ -43,15 +44,8 @@ logger = logging.getLogger("omnigraph.cleanup")
 NOT_TOUCHED: Final = f"not touched, because {MANIFEST} could not be cleaned up"
 
 
-class HasLocation(Protocol):
-    """A graph, as far as cleanup has to know."""
-
-    @property
-    def location(self) -> Location: ...
-
-
 def cleanup_all_tables(
-    graph: HasLocation,
+    graph: GraphPlace,
     options: CleanupPolicyOptions,
     *,
     run_tasks: RunTasks | None = None,

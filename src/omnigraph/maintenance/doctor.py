@@ -30,13 +30,14 @@ from omnigraph.graph.pending import PendingState, list_pending
 from omnigraph.graph.records import TableId
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stamp import FORMAT
+from omnigraph.graph.tables import open_table
 from omnigraph.maintenance.drift_look import is_under_way, look_steadily, owned_tables
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.health import Check, Finding, Health
 from omnigraph.maintenance.index_status import coverage_of_snapshot
 from omnigraph.maintenance.loose_edges import Pins, edges_to_look_at, find_loose_edges
 from omnigraph.maintenance.orphan_files import find_orphans
-from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX
+from omnigraph.storage.commit import has_auto_cleanup
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.files import has_more_files
 from omnigraph.storage.fragments import count_deleted_rows
@@ -212,8 +213,7 @@ class _Seen:
             yield from _settings(snapshot.manifest.dataset, MANIFEST, name)
             for table in owned_tables(snapshot):
                 if table.id not in self.unreadable:
-                    place = self.root.child(table.path)
-                    dataset = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+                    dataset = open_table(self.root, table)
                     yield from _settings(dataset, table.alias, name)
                     yield from _files(dataset, table.alias, name)
 
@@ -263,7 +263,7 @@ class _Seen:
 
 
 def _settings(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:
-    if any(key.startswith(AUTO_CLEANUP_PREFIX) for key in dataset.config()):
+    if has_auto_cleanup(dataset):
         text = "Lance may collect old versions by itself here, also those that a branch needs"
         yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where, branch, optimize_of(branch))
 

@@ -22,7 +22,7 @@ from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.drift import Classification, Drift, classify_drift
 from omnigraph.maintenance.repair_outcome import NOT_CHECKED, Obstacles
-from omnigraph.maintenance.row_changes import RowChanges, compare_rows
+from omnigraph.maintenance.row_counts import RowCounts, compare_rows
 from omnigraph.schema import arrow_schema
 from omnigraph.schema.catalog import told_order
 from omnigraph.storage.dataset import Dataset, open_dataset
@@ -38,7 +38,7 @@ class TableLook:
     table: TableRecord
     head: Dataset | None
     drift: Drift
-    changes: RowChanges | None = None
+    changes: RowCounts | None = None
     obstacles: Obstacles = field(default_factory=Obstacles)
     not_checked: tuple[str, ...] = ()
 
@@ -127,7 +127,7 @@ def look_at_rows(snapshot: Snapshot, look: TableLook) -> TableLook:
     if head is None:
         return look
     if look.drift.classification is Classification.NO_DRIFT:
-        return replace(look, changes=RowChanges(0, 0, 0))
+        return replace(look, changes=RowCounts(0, 0, 0))
     published, gone = _open_published(head, look.table)
     if head.version < look.table.pin.version:
         below = gone or "its head is below the published version"
@@ -135,9 +135,9 @@ def look_at_rows(snapshot: Snapshot, look: TableLook) -> TableLook:
     if look.drift.classification is Classification.VERIFIED_MAINTENANCE:
         # What is ours is taken back, and that needs the published version.
         obstacles = Obstacles(gone if look.drift.ours else "", gone)
-        return replace(look, changes=RowChanges(0, 0, 0), obstacles=obstacles)
+        return replace(look, changes=RowCounts(0, 0, 0), obstacles=obstacles)
     against = _unfinished(snapshot, look) or _misfit(snapshot, look.table, head)
-    changes: RowChanges | None = None
+    changes: RowCounts | None = None
     try:
         changes = compare_rows(published, head)
         if changes.duplicates:

@@ -20,7 +20,6 @@ from omnigraph.maintenance.index_plan import (
 )
 from omnigraph.maintenance.index_tasks import (
     BuildTask,
-    TableVersion,
     TrainTask,
     build_segments,
     train_index,
@@ -30,7 +29,7 @@ from omnigraph.maintenance.table_work import BuiltIndex
 from omnigraph.maintenance.task_outcome import TaskFailure
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.indexes import IndexPlan, IndexSegment, Unbuildable, plan_index
 
 
@@ -40,17 +39,12 @@ class IndexOrder:
 
     view: TableView
     work: IndexWork
-    owner: TableVersion | None = None
+    owner: DatasetVersion | None = None
 
 
 Built = BuiltIndex | Unbuildable | TaskFailure
 Spent = Callable[[str, float], None]
 """Told how many seconds a worker was at a table, by its alias."""
-
-
-def version_of(dataset: Dataset) -> TableVersion:
-    """A table's version as a worker opens it."""
-    return TableVersion(dataset.location, dataset.branch, dataset.version)
 
 
 def build_indexes(
@@ -86,7 +80,10 @@ def _plan(
     trained = [order for order in orders if _is_vector(order.work)]
     tasks = [
         TrainTask(
-            version_of(order.view.dataset), order.work.spec, order.work.fragment_ids, order.work.present
+            DatasetVersion.of(order.view.dataset),
+            order.work.spec,
+            order.work.fragment_ids,
+            order.work.present,
         )
         for order in trained
     ]
@@ -116,7 +113,7 @@ def _segments(
         first, numbered = orders[mine[0]], [(place, part) for place in mine for part in cuts[place]]
         owners = iter(numbered)
         for pack in pack_segments([part for _, part in numbered]):
-            tasks.append(BuildTask(version_of(first.view.dataset), pack, first.owner))
+            tasks.append(BuildTask(DatasetVersion.of(first.view.dataset), pack, first.owner))
             members.append([next(owners)[0] for _ in pack])
     outcomes = run_tasks(build_segments, tasks) if tasks else ()
     found: list[list[IndexSegment] | TaskFailure] = [[] for _ in orders]

@@ -16,8 +16,8 @@ from enum import StrEnum
 from omnigraph.base.limits import INDEX_BYTES_PER_TASK, INDEX_PACKED_ROWS, INDEX_SEGMENTS_MAX
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import IndexDescription, Indexed, coverage_of
-from omnigraph.storage.fragments import Fragment
-from omnigraph.storage.indexes import IndexPlan, IndexSpec
+from omnigraph.storage.fragments import Fragment, group_fragments
+from omnigraph.storage.indexes import NO_ROWS, IndexPlan, IndexSpec
 
 
 class IndexStatus(StrEnum):
@@ -85,9 +85,6 @@ class SegmentPlan:
     rows: int
 
 
-NO_ROWS = "the table has no rows"
-
-
 def plan_indexes(table: TableIndexes, rows_per_task: int) -> tuple[IndexWork | NoWork, ...]:
     """One entry per declared index, in their order."""
     return tuple(_plan_one(table, declared, rows_per_task) for declared in table.declared)
@@ -102,7 +99,9 @@ def cut_segments(
     work: IndexWork, plan: IndexPlan, rows: Mapping[int, int], rows_per_task: int
 ) -> tuple[SegmentPlan, ...]:
     """The plan's fragments in groups of bounded rows; a fragment with more of them is a group of its own."""
-    groups = _group(plan.fragment_ids, rows, _rows_max(work.declared, rows_per_task))
+    groups = group_fragments(
+        {number: rows[number] for number in plan.fragment_ids}, _rows_max(work.declared, rows_per_task)
+    )
     return tuple(SegmentPlan(plan, group, sum(rows[number] for number in group)) for group in groups)
 
 
@@ -165,8 +164,9 @@ def _has_old_values(work: IndexWork, table: TableIndexes) -> bool:
 def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
     """Whether extending would leave many more segments than building anew."""
     rows_max = _rows_max(work.declared, rows_per_task)
-    extended = named.segments + len(_group(work.fragment_ids, table.rows, rows_max))
-    anew = len(_group(tuple(sorted(table.rows)), table.rows, rows_max))
+    uncovered = {number: table.rows[number] for number in work.fragment_ids}
+    extended = named.segments + len(group_fragments(uncovered, rows_max))
+    anew = len(group_fragments(dict(sorted(table.rows.items())), rows_max))
     return extended > max(INDEX_SEGMENTS_MAX, 2 * anew)
 
 
@@ -174,17 +174,3 @@ def _rows_max(declared: DeclaredIndex, rows_per_task: int) -> int:
     if declared.spec.kind is IndexKind.VECTOR and declared.row_bytes:
         return max(1, min(rows_per_task, INDEX_BYTES_PER_TASK // declared.row_bytes))
     return rows_per_task
-
-
-def _group(
-    fragment_ids: Sequence[int], rows: Mapping[int, int], rows_max: int
-) -> tuple[tuple[int, ...], ...]:
-    groups: list[list[int]] = []
-    grouped_rows = 0
-    for number in fragment_ids:
-        if not groups or grouped_rows + rows[number] > rows_max:
-            groups.append([])
-            grouped_rows = 0
-        groups[-1].append(number)
-        grouped_rows += rows[number]
-    return tuple(tuple(group) for group in groups)

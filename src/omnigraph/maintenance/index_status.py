@@ -14,19 +14,18 @@ from typing import Final
 from omnigraph.base.errors import Fact
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.tables import open_table
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.graph_place import GraphPlace
-from omnigraph.schema import EdgeType, NodeType, Property, declared_indexes
+from omnigraph.schema import Entity, Property, declared_indexes
 from omnigraph.schema.catalog import told_order
 from omnigraph.schema.indexable import IndexKind, has_index
 from omnigraph.storage.coverage import Coverage, Degraded, Indexed, coverage_of, read_indexes
-from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.indexes import IndexSpec
+from omnigraph.storage.indexes import NO_ROWS, IndexSpec
 
 NO_INDEX: Final = "has no @index"
 FREE_TEXT: Final = "is free text: its index serves search, and `=` reads every row"
 NO_KIND: Final = "is of a type that has no index"
-NO_ROWS: Final = "the table has no rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +82,8 @@ def coverage_of_snapshot(
         return [row for rows in found for row in rows]
 
 
-def _coverage(snapshot: Snapshot, entity: NodeType | EdgeType, table: TableRecord) -> Iterator[IndexCoverage]:
-    place = snapshot.root.child(table.path)
-    dataset = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterator[IndexCoverage]:
+    dataset = open_table(snapshot.root, table)
     fragments, present = dataset.fragment_rows(), read_indexes(dataset)
     rows = sum(fragments.values())
     name = snapshot.branch.name

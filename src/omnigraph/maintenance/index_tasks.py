@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from omnigraph.maintenance.index_plan import SegmentPlan
 from omnigraph.maintenance.task_outcome import TaskOutcome, isolated
 from omnigraph.storage.compaction import adopt_segment
-from omnigraph.storage.dataset import Dataset, branch_location, open_dataset
+from omnigraph.storage.dataset import DatasetVersion, branch_location
 from omnigraph.storage.indexes import (
     IndexPlan,
     IndexSegment,
@@ -24,27 +24,10 @@ from omnigraph.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
-class TableVersion:
-    """One version of one dataset, as a worker opens it."""
-
-    place: Location
-    branch: str | None
-    version: int
-
-    def open(self) -> Dataset:
-        return open_dataset(self.place, branch=self.branch, version=self.version)
-
-    @property
-    def root(self) -> Location:
-        """Where its own files lie."""
-        return branch_location(self.place, self.branch)
-
-
-@dataclass(frozen=True, slots=True)
 class TrainTask:
     """A vector index over some fragments. `present` is the Lance type of the one that is there, if one is."""
 
-    table: TableVersion
+    table: DatasetVersion
     spec: IndexSpec
     fragment_ids: tuple[int, ...]
     present: str | None
@@ -54,9 +37,9 @@ class TrainTask:
 class BuildTask:
     """Segments of one table. One that is built in a clone is for `owner`, whose files they become."""
 
-    table: TableVersion
+    table: DatasetVersion
     segments: tuple[SegmentPlan, ...]
-    owner: TableVersion | None = None
+    owner: DatasetVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +74,11 @@ def _build(task: BuildTask) -> BuiltSegments:
     for part in task.segments:
         segment = build_index_segment(dataset, part.plan, part.fragment_ids)
         if task.owner is not None:
-            segment = adopt_segment(segment, task.table.root, task.owner.root)
+            segment = adopt_segment(segment, _files_of(task.table), _files_of(task.owner))
         built.append(segment)
     return BuiltSegments(tuple(built), sum(part.rows for part in task.segments))
+
+
+def _files_of(table: DatasetVersion) -> Location:
+    """Where the own files of a version lie."""
+    return branch_location(table.location, table.branch)

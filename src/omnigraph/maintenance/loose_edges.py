@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.records import Pin, TableId
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import open_table
 from omnigraph.schema.catalog import EdgeType
-from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.row_reads import Texts, every_id
 
 Pins = tuple[tuple[TableId, Pin], ...]
@@ -55,6 +55,4 @@ def edges_to_look_at(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]
 
 
 def _ids(snapshot: Snapshot, alias: str) -> Texts:
-    table = snapshot.tables[alias]
-    place = snapshot.root.child(table.path)
-    return every_id(open_dataset(place, branch=table.pin.branch, version=table.pin.version))
+    return every_id(open_table(snapshot.root, snapshot.tables[alias]))

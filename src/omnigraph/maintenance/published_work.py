@@ -15,7 +15,7 @@ from omnigraph.base.events import log_event
 from omnigraph.graph.records import CommitRecord, Pin
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.table_work import TableWork, is_in_place
-from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX
+from omnigraph.storage.commit import has_auto_cleanup
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.indexes import IndexSpec
@@ -51,7 +51,7 @@ def _keep(work: TableWork, pin: Pin | None) -> list[IndexSpec] | None:
     table = work.target.dataset.at(pin.version)
     fragments = read_fragment_files(table)
     parts = frozenset(part.uuid for index in read_indexes(table) for part in index.parts)
-    has_settings = any(key.startswith(AUTO_CLEANUP_PREFIX) for key in table.config())
+    has_settings = has_auto_cleanup(table)
     groups = tuple(group for group in work.groups if is_in_place(group, fragments))
     lost = [spec for spec, one in work.built.items() if not parts.issuperset(one.uuids)]
     is_whole = len(groups) == len(work.groups) and not lost and not (work.strip and has_settings)

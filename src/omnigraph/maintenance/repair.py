@@ -51,22 +51,20 @@ FORCE_ACTOR = "omnigraph:repair:force"
 _DONE = frozenset({RepairAction.HEALED, RepairAction.FORCED, RepairAction.DISCARDED})
 
 
-def repair_all_tables(
-    graph: GraphPlace, options: RepairOptions | None = None, world: World | None = None
-) -> list[TableRepairStats]:
+def repair_all_tables(graph: GraphPlace, options: RepairOptions | None = None) -> list[TableRepairStats]:
     """Look at every table of every live branch, and put right what the options allow."""
     how = options or RepairOptions()
     how.refuse_contradiction()
     root = graph.location
     refuse_pending(root, "repair")
     names = sorted(read_snapshot(root).state.branches, key=lambda name: (name != MAIN, name))
-    return [row for name in names for row in _repair_branch(root, name, how, world or World())]
+    return [row for name in names for row in _repair_branch(root, name, how)]
 
 
-def _repair_branch(root: Location, name: str, how: RepairOptions, world: World) -> list[TableRepairStats]:
+def _repair_branch(root: Location, name: str, how: RepairOptions) -> list[TableRepairStats]:
     """The rows of one branch; one that cannot be read, as after the graph was moved, does not stop the others."""
     try:
-        return _Repair(root, name, how, world).run()
+        return _Repair(root, name, how).run()
     except FormatError as broken:
         if name == MAIN:
             raise
@@ -93,7 +91,6 @@ class _Repair:
     root: Location
     branch: str
     options: RepairOptions
-    world: World
     looks: list[TableLook] = field(default_factory=list)
     rows: list[TableRepairStats] = field(default_factory=list)
 
@@ -103,12 +100,10 @@ class _Repair:
         failure: OmnigraphError | None = None
         try:
             if self.options.confirm:
-                published = write(
-                    self.root, self.branch, Write(WriterKind.REPAIR, ACTOR, self._stage), self.world
-                )
+                published = write(self.root, self.branch, Write(WriterKind.REPAIR, ACTOR, self._stage))
                 commit = None if published is None else published.staged.commit
             else:
-                self._judge(read_snapshot(self.root, self.branch, rules=self.world.rules))
+                self._judge(read_snapshot(self.root, self.branch))
         except OmnigraphError as error:
             if not self.rows:
                 raise
@@ -146,7 +141,7 @@ class _Repair:
 
     def _judge(self, snapshot: Snapshot) -> None:
         """Judge every table of the branch."""
-        steady = look_steadily(snapshot, lambda: refuse_pending(self.root, "repair"), self.world)
+        steady = look_steadily(snapshot, lambda: refuse_pending(self.root, "repair"), World())
 
         def judge(look: TableLook) -> TableLook:
             return look if look.table.id in steady.busy else look_at_rows(steady.snapshot, look)

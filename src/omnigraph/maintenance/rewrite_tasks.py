@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.maintenance.index_tasks import TableVersion
 from omnigraph.maintenance.task_outcome import TaskOutcome, isolated
 from omnigraph.storage.compaction import Rewritten, rewrite_fragments
+from omnigraph.storage.dataset import DatasetVersion
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
     """One group of one table, and how many rows it has."""
 
-    table: TableVersion
+    table: DatasetVersion
     fragment_ids: tuple[int, ...]
     rows: int
     rows_per_fragment: int

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.integrity.raw import Column
-from omnigraph.integrity.text_hash import Hashes, hash_texts
+from omnigraph.integrity.text_hash import Hashes, hash_texts, mixed
 
 _NOT_NULL: Final = np.uint64(0x9E3779B97F4A7C15)
-_MIX_FACTORS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def digest_rows(batch: pa.RecordBatch, without: str) -> Hashes:
@@ -25,7 +24,7 @@ def digest_rows(batch: pa.RecordBatch, without: str) -> Hashes:
     total = np.zeros(batch.num_rows, dtype=np.uint64)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name != without:
-            total += _mixed(_digest(column) * _factor(name))
+            total += mixed(_digest(column) * _factor(name))
     return total
 
 
@@ -34,7 +33,7 @@ def _digest(column: Column) -> Hashes:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     values = _values(column)
-    values = _mixed(values + _NOT_NULL) | np.uint64(1)
+    values = mixed(values + _NOT_NULL) | np.uint64(1)
     if column.null_count:
         values[np.asarray(column.is_null())] = 0
     return values
@@ -73,7 +72,7 @@ def _numbers(column: Column) -> Hashes:
 def _struct(column: Any) -> Hashes:
     total = np.zeros(len(column), dtype=np.uint64)
     for place, field in enumerate(column.type):
-        total += _mixed(_digest(column.field(place)) * _factor(field.name))
+        total += mixed(_digest(column.field(place)) * _factor(field.name))
     return total
 
 
@@ -87,7 +86,7 @@ def _combined(column: Any, lengths: npt.NDArray[np.int64]) -> Hashes:
     np.cumsum(lengths, out=starts[1:])
     place = np.arange(len(items), dtype=np.int64) - np.repeat(starts[:-1], lengths)
     sums = np.zeros(len(items) + 1, dtype=np.uint64)
-    np.cumsum(_mixed(items + _NOT_NULL * (place.astype(np.uint64) + np.uint64(1))), out=sums[1:])
+    np.cumsum(mixed(items + _NOT_NULL * (place.astype(np.uint64) + np.uint64(1))), out=sums[1:])
     return sums[starts[1:]] - sums[starts[:-1]] + lengths.astype(np.uint64) * _NOT_NULL
 
 
@@ -98,13 +97,3 @@ def _factor(name: str) -> np.uint64:
 def _as_numpy(column: Any) -> npt.NDArray[Any]:
     values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
-
-
-def _mixed(numbers: Hashes) -> Hashes:
-    """Every bit of a number reaches every bit of the result."""
-    mixed = numbers ^ (numbers >> np.uint64(30))
-    mixed = mixed * _MIX_FACTORS[0]
-    mixed ^= mixed >> np.uint64(27)
-    mixed = mixed * _MIX_FACTORS[1]
-    mixed ^= mixed >> np.uint64(31)
-    return mixed

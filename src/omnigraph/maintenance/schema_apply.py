@@ -9,7 +9,7 @@ unreferenced files, or what recovery finishes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.base.errors import ContentError
@@ -24,7 +24,6 @@ from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.stage import Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.integrity import ViolationReport, merge_reports
-from omnigraph.maintenance.index_tasks import TableVersion
 from omnigraph.maintenance.schema_tasks import (
     CardTask,
     CheckedTable,
@@ -34,11 +33,12 @@ from omnigraph.maintenance.schema_tasks import (
     fill_columns,
     run_check,
 )
-from omnigraph.pipeline.load_source import Result, RunTasks, Task
-from omnigraph.schema import Catalog, CheckRule, EdgeType, NodeType, RangeRule, Rules
+from omnigraph.pipeline.load_source import RunTasks, run_here
+from omnigraph.schema import Catalog, CheckRule, Entity, RangeRule, Rules
 from omnigraph.schema.evolution import AddConstraint, CardRule, Constraint, RequiredRule, UniqueRule
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.dataset import Dataset, DatasetVersion
+from omnigraph.storage.fragments import group_fragments
 from omnigraph.storage.location import Location
 
 CheckTask = RowsTask | UniqueTask | CardTask
@@ -140,20 +140,16 @@ class _Applying:
 
     def _write_columns(self, dataset: Dataset, plan: ColumnPlan) -> Sequence[WrittenColumns]:
         rows = dataset.fragment_rows()
-        version = _version(dataset)
-        parts = _packs(rows, self._request.rows_per_task)
+        version = DatasetVersion.of(dataset)
+        parts = group_fragments(rows, self._request.rows_per_task)
         tasks = [FillTask(version, plan, part) for part in parts]
         return self._runner(sum(rows.values()))(fill_columns, tasks)
 
     def _runner(self, rows: int) -> RunTasks:
-        return _here if rows <= self._request.driver_rows_max else self._run_tasks
+        return run_here if rows <= self._request.driver_rows_max else self._run_tasks
 
 
-def _here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    return [function(task) for task in tasks]
-
-
-def _unproven(plan: SchemaPlan, entity: NodeType | EdgeType) -> list[Constraint]:
+def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
     """The new rules of a type that its rows may break."""
     steps = [planned.step for planned in plan.steps]
     return [
@@ -165,20 +161,20 @@ def _unproven(plan: SchemaPlan, entity: NodeType | EdgeType) -> list[Constraint]
 
 def _check_tasks(
     dataset: Dataset,
-    sides: tuple[NodeType | EdgeType, NodeType | EdgeType],
+    sides: tuple[Entity, Entity],
     rules: Sequence[Constraint],
     rows_per_task: int,
 ) -> Iterator[CheckTask]:
     old, new = sides
     rows = dataset.fragment_rows()
     columns = column_plan(old, new, sum(rows.values()))
-    table = CheckedTable(_version(dataset), new.alias, columns)
+    table = CheckedTable(DatasetVersion.of(dataset), new.alias, columns)
     everything = tuple(rows)
     buckets = max(1, -(-sum(rows.values()) // rows_per_task))
     required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule))
     slim = _only(new, rules)
     if required or slim.rules != Rules():
-        yield from (RowsTask(table, slim, required, part) for part in _packs(rows, rows_per_task))
+        yield from (RowsTask(table, slim, required, part) for part in group_fragments(rows, rows_per_task))
     for rule in rules:
         for bucket in range(buckets):
             if isinstance(rule, UniqueRule):
@@ -187,27 +183,10 @@ def _check_tasks(
                 yield CardTask(table, rule.cardinality, everything, bucket, buckets)
 
 
-def _only(entity: NodeType | EdgeType, rules: Sequence[Constraint]) -> NodeType | EdgeType:
+def _only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
     """The type with nothing but the new rules about values and the columns they name."""
     ranges = tuple(rule for rule in rules if isinstance(rule, RangeRule))
     checks = tuple(rule for rule in rules if isinstance(rule, CheckRule))
     names = {rule.property for rule in ranges} | {rule.property for rule in checks}
     kept = tuple(found for found in entity.properties if found.name in names)
     return replace(entity, properties=kept, rules=Rules(ranges=ranges, checks=checks))
-
-
-def _packs(rows: dict[int, int], rows_per_task: int) -> list[tuple[int, ...]]:
-    """Fragments in groups of about as many rows as a task may have."""
-    packs: list[list[int]] = []
-    size = rows_per_task
-    for number, count in rows.items():
-        if size + count > rows_per_task:
-            packs.append([])
-            size = 0
-        packs[-1].append(number)
-        size += count
-    return [tuple(pack) for pack in packs]
-
-
-def _version(dataset: Dataset) -> TableVersion:
-    return TableVersion(dataset.location, dataset.branch, dataset.version)

@@ -27,16 +27,16 @@ from omnigraph.integrity import (
 from omnigraph.integrity.raw import Column, whole_array
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.set_rules import repeated_rows
-from omnigraph.maintenance.index_tasks import TableVersion
-from omnigraph.schema import Cardinality, EdgeType, NodeType
+from omnigraph.schema import Cardinality, Entity
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns, write_columns
+from omnigraph.storage.dataset import DatasetVersion
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedTable:
     """A table, and the columns that it will have."""
 
-    version: TableVersion
+    version: DatasetVersion
     alias: str
     plan: ColumnPlan
 
@@ -62,7 +62,7 @@ class RowsTask:
     """The rules about single values. `entity` has only the new ones; `required` are columns that must have values."""
 
     table: CheckedTable
-    entity: NodeType | EdgeType
+    entity: Entity
     required: tuple[str, ...]
     fragment_ids: tuple[int, ...]
 
@@ -93,7 +93,7 @@ class CardTask:
 class FillTask:
     """Values for some fragments of one table."""
 
-    version: TableVersion
+    version: DatasetVersion
     plan: ColumnPlan
     fragment_ids: tuple[int, ...]
 
@@ -166,7 +166,7 @@ def _check_card(task: CardTask) -> ViolationReport:
 def _mine(keys: Column, bucket: int, buckets: int) -> Column:
     """Which keys are of the bucket; a null is of none."""
     there = pa.array(bucket_of(keys, buckets) == bucket) if buckets > 1 else pa.repeat(True, len(keys))
-    return pc.and_(there, keys.is_valid())  # type: ignore[no-any-return]
+    return pc.and_(there, keys.is_valid())
 
 
 def _report(alias: str, breach: Breach, ids: Column) -> ViolationReport:

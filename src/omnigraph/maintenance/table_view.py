@@ -15,10 +15,10 @@ from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.stage import Stage
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.index_plan import DeclaredIndex, TableIndexes
-from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, VectorType, declared_indexes
+from omnigraph.schema import Entity, Scalar, ScalarType, VectorType, declared_indexes
 from omnigraph.schema.catalog import told_order
 from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX
+from omnigraph.storage.commit import has_auto_cleanup
 from omnigraph.storage.coverage import IndexDescription, read_indexes
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.fragments import Fragment, read_fragment_files
@@ -73,7 +73,7 @@ def read_views(
     return tuple(views)
 
 
-def chosen_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[NodeType | EdgeType]:
+def chosen_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[Entity]:
     """The types, by name or alias; all of them when None. Nodes before edges, each by name."""
     catalog = snapshot.schema.catalog
     known = {name for entity in catalog.types for name in (entity.name, entity.alias)}
@@ -115,7 +115,7 @@ def named_spec(column: str, kind: IndexKind, present: Sequence[IndexDescription]
     return IndexSpec(column, kind, own[0] if own else next(name for name in free if name not in owners))
 
 
-def _read_or_error(at: Stage, entity: NodeType | EdgeType) -> TableView | OmnigraphError:
+def _read_or_error(at: Stage, entity: Entity) -> TableView | OmnigraphError:
     try:
         dataset = at.read(entity.alias)
         widths = {
@@ -133,7 +133,7 @@ def _read_or_error(at: Stage, entity: NodeType | EdgeType) -> TableView | Omnigr
                 for wanted in declared_indexes(entity)
             ),
             present,
-            has_auto_cleanup=any(key.startswith(AUTO_CLEANUP_PREFIX) for key in dataset.config()),
+            has_auto_cleanup=has_auto_cleanup(dataset),
             has_blobs=any(found.type == ScalarType(Scalar.BLOB) for found in entity.properties),
         )
     except OmnigraphError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.events import log_event
@@ -27,7 +27,7 @@ from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.stage import Outcome, Stage, discard_fork
 from omnigraph.graph.staged import LooseEffect, Staged
-from omnigraph.maintenance.index_building import IndexOrder, build_indexes, version_of
+from omnigraph.maintenance.index_building import Built, IndexOrder, build_indexes
 from omnigraph.maintenance.index_outcome import IndexRow
 from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
 from omnigraph.maintenance.published_work import keep_published
@@ -42,8 +42,9 @@ from omnigraph.maintenance.upkept import Upkept, UpkeptTable
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, Rewritten, clone_rewritten
 from omnigraph.storage.coverage import read_indexes
+from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.fragments import read_fragment_files
-from omnigraph.storage.indexes import IndexSpec
+from omnigraph.storage.indexes import IndexSpec, Unbuildable
 from omnigraph.storage.location import Location
 
 Result = TypeVar("Result")
@@ -220,7 +221,7 @@ class _Run:
         ]
         tasks = [
             RewriteTask(
-                version_of(self._works[view.alias].target.dataset),
+                DatasetVersion.of(self._works[view.alias].target.dataset),
                 group,
                 sum(view.fragments[number].rows for number in group),
                 bounds.rows,
@@ -266,24 +267,26 @@ class _Run:
                 if kept is None and isinstance(planned, IndexWork) and work is not None and plan.indexes:
                     own = work.target.dataset
                     is_clone = view.dataset.location != own.location
-                    readable = view if is_clone else view_at(view, work)
-                    orders.append(IndexOrder(readable, planned, version_of(own) if is_clone else None))
+                    readable = view if is_clone else _view_at(view, work)
+                    orders.append(IndexOrder(readable, planned, DatasetVersion.of(own) if is_clone else None))
         rows_max = self._upkeep.rows_per_index_task
         finished = build_indexes(orders, self._run_tasks, rows_max, self._seconds.add)
         for order, built in zip(orders, finished, strict=True):
             self._collect(order, built)
 
-    def _collect(self, order: IndexOrder, built: object) -> None:
+    def _collect(self, order: IndexOrder, built: Built) -> None:
         alias, spec = order.view.alias, order.work.spec
-        if isinstance(built, TaskFailure):
-            self._fail(alias, built.error)
-        elif isinstance(built, BuiltIndex):
-            self._rows[alias, spec] = built.row
-            if alias in self._works:
-                self._works[alias].built[spec] = built
-        else:
-            reason = getattr(built, "reason", "")
-            self._rows[alias, spec] = _row(NoWork(alias, spec, IndexStatus.SKIPPED, reason))
+        match built:
+            case TaskFailure():
+                self._fail(alias, built.error)
+            case BuiltIndex():
+                self._rows[alias, spec] = built.row
+                if alias in self._works:
+                    self._works[alias].built[spec] = built
+            case Unbuildable(reason=reason):
+                self._rows[alias, spec] = _row(NoWork(alias, spec, IndexStatus.SKIPPED, reason))
+            case _:
+                assert_never(built)
 
     def _drop_unfit(self, at: Stage) -> list[tuple[str, IndexSpec | None]]:
         """Move what was done onto the tables as they are now; forget, and tell, what does not fit them."""
@@ -350,7 +353,7 @@ class _Run:
             return None
 
 
-def view_at(view: TableView, work: TableWork) -> TableView:
+def _view_at(view: TableView, work: TableWork) -> TableView:
     """The table where this branch may write it: a fork reads the same, but its files are its own."""
     return TableView(view.alias, work.target.dataset, view.fragments, view.declared, view.present)
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.integrity.raw import Cells, Column, RawBatch, RawColumn
-from omnigraph.pipeline.blocks import Block, Entity, TypedRows
-from omnigraph.schema import Property, ScalarType
+from omnigraph.pipeline.blocks import Block, TypedRows
+from omnigraph.schema import Entity, Property, ScalarType
 from omnigraph.schema.property_types import INTEGER_BOUNDS
 
 # The next one is also the float that the one after it becomes.

@@ -13,9 +13,7 @@ from typing import Protocol
 
 from omnigraph.integrity.raw import RawBatch, Rows
 from omnigraph.integrity.rules import Rule
-from omnigraph.schema import Catalog, EdgeType, NodeType
-
-Entity = NodeType | EdgeType
+from omnigraph.schema import Catalog, Entity
 
 
 class Piece(Protocol):

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from omnigraph.base.cache_folder import cache_directory
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.java import Java, cache_directory
+from omnigraph.base.java import Java
 from omnigraph.base.limits import CLASS_ARCHIVE_RETRY_SECONDS, CLASS_ARCHIVE_STARTS_MIN
 from omnigraph.pipeline.jvm import START_FLAGS
 

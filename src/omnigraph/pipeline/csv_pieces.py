@@ -28,7 +28,7 @@ from omnigraph.base.limits import (
 )
 from omnigraph.integrity.raw import RawBatch, RawColumn, plain_array
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.blocks import BadLine, Block, Entity, TypedRows
+from omnigraph.pipeline.blocks import BadLine, Block, TypedRows
 from omnigraph.pipeline.csv_cells import raw_column
 from omnigraph.pipeline.csv_records import Stretch, count_fields, read_stretches, split_records
 from omnigraph.pipeline.input_types import (
@@ -39,7 +39,7 @@ from omnigraph.pipeline.input_types import (
 )
 from omnigraph.pipeline.inputs import Compression, InputFile
 from omnigraph.pipeline.ranges import read_file_blocks
-from omnigraph.schema import Catalog
+from omnigraph.schema import Catalog, Entity
 
 _HEADER_LINES: Final = Block(1, (), ())
 

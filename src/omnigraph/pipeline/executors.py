@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from omnigraph.base.java import cache_directory
+from omnigraph.base.cache_folder import cache_directory
 from omnigraph.base.limits import EXECUTOR_PROBES
 from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.task_errors import executors_lack

@@ -21,6 +21,7 @@ from omnigraph.graph.moments import When, read_state
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import MAIN, Snapshot
 from omnigraph.graph.stamp import FORMAT, Format
+from omnigraph.graph.tables import pinned_version
 from omnigraph.pipeline.export_part import ExportFormat, Part, PartTask, write_part
 from omnigraph.pipeline.export_plan import (
     ExportTable,
@@ -30,7 +31,6 @@ from omnigraph.pipeline.export_plan import (
     plan_table,
     plan_whole,
 )
-from omnigraph.pipeline.export_rows import open_table
 from omnigraph.pipeline.export_runs import Run, RunTask, write_run
 from omnigraph.pipeline.export_sample import SampleTask, sample_ids
 from omnigraph.pipeline.export_target import (
@@ -160,7 +160,7 @@ class _Exporting:
         return parts
 
     def _plan_tables(self, tables: Sequence[ExportTable]) -> list[TablePlan]:
-        slices = [slice_dataset(open_table(table), EXPORT_SAMPLE_ROWS) for table in tables]
+        slices = [slice_dataset(table.version.open(), EXPORT_SAMPLE_ROWS) for table in tables]
         large = [at for at, table in enumerate(tables) if not is_one_part(table.rows)]
         looks = [
             (at, SampleTask(tables[at], pieces))
@@ -218,8 +218,7 @@ def _chosen_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable
     for entity in catalog.types:
         if not names or entity.name in names:
             found = snapshot.tables[entity.alias]
-            place = snapshot.root.child(found.path)
-            tables.append(ExportTable(entity, place, found.pin.branch, found.pin.version, found.row_count))
+            tables.append(ExportTable(entity, pinned_version(snapshot.root, found), found.row_count))
     return tables
 
 

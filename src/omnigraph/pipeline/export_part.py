@@ -18,15 +18,14 @@ import pyarrow as pa
 import zstandard
 
 from omnigraph.base.errors import RefusedError
+from omnigraph.graph.images import blob_names
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.ndjson_text import blob_text, json_lines, line_bytes
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.pipeline.export_plan import ExportTable, IdRange
 from omnigraph.pipeline.export_rows import (
     blob_contents,
-    blob_names,
     bounded,
-    open_table,
     ordered,
     read_slices,
     rows_within,
@@ -76,7 +75,7 @@ class Part:
 
 def write_part(task: PartTask) -> Part:
     """Write one part."""
-    dataset = open_table(task.table)
+    dataset = task.table.version.open()
     rows = _read(dataset, task)
     with write_file(task.output) as file:
         if task.format is ExportFormat.PARQUET:

@@ -24,8 +24,8 @@ from omnigraph.base.limits import (
     EXPORT_ZONE_ROWS_MIN,
     EXPORT_ZONES,
 )
-from omnigraph.schema import EdgeType, NodeType
-from omnigraph.storage.location import Location
+from omnigraph.schema import Entity
+from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.row_slices import RowSlice
 
 _ROW_BYTES: Final = 256.0
@@ -36,10 +36,8 @@ _ROW_BYTES: Final = 256.0
 class ExportTable:
     """A table at its pin, and the type whose rows it has."""
 
-    entity: NodeType | EdgeType
-    location: Location
-    branch: str | None
-    version: int
+    entity: Entity
+    version: DatasetVersion
     rows: int
 
 

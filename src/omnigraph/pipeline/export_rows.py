@@ -12,20 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.limits import EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS_MAX
+from omnigraph.graph.images import blob_names
 from omnigraph.integrity.ndjson_text import json_lines, line_bytes
 from omnigraph.integrity.raw import ID, Column
 from omnigraph.pipeline.export_plan import ExportTable, IdRange
 from omnigraph.pipeline.id_order import id_order
-from omnigraph.schema import EdgeType, NodeType, Scalar, ScalarType, arrow_schema
-from omnigraph.storage.dataset import ADDRESS, Dataset, open_dataset
+from omnigraph.schema import Entity, arrow_schema
+from omnigraph.storage.dataset import ADDRESS, Dataset
 from omnigraph.storage.row_slices import RowSlice, read_blobs, read_slice
 
 _BASE64_GROWTH: Final = 4 / 3
-
-
-def open_table(table: ExportTable) -> Dataset:
-    """The table at its pin."""
-    return open_dataset(table.location, branch=table.branch, version=table.version)
 
 
 def read_slices(
@@ -63,7 +59,7 @@ def ordered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     return taken
 
 
-def bounded(entity: NodeType | EdgeType, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def bounded(entity: Entity, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The same rows in slices that are small with the contents of their blobs, at least one row each."""
     blobs = sum(int(pc.sum(_blob_sizes(rows.column(name))).as_py() or 0) for name in blob_names(entity))
     is_large = rows.nbytes + blobs > EXPORT_BATCH_BYTES or rows.num_rows > EXPORT_BATCH_ROWS_MAX
@@ -73,11 +69,6 @@ def bounded(entity: NodeType | EdgeType, rows: pa.RecordBatch) -> Iterator[pa.Re
     half = rows.num_rows // 2
     yield from bounded(entity, rows.slice(0, half))
     yield from bounded(entity, rows.slice(half))
-
-
-def blob_names(entity: NodeType | EdgeType) -> list[str]:
-    """The properties that are blobs."""
-    return [found.name for found in entity.properties if found.type == ScalarType(Scalar.BLOB)]
 
 
 def blob_contents(dataset: Dataset, name: str, rows: pa.RecordBatch) -> list[bytes | str | None]:
@@ -96,7 +87,7 @@ def blob_contents(dataset: Dataset, name: str, rows: pa.RecordBatch) -> list[byt
     return contents
 
 
-def measured_bytes(entity: NodeType | EdgeType, rows: pa.RecordBatch) -> int:
+def measured_bytes(entity: Entity, rows: pa.RecordBatch) -> int:
     """How long the lines of some rows would be, blobs included."""
     total = 0.0
     for name in blob_names(entity):

@@ -19,7 +19,7 @@ from omnigraph.base.ids import new_ulid
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.raw import ID
 from omnigraph.pipeline.export_plan import ExportTable
-from omnigraph.pipeline.export_rows import open_table, ordered, read_slices
+from omnigraph.pipeline.export_rows import ordered, read_slices
 from omnigraph.pipeline.id_order import place_of
 from omnigraph.storage.byte_sink import write_file
 from omnigraph.storage.row_slices import RowSlice
@@ -55,7 +55,7 @@ class Run:
 
 def write_run(task: RunTask) -> Run:
     """Sort some rows."""
-    rows = ordered(list(read_slices(open_table(task.table), task.table, task.slices, task.batch_rows)))
+    rows = ordered(list(read_slices(task.table.version.open(), task.table, task.slices, task.batch_rows)))
     if rows is None:
         return Run({}, 0)
     ids = rows.column(ID)

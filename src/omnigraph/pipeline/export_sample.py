@@ -18,10 +18,10 @@ from omnigraph.base.limits import EXPORT_BATCH_ROWS_MAX
 from omnigraph.integrity.raw import ID, Column
 from omnigraph.integrity.text_hash import hash_texts
 from omnigraph.pipeline.export_plan import ExportTable, Sample, Zone, cut_distance, zone_rows
-from omnigraph.pipeline.export_rows import measured_bytes, open_table
+from omnigraph.pipeline.export_rows import measured_bytes
 from omnigraph.schema import arrow_schema
 from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.row_slices import RowSlice, read_rows_at, read_slice
+from omnigraph.storage.row_slices import RowSlice, read_slice
 
 _ROWS_AT_ONCE: Final = 256
 _CUTS_PER_WEIGHED: Final = np.uint64(4)
@@ -37,7 +37,7 @@ class SampleTask:
 
 def sample_ids(task: SampleTask) -> Sample:
     """Look at the ids of some slices."""
-    dataset = open_table(task.table)
+    dataset = task.table.version.open()
     distance = np.uint64(cut_distance(task.table.rows))
     zones: list[Zone] = []
     cuts: list[str] = []
@@ -70,6 +70,6 @@ def _text_bytes(dataset: Dataset, table: ExportTable, places: Sequence[int]) -> 
     columns = arrow_schema(table.entity).names
     total = 0
     for start in range(0, len(places), _ROWS_AT_ONCE):
-        rows = read_rows_at(dataset, places[start : start + _ROWS_AT_ONCE], columns)
+        rows = dataset.take(places[start : start + _ROWS_AT_ONCE], columns)
         total += sum(measured_bytes(table.entity, batch) for batch in rows.to_batches())
     return total

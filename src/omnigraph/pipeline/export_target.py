@@ -22,7 +22,7 @@ from omnigraph.base.limits import EXPORT_COPY_BYTES
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.pipeline.export_part import ExportFormat, Part
 from omnigraph.pipeline.inputs import Compression
-from omnigraph.schema import EdgeType, NodeType
+from omnigraph.schema import Entity
 from omnigraph.storage.byte_sink import file_exists, move_file, write_file
 from omnigraph.storage.byte_source import read_bytes
 from omnigraph.storage.failures import substrate_errors
@@ -109,7 +109,7 @@ def refuse_taken(target: Target) -> None:
             _refuse_taken_folder(target)
 
 
-def part_name(entity: NodeType | EdgeType, number: int, format_: ExportFormat) -> str:
+def part_name(entity: Entity, number: int, format_: ExportFormat) -> str:
     """The name of a part; parts of a type in the order of their names are in the order of their ids."""
     return f"{entity.kind.value}-{entity.name}-{number:05d}{_SUFFIXES[format_]}"
 

@@ -23,13 +23,13 @@ from omnigraph.base.limits import (
 )
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.arrow_rows import arrow_block
-from omnigraph.pipeline.blocks import Block, Entity
+from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.input_types import refuse_foreign_columns, refuse_twin_columns, type_of_rows
-from omnigraph.schema import Catalog
+from omnigraph.pipeline.packed_stream import packed_stream
+from omnigraph.schema import Catalog, Entity
 from omnigraph.storage.byte_source import open_bytes
 from omnigraph.storage.location import Location
 
-_PACKED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 _KINDS: Final = "a pyarrow Table, RecordBatch or RecordBatchReader, a pandas, Polars or Spark DataFrame"
 
 
@@ -69,7 +69,7 @@ def stage_frame(frame: object, entity: Entity, scratch: Scratch) -> tuple[FrameP
             refuse_twin_columns(name, reader.schema.names)
             refuse_foreign_columns(name, reader.schema.names, entity)
             for batches in _grouped(reader):
-                data = _stream(reader.schema, batches)
+                data = packed_stream(reader.schema, batches)
                 size = sum(batch.nbytes for batch in batches)
                 place = scratch.location.child(scratch.write("frame", data))
                 pieces.append(FramePiece(name, len(pieces), entity.name, place, len(data), size))
@@ -151,14 +151,6 @@ def _sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = min(LOAD_BLOCK_ROWS_MAX, max(1, LOAD_BLOCK_BYTES // row_bytes))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
-
-
-def _stream(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_PACKED) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
 
 
 def _unreadable(name: str, error: Exception) -> ContentError:

@@ -11,8 +11,7 @@ from difflib import get_close_matches
 
 from omnigraph.base.errors import ContentError, NotFoundError
 from omnigraph.integrity.raw import FROM, ID, TO
-from omnigraph.pipeline.blocks import Entity
-from omnigraph.schema import Catalog, EdgeType
+from omnigraph.schema import Catalog, EdgeType, Entity
 
 
 def type_of_rows(catalog: Catalog, name: str) -> Entity:

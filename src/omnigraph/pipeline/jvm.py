@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from omnigraph.base.cache_folder import cache_directory, cache_not_writable
 from omnigraph.base.errors import MachineError
-from omnigraph.base.java import Java, cache_directory
+from omnigraph.base.java import Java
 from omnigraph.base.limits import SPARK_LOG_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
             return launch(conf, {"stdout": words, "stderr": words})
         except PySparkRuntimeError as error:
             raise MachineError(
-                "Spark's Java process ended before it was ready.",
+                "Spark's Java process ended before it was ready",
                 code="spark_not_started",
                 hint=f"{log} says why",
                 facts={"log": str(log)},
@@ -75,11 +76,7 @@ def spark_log() -> Path:
         if path.exists() and path.stat().st_size > SPARK_LOG_BYTES_MAX:
             path.replace(path.with_suffix(".log.old"))
     except OSError as error:
-        raise MachineError(
-            f"Cannot write to {path.parent}: {error.strerror}.",
-            code="cache_not_writable",
-            hint="set OMNIGRAPH_HOME to a directory you can write to",
-        ) from error
+        raise cache_not_writable(path.parent, error) from error
     return path
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +17,7 @@ from omnigraph.base.limits import LOAD_KEY_FILE_BYTES
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.raw import Column, Rows
 from omnigraph.integrity.text_hash import bucket_of
-
-_PACKED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+from omnigraph.pipeline.packed_stream import packed_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,8 @@ def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]
     offsets, first = [len(data)], 0
     for last in ends.tolist():
         if last > first:
-            data += _stream(ordered.slice(first, last - first))
+            part = ordered.slice(first, last - first)
+            data += packed_stream(part.schema, part.to_batches())
         offsets.append(len(data))
         first = last
     return np.array(offsets, dtype=np.int64).tobytes()
@@ -131,11 +130,3 @@ def slices_of(files: Iterable[KeyFile], section: str, bucket: int) -> tuple[KeyS
     """Where the rows of a section and a bucket are, in the order of the files."""
     found = (file.slice_of(section, bucket) for file in files)
     return tuple(one for one in found if one is not None)
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink: Any = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_PACKED) as writer:
-        writer.write_table(table)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed

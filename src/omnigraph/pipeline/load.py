@@ -40,9 +40,10 @@ from omnigraph.pipeline.load_buckets import (
 )
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load_source import LoadSource, RunTasks
-from omnigraph.pipeline.load_task import WRITTEN, FragmentTarget, LoadShape
+from omnigraph.pipeline.load_task import WRITTEN, LoadShape
 from omnigraph.pipeline.load_upsert import replace_rows
 from omnigraph.pipeline.task_errors import unpack_failure
+from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.deletion import delete_fragments
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.staging import (
@@ -194,7 +195,9 @@ class _Loading:
         writes = self._request.mode is not LoadMode.MERGE
         shape = LoadShape(
             snapshot.schema.catalog_json,
-            {alias: _fragment_target(target) for alias, target in self._targets.items()} if writes else {},
+            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
+            if writes
+            else {},
             whole=not writes and not self._request.dry_run,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
@@ -241,7 +244,9 @@ class _Loading:
         assert self._buckets is not None, "a large input has buckets"
         merges = self._request.mode is LoadMode.MERGE
         upserts = (
-            {alias: _fragment_target(target) for alias, target in self._targets.items()} if merges else {}
+            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
+            if merges
+            else {}
         )
         errors = None if self._request.errors is None else self._scratch
         check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, errors)
@@ -337,10 +342,6 @@ def _is_at(at: Stage, table: TableRecord, target: WritableTable) -> bool:
     """Whether the branch has the table, as its own, where fragments were written for it."""
     here = (at.snapshot.root.child(table.path), table.pin.branch)
     return table.owner == at.snapshot.branch.id and here == (target.dataset.location, target.dataset.branch)
-
-
-def _fragment_target(target: WritableTable) -> FragmentTarget:
-    return FragmentTarget(target.dataset.location, target.dataset.branch, target.dataset.version)
 
 
 def _upsert(snapshot: Snapshot, target: WritableTable, one: LoadedType) -> tuple[StagedTransaction, int]:

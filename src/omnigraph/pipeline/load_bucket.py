@@ -17,9 +17,9 @@ from omnigraph.integrity.report import Violation, ViolationReport, merge_reports
 from omnigraph.pipeline.error_files import ErrorWriter
 from omnigraph.pipeline.key_files import Buckets, KeyFile, KeySlice, read_slices
 from omnigraph.pipeline.load_keys import LINE
-from omnigraph.pipeline.load_task import FragmentTarget
 from omnigraph.pipeline.load_upsert import UpsertPart
 from omnigraph.schema import Catalog, catalog_from_json
+from omnigraph.storage.dataset import DatasetVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BucketFacts:
     before: Mapping[tuple[str, int], int]
     first_files: Mapping[str, str]
     stranded: tuple[StrandedEnd, ...]
-    upserts: Mapping[str, FragmentTarget]
+    upserts: Mapping[str, DatasetVersion]
     buckets: Buckets
     errors: Scratch | None
 

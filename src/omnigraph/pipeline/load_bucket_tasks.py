@@ -27,15 +27,13 @@ from omnigraph.integrity.set_rules import (
     taken_ids,
     taken_keys,
 )
-from omnigraph.pipeline.blocks import Entity
 from omnigraph.pipeline.key_files import Buckets, KeyFile, KeyWriter
 from omnigraph.pipeline.load_bucket import Bucket, BucketPart, BucketTask, whole_column
 from omnigraph.pipeline.load_change import stranded_breach
 from omnigraph.pipeline.load_keys import ENDS, KEY, Section, compared_columns, is_counted, keyed, unique_key
-from omnigraph.pipeline.load_task import FragmentTarget
 from omnigraph.pipeline.load_upsert import UpsertPart, upsert_bucket
-from omnigraph.schema import Catalog, EdgeType, catalog_from_json
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.schema import Catalog, EdgeType, Entity, catalog_from_json
+from omnigraph.storage.dataset import DatasetVersion
 
 REPLACED: Final = "replaced"
 
@@ -50,7 +48,7 @@ class GraphKeysTask:
 
     catalog_json: str
     alias: str
-    table: FragmentTarget
+    table: DatasetVersion
     fragments: tuple[int, ...]
     buckets: Buckets
     compared: bool = False
@@ -61,7 +59,7 @@ class GraphKeysTask:
 def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     """The keys of some rows of the graph, in buckets."""
     section, writer = Section(task.alias, of_graph=True), KeyWriter(task.buckets)
-    dataset = open_dataset(task.table.location, branch=task.table.branch, version=task.table.version)
+    dataset = task.table.open()
     columns = ["id", *task.ends]
     if task.compared:
         columns = compared_columns(entity_of(catalog_from_json(task.catalog_json), task.alias))
@@ -176,4 +174,4 @@ def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
 
 def _is_in(keys: Column, table: pa.Table | None, name: str = "id") -> Column:
     there = NO_IDS if table is None else whole_column(table, name)
-    return pc.is_in(keys, value_set=there, skip_nulls=True)  # type: ignore[no-any-return]
+    return pc.is_in(keys, value_set=there, skip_nulls=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.base.limits import LOAD_BUCKET_BYTES, LOAD_BUCKETS_MAX, LOAD_GRAPH_ROWS_PER_TASK
-from omnigraph.graph.records import TableRecord
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import pinned_version
 from omnigraph.integrity.report import ViolationReport, merge_reports
 from omnigraph.pipeline.error_files import ErrorStream
 from omnigraph.pipeline.key_files import Buckets, KeyFile, slices_of
@@ -23,10 +23,10 @@ from omnigraph.pipeline.load_bucket_tasks import GraphKeysTask, check_ids, check
 from omnigraph.pipeline.load_change import LoadedInput, LoadMode, stranded_ends
 from omnigraph.pipeline.load_keys import Section, is_counted
 from omnigraph.pipeline.load_source import RunTasks
-from omnigraph.pipeline.load_task import FragmentTarget
 from omnigraph.pipeline.load_upsert import DeletionTask, UpsertPart, mark_replaced
 from omnigraph.schema import EdgeType
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.dataset import DatasetVersion
+from omnigraph.storage.fragments import group_fragments
 from omnigraph.storage.staging import Deletions
 
 
@@ -38,7 +38,7 @@ class BucketCheck:
     loaded: LoadedInput
     mode: LoadMode
     buckets: Buckets
-    upserts: Mapping[str, FragmentTarget] = field(default_factory=dict)
+    upserts: Mapping[str, DatasetVersion] = field(default_factory=dict)
     errors: Scratch | None = None
 
 
@@ -118,28 +118,11 @@ def _table_tasks(check: BucketCheck, alias: str, what: Mapping[str, Any]) -> Ite
     table = check.snapshot.tables.get(alias)
     if table is None or not table.row_count:
         return
-    target = _pinned(check.snapshot, table)
-    dataset = open_dataset(target.location, branch=target.branch, version=target.version)
-    for fragments in _groups(dataset.fragment_rows()):
+    target = pinned_version(check.snapshot.root, table)
+    dataset = target.open()
+    for fragments in group_fragments(dataset.fragment_rows(), LOAD_GRAPH_ROWS_PER_TASK):
         json = check.snapshot.schema.catalog_json
         yield GraphKeysTask(json, alias, target, fragments, check.buckets, **what)
-
-
-def _pinned(snapshot: Snapshot, table: TableRecord) -> FragmentTarget:
-    return FragmentTarget(snapshot.root.child(table.path), table.pin.branch, table.pin.version)
-
-
-def _groups(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
-    group: list[int] = []
-    size = 0
-    for fragment, count in rows.items():
-        if group and size + count > LOAD_GRAPH_ROWS_PER_TASK:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(fragment)
-        size += count
-    if group:
-        yield tuple(group)
 
 
 def _facts(check: BucketCheck) -> BucketFacts:

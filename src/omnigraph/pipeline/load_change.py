@@ -22,12 +22,11 @@ from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_chang
 from omnigraph.integrity.raw import FROM, TO, Column, whole_array
 from omnigraph.integrity.report import ViolationReport, gather_findings, lines_before
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.blocks import Entity
 from omnigraph.pipeline.error_files import ErrorStream
 from omnigraph.pipeline.key_files import KeyFile
 from omnigraph.pipeline.load_keys import LINE
 from omnigraph.pipeline.load_task import LoadPart
-from omnigraph.schema import Catalog, EdgeType
+from omnigraph.schema import Catalog, EdgeType, Entity
 
 
 class LoadMode(Enum):

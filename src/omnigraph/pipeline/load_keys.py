@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from omnigraph.integrity.raw import Column, whole_array
 from omnigraph.integrity.set_rules import unique_keys
-from omnigraph.pipeline.blocks import Entity
 from omnigraph.pipeline.key_files import KeyWriter
-from omnigraph.schema import Cardinality, EdgeType
+from omnigraph.schema import Cardinality, EdgeType, Entity
 
 LINE: Final = "omnigraph:line"
 KEY: Final = "key"
@@ -47,13 +46,6 @@ class Section:
 
     def _named(self, what: str) -> str:
         return f"{'graph' if self.of_graph else 'input'} {what} {self.alias}"
-
-
-def key_columns(entity: Entity) -> list[str]:
-    """The columns that the rules over sets compare."""
-    ends = list(ENDS) if isinstance(entity, EdgeType) else []
-    uniques = [name for names in entity.rules.uniques for name in names]
-    return list(dict.fromkeys(["id", *ends, *uniques]))
 
 
 def compared_columns(entity: Entity) -> list[str]:

@@ -23,6 +23,11 @@ class RunTasks(Protocol):
     def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]: ...
 
 
+def run_here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
+    """Run tasks in this process, one after another."""
+    return [function(task) for task in tasks]
+
+
 class LoadSource(Protocol):
     """Everything that a load reads. `text_bytes` is about what it takes as text, None when nobody knows."""
 

@@ -28,27 +28,19 @@ from omnigraph.integrity.report import (
     merge_reports,
     violations_of,
 )
-from omnigraph.pipeline.blocks import Block, Entity, Piece
+from omnigraph.integrity.set_rules import key_columns
+from omnigraph.pipeline.blocks import Block, Piece
 from omnigraph.pipeline.error_files import ErrorWriter
 from omnigraph.pipeline.key_files import Buckets, KeyFile, KeyWriter, Origin
-from omnigraph.pipeline.load_keys import LINE, add_input_keys, key_columns
+from omnigraph.pipeline.load_keys import LINE, add_input_keys
+from omnigraph.pipeline.packed_stream import packed_stream
 from omnigraph.pipeline.task_errors import pack_error
-from omnigraph.schema import catalog_from_json
-from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.location import Location
+from omnigraph.schema import Entity, catalog_from_json
+from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.staging import write_rows
 
 WRITTEN: Final = "written"
 """The kind of scratch files that note fragments."""
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentTarget:
-    """The dataset that fragments of a type are written for: a place, a Lance branch and the pinned version."""
-
-    location: Location
-    branch: str | None
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ class LoadShape:
     """
 
     catalog_json: str
-    targets: Mapping[str, FragmentTarget]
+    targets: Mapping[str, DatasetVersion]
     whole: bool = False
     buckets: Buckets | None = None
     errors: Scratch | None = None
@@ -177,7 +169,7 @@ class _Gathered:
     """The rows of one type in this piece, written whenever enough of them have come together."""
 
     entity: Entity
-    target: FragmentTarget | None
+    target: DatasetVersion | None
     whole: bool
     keys: KeyWriter | None
     notes: Scratch | None
@@ -207,12 +199,12 @@ class _Gathered:
         if self.batches and self.is_good:
             self._write()
         # What was written before a row was found bad is handed on all the same: whoever refuses the load deletes it.
-        columns = _stream(self.columns) if self.keys is None else None
+        columns = packed_stream(self.columns[0].schema, self.columns) if self.keys is None else None
         return LoadedRows(self.count, pickle.dumps(self.fragments), columns)
 
     def _write(self) -> None:
         assert self.target is not None, "only a type with a target is written"
-        dataset = open_dataset(self.target.location, branch=self.target.branch, version=self.target.version)
+        dataset = self.target.open()
         written = write_rows(dataset, pa.Table.from_batches(self.batches))
         if self.notes is not None:
             self.notes.write(WRITTEN, pickle.dumps((self.entity.alias, written)))
@@ -222,14 +214,3 @@ class _Gathered:
 
 def _keys(entity: Entity, checked: CheckedBatch) -> pa.RecordBatch:
     return checked.rows.select(key_columns(entity)).set_column(0, "id", checked.known_ids)
-
-
-_PACKED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
-
-
-def _stream(batches: list[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema, options=_PACKED) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()

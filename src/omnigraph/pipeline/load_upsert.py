@@ -19,8 +19,7 @@ from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.text_hash import TextSieve
 from omnigraph.pipeline.key_files import KeySlice, KeyWriter, read_slices
 from omnigraph.pipeline.load_keys import Section
-from omnigraph.pipeline.load_task import FragmentTarget
-from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, open_dataset
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
 from omnigraph.storage.row_reads import places_table
 from omnigraph.storage.staging import (
     StagedTransaction,
@@ -41,10 +40,10 @@ class UpsertPart:
 
 
 def upsert_bucket(
-    target: FragmentTarget, alias: str, rows: pa.Table, graph: pa.Table | None, writer: KeyWriter
+    target: DatasetVersion, alias: str, rows: pa.Table, graph: pa.Table | None, writer: KeyWriter
 ) -> UpsertPart:
     """Write the rows; the addresses of those that they replace go to the writer."""
-    dataset = _open(target)
+    dataset = target.open()
     if graph is None:
         return UpsertPart(0, pickle.dumps(write_rows(dataset, rows)))
     at = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
@@ -85,7 +84,7 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
 class DeletionTask:
     """Rows of some fragments to mark as deleted."""
 
-    target: FragmentTarget
+    target: DatasetVersion
     alias: str
     scratch: Scratch
     slices: tuple[KeySlice, ...]
@@ -94,11 +93,7 @@ class DeletionTask:
 def mark_replaced(task: DeletionTask) -> bytes:
     """The pickled `Deletions` of the rows."""
     found = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
-    return pickle.dumps(write_deletions(_open(task.target), np.concatenate(found).tolist()))
-
-
-def _open(target: FragmentTarget) -> Dataset:
-    return open_dataset(target.location, branch=target.branch, version=target.version)
+    return pickle.dumps(write_deletions(task.target.open(), np.concatenate(found).tolist()))
 
 
 def _whole(table: pa.Table, name: str) -> Any:

@@ -23,10 +23,10 @@ import pyarrow.json as pj
 from omnigraph.base.limits import LOAD_PACKED_FACTOR, LOAD_PREFIXES_MAX
 from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, Rows, raw_schema
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.blocks import BadLine, Block, Entity, TypedRows
+from omnigraph.pipeline.blocks import BadLine, Block, TypedRows
 from omnigraph.pipeline.inputs import Compression, InputFile
 from omnigraph.pipeline.ranges import ByteRange, plan_ranges, read_line_blocks
-from omnigraph.schema import Catalog, EdgeType
+from omnigraph.schema import Catalog, EdgeType, Entity
 
 _PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
 _BLANK: Final = re.compile(rb"\s*")

@@ -23,10 +23,10 @@ from omnigraph.base.limits import (
     PARQUET_FIELD_TEXT_BYTES,
 )
 from omnigraph.pipeline.arrow_rows import arrow_block
-from omnigraph.pipeline.blocks import Block, Entity
+from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.input_types import refuse_foreign_columns, refuse_twin_columns, type_of_rows
 from omnigraph.pipeline.inputs import InputFile, unreadable_input
-from omnigraph.schema import Catalog
+from omnigraph.schema import Catalog, Entity
 from omnigraph.storage.byte_source import open_bytes
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from omnigraph.engine.arithmetic import overflow
 from omnigraph.pipeline.query_values import WIDE
 from omnigraph.pipeline.task_errors import pack_error
+from omnigraph.query.coercion import REVERSED
 from omnigraph.query.syntax import Operator, Sign
 from omnigraph.query.value_types import DATETIME, U64, Family, NullType, ValueType, family_of, is_float
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -28,12 +29,6 @@ _COMPARED: Final[dict[Operator, Callable[[Column, Any], Column]]] = {
     Operator.LE: lambda left, right: left <= right,
     Operator.GT: lambda left, right: left > right,
     Operator.GE: lambda left, right: left >= right,
-}
-_REVERSED: Final = {
-    Operator.LT: Operator.GT,
-    Operator.LE: Operator.GE,
-    Operator.GT: Operator.LT,
-    Operator.GE: Operator.LE,
 }
 _EXACT: Final[dict[Sign, Callable[[Column, Column], Column]]] = {
     Sign.ADD: F.try_add,
@@ -117,7 +112,7 @@ def _numbers(operator: Operator, left: Typed, right: Typed) -> Column:
         case True, True:
             return _with_nan(operator, one.cast("double"), other.cast("double"))
         case True, False:
-            return _beside_float(_REVERSED.get(operator, operator), right, one)
+            return _beside_float(REVERSED.get(operator, operator), right, one)
         case False, True:
             return _beside_float(operator, left, other)
         case _:

@@ -18,14 +18,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from omnigraph.engine.pushdown import pushed_text
+from omnigraph.graph.tables import pinned_version
 from omnigraph.pipeline.query_expressions import filtered
 from omnigraph.pipeline.query_values import plan_column, spark_name, value_spark_type
-from omnigraph.pipeline.source_read import PinnedTable, group_fragments
+from omnigraph.pipeline.source_read import fragment_groups
 from omnigraph.pipeline.task_errors import pack_error
 from omnigraph.query.access import NO_FILTER, ScanFilter
 from omnigraph.query.expression_walk import columns_of
 from omnigraph.query.tables import Entity
 from omnigraph.schema.property_types import Scalar, ScalarType
+from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.scan import Scan, scan_fragments
 
 if TYPE_CHECKING:
@@ -53,8 +55,8 @@ class TableFrames:
 
     def _read(self, entity: Entity, columns: tuple[str, ...], where: str | None) -> DataFrame:
         record = self.snapshot.tables[entity.table.alias]
-        table = PinnedTable(self.snapshot.root.child(record.path), record.pin)
-        groups = group_fragments(table.open().fragment_rows()) or [()]
+        table = pinned_version(self.snapshot.root, record)
+        groups = fragment_groups(table) or [()]
         schema = _schema(entity, columns)
         task = _ScanTask(table, tuple(groups), Scan(columns, where), schema)
         numbers = self.session.range(0, len(groups), 1, numPartitions=len(groups))
@@ -65,7 +67,7 @@ class TableFrames:
 class _ScanTask:
     """What travels to an executor: a row of its input is the number of a group of fragments."""
 
-    table: PinnedTable
+    table: DatasetVersion
     groups: tuple[tuple[int, ...], ...]
     scan: Scan
     schema: StructType

@@ -7,7 +7,7 @@ filter for the next query on the same frame: the caller passes a filter. Nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,32 +17,21 @@ from pyspark.sql.types import StructType
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import SOURCE_PARTITION_ROWS
 from omnigraph.graph.moments import read_state
-from omnigraph.graph.records import Pin
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import pinned_version
 from omnigraph.pipeline.source_errors import told_to_spark
 from omnigraph.pipeline.source_options import ReadOptions
 from omnigraph.pipeline.source_types import find_type, spark_batch, spark_schema
-from omnigraph.storage.dataset import Dataset, open_dataset
-from omnigraph.storage.location import Location
+from omnigraph.storage.dataset import DatasetVersion
+from omnigraph.storage.fragments import group_fragments
 from omnigraph.storage.scan import Scan, check_filter, scan_fragments
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedTable:
-    """A table at a published version, as it travels to executors."""
-
-    location: Location
-    pin: Pin
-
-    def open(self) -> Dataset:
-        return open_dataset(self.location, branch=self.pin.branch, version=self.pin.version)
 
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
     """What one read sees: a table, the commit it was found at, and the columns as Spark knows them."""
 
-    table: PinnedTable
+    table: DatasetVersion
     commit: str
     schema: StructType
     where: str | None
@@ -57,7 +46,7 @@ def plan_read(options: ReadOptions) -> TableRead:
     snapshot = _snapshot(options)
     entity = find_type(snapshot.schema.catalog, options.type)
     table = snapshot.tables[entity.alias]
-    pinned = PinnedTable(snapshot.root.child(table.path), table.pin)
+    pinned = pinned_version(snapshot.root, table)
     schema = spark_schema(entity, options.columns)
     if options.where is not None:
         check_filter(pinned.open(), options.where)
@@ -76,17 +65,9 @@ def refuse_other_schema(given: StructType, wanted: StructType) -> None:
         )
 
 
-def group_fragments(rows: Mapping[int, int]) -> list[tuple[int, ...]]:
-    """Neighbouring fragments together until a group has enough rows for a task of its own."""
-    groups: list[tuple[int, ...]] = []
-    group: tuple[int, ...] = ()
-    waiting = 0
-    for fragment, count in rows.items():
-        if group and waiting + count > SOURCE_PARTITION_ROWS:
-            groups.append(group)
-            group, waiting = (), 0
-        group, waiting = (*group, fragment), waiting + count
-    return [*groups, group] if group else groups
+def fragment_groups(table: DatasetVersion) -> list[tuple[int, ...]]:
+    """The fragments of a table, some together where each is too small for a task of its own."""
+    return group_fragments(table.open().fragment_rows(), SOURCE_PARTITION_ROWS)
 
 
 class TableReader(DataSourceReader):
@@ -97,9 +78,7 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with told_to_spark():
-            return [
-                InputPartition(group) for group in group_fragments(self._read.table.open().fragment_rows())
-            ]
+            return [InputPartition(group) for group in fragment_groups(self._read.table)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         fragments = partition.value or ()  # Spark makes up one partition when there is none

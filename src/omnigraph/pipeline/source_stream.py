@@ -25,9 +25,11 @@ from omnigraph.graph.records import Pin, TableId
 from omnigraph.graph.snapshot import Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.pipeline.source_errors import told_to_spark
 from omnigraph.pipeline.source_options import FIRST_COMMIT, ReadOptions
-from omnigraph.pipeline.source_read import PinnedTable, group_fragments
+from omnigraph.pipeline.source_read import fragment_groups
 from omnigraph.pipeline.source_types import find_type, spark_batch
-from omnigraph.storage.scan import Scan, fork_version, scan_fragments
+from omnigraph.storage.ancestry import fork_version
+from omnigraph.storage.dataset import DatasetVersion
+from omnigraph.storage.scan import Scan, scan_fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Offset:
 class ChangedRows:
     """What one partition of a batch reads."""
 
-    table: PinnedTable
+    table: DatasetVersion
     fragments: tuple[int, ...]
     updated_after: int | None
 
@@ -80,9 +82,9 @@ def plan_changes(options: ReadOptions, start: Offset, end: Offset) -> list[Chang
     """The rows of `end` that are not as they were at `start`."""
     if start.place == end.place:
         return []
-    table = PinnedTable(options.root.child(end.path), Pin(end.lance_branch, end.version))
+    table = DatasetVersion(options.root.child(end.path), end.lance_branch, end.version)
     after = _updated_after(table, start, end)
-    return [ChangedRows(table, group, after) for group in group_fragments(table.open().fragment_rows())]
+    return [ChangedRows(table, group, after) for group in fragment_groups(table)]
 
 
 class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -160,11 +162,11 @@ def _starting_snapshot(options: ReadOptions) -> Snapshot:
 
 def _identities(options: ReadOptions, at: Offset) -> dict[str, bytes | str]:
     """The columns of the table by name, each with what it is."""
-    table = PinnedTable(options.root.child(at.path), Pin(at.lance_branch, at.version)).open()
+    table = DatasetVersion(options.root.child(at.path), at.lance_branch, at.version).open()
     return {field.name: column_identity(field) for field in table.schema}
 
 
-def _updated_after(table: PinnedTable, start: Offset, end: Offset) -> int | None:
+def _updated_after(table: DatasetVersion, start: Offset, end: Offset) -> int | None:
     """The version after which a row counts as changed; None when all do.
 
     Along a Lance branch, and from the version that it was made at, the numbers of versions only grow.

@@ -31,10 +31,9 @@ from pyspark.sql.types import (
 )
 
 from omnigraph.base.errors import NotFoundError, UsageError
-from omnigraph.pipeline.blocks import Entity
 from omnigraph.schema import (
     Catalog,
-    EdgeType,
+    Entity,
     EnumType,
     ListType,
     PropertyType,
@@ -42,7 +41,7 @@ from omnigraph.schema import (
     ScalarType,
     VectorType,
 )
-from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
+from omnigraph.schema.arrow import system_columns
 
 ENDS: Final = {"src": "from", "dst": "to"}
 """The columns of an edge's ends, and what the rules of loaded data call them."""
@@ -64,7 +63,7 @@ def find_type(catalog: Catalog, name: str) -> Entity:
 
 def column_names(entity: Entity) -> tuple[str, ...]:
     """The columns of the type's table, in its order."""
-    system = EDGE_SYSTEM_COLUMNS if isinstance(entity, EdgeType) else NODE_SYSTEM_COLUMNS
+    system = system_columns(entity)
     return (*system, *(found.name for found in entity.properties))
 
 

@@ -9,7 +9,7 @@ those of a merge. After a crash there is the commit or there are files that noth
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,20 +25,21 @@ from pyspark.sql.types import StructType
 from omnigraph.base.errors import Applied, ConflictError, UsageError
 from omnigraph.graph.records import StreamBatch
 from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.tables import pinned_version
 from omnigraph.pipeline.arrow_rows import arrow_block
-from omnigraph.pipeline.blocks import Block, Entity
+from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.frames import frame_name
 from omnigraph.pipeline.load import Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_keys import LINE
-from omnigraph.pipeline.load_source import Result, RunTasks, Task
-from omnigraph.pipeline.load_task import FragmentTarget, LoadedRows, LoadPart, LoadShape, load_blocks
+from omnigraph.pipeline.load_source import RunTasks, run_here
+from omnigraph.pipeline.load_task import LoadedRows, LoadPart, LoadShape, load_blocks
 from omnigraph.pipeline.source_errors import told_to_spark
 from omnigraph.pipeline.source_options import WriteOptions
 from omnigraph.pipeline.source_types import ENDS, column_names, find_type
-from omnigraph.schema import EdgeType, catalog_from_json
+from omnigraph.schema import EdgeType, Entity, catalog_from_json
 from omnigraph.schema.arrow import arrow_schema
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.deletion import delete_fragments
 from omnigraph.storage.staging import write_rows
 
@@ -58,7 +59,7 @@ class WritePlan:
     options: WriteOptions
     alias: str
     catalog_json: str
-    target: FragmentTarget | None
+    target: DatasetVersion | None
 
     @property
     def entity(self) -> Entity:
@@ -86,7 +87,7 @@ def plan_write(options: WriteOptions, schema: StructType) -> WritePlan:
     _refuse_columns(entity, schema.names)
     table = snapshot.tables[entity.alias]
     is_owned = table.owner == snapshot.branch.id
-    target = FragmentTarget(snapshot.root.child(table.path), table.pin.branch, table.pin.version)
+    target = pinned_version(snapshot.root, table)
     return WritePlan(
         options,
         entity.alias,
@@ -110,7 +111,7 @@ def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBa
     source = HandedParts(plan, [one.part for one in parts])
     request = LoadRequest(source, options.mode, options.actor, options.branch, stream=stream)
     try:
-        loaded = load(options.root, request, _in_place)
+        loaded = load(options.root, request, run_here)
     except TableMovedError:
         delete_parts(parts)
         raise
@@ -125,9 +126,7 @@ def delete_parts(parts: Iterable[WrittenPart]) -> None:
         fragments = [fragment for rows in one.part.rows.values() for fragment in pickle.loads(rows.fragments)]
         target = one.plan.target
         if fragments and target is not None:
-            delete_fragments(
-                open_dataset(target.location, branch=target.branch, version=target.version), fragments
-            )
+            delete_fragments(target.open(), fragments)
 
 
 @dataclass(slots=True)
@@ -255,11 +254,11 @@ def _blocks(entity: Entity, batches: Iterable[pa.RecordBatch]) -> Iterator[Block
             yield arrow_block(entity, batch.rename_columns(names) if is_edge else batch)
 
 
-def _with_fragments(part: LoadPart, alias: str, target: FragmentTarget) -> LoadPart:
+def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadPart:
     rows = part.rows.get(alias)
     if rows is None or rows.columns is None or part.findings.report.total:
         return part
-    dataset = open_dataset(target.location, branch=target.branch, version=target.version)
+    dataset = target.open()
     fragments = write_rows(dataset, pa.ipc.open_stream(rows.columns).read_all().drop_columns([LINE]))
     return replace(part, rows={alias: replace(rows, fragments=pickle.dumps(fragments))})
 
@@ -272,7 +271,7 @@ def _no_rows(entity: Entity) -> LoadedRows:
     return LoadedRows(0, pickle.dumps([]), sink.getvalue().to_pybytes())
 
 
-def _is_same_place(planned: FragmentTarget, target: FragmentTarget | None) -> bool:
+def _is_same_place(planned: DatasetVersion, target: DatasetVersion | None) -> bool:
     return target is not None and (planned.location, planned.branch) == (target.location, target.branch)
 
 
@@ -282,7 +281,3 @@ def _moved(what: str) -> TableMovedError:
         code="source_table_moved",
         hint="nothing was written; run the write again",
     )
-
-
-def _in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    return [function(task) for task in tasks]

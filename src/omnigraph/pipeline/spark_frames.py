@@ -13,13 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.pipeline.arrow_rows import arrow_block
-from omnigraph.pipeline.blocks import Block, Entity
+from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.frames import frame_name
 from omnigraph.pipeline.input_types import refuse_foreign_columns, refuse_twin_columns, type_of_rows
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.pipeline.load_task import LoadPart, LoadShape, load_blocks
 from omnigraph.pipeline.tasks import RunOptions, run_partitions
-from omnigraph.schema import catalog_from_json
+from omnigraph.schema import Entity, catalog_from_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

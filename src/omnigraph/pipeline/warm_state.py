@@ -20,8 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from omnigraph.base.errors import MachineError
-from omnigraph.base.java import cache_directory
+from omnigraph.base.cache_folder import cache_directory, cache_not_writable
 from omnigraph.base.process import ProcessIdentity, is_known_gone
 from omnigraph.pipeline.connect import is_listening
 
@@ -156,9 +155,5 @@ def _folder() -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise MachineError(
-            f"Cannot write to {folder}: {error.strerror}.",
-            code="cache_not_writable",
-            hint="set OMNIGRAPH_HOME to a directory you can write to",
-        ) from error
+        raise cache_not_writable(folder, error) from error
     return folder

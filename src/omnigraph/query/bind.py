@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from omnigraph.base.errors import ParameterError
-from omnigraph.query.coercion import narrow
 from omnigraph.query.expression_walk import rewritten
 from omnigraph.query.expressions import Expr, Literal, LiteralValue, Now, Param
 from omnigraph.query.facts import NO_FACTS
@@ -32,6 +31,7 @@ from omnigraph.query.rules.literal_coercion import literal_coercion
 from omnigraph.query.tables import Table
 from omnigraph.query.value_types import DATE, DATETIME, F64, is_float
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
+from omnigraph.schema.values import narrow
 
 
 def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryPlan:

@@ -9,7 +9,6 @@ Floats take the value at their own precision. A date is the midnight, in UTC, wi
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, Decimal
@@ -18,6 +17,7 @@ from typing import Final
 from omnigraph.query.expressions import LiteralValue
 from omnigraph.query.syntax import Operator
 from omnigraph.schema.property_types import INTEGER_BOUNDS, PropertyType, Scalar, ScalarType
+from omnigraph.schema.values import narrow
 
 REVERSED: Final = {
     Operator.LT: Operator.GT,
@@ -54,14 +54,6 @@ def fit(operator: Operator, value: LiteralValue, wanted: PropertyType) -> Fitted
 def midnight(day: date) -> datetime:
     """The moment with which a day begins."""
     return datetime.combine(day, time(), UTC)
-
-
-def narrow(value: float) -> float:
-    """The nearest 32-bit float; infinity when there is none."""
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def _integer(operator: Operator, value: int | float | Decimal, bounds: tuple[int, int]) -> Fitted | bool:

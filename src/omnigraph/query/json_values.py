@@ -29,9 +29,8 @@ from omnigraph.schema.property_types import (
     type_text,
 )
 from omnigraph.schema.syntax import NumberLiteral, StringLiteral
-from omnigraph.schema.values import ValueMistake, value_from_literal, value_from_text
+from omnigraph.schema.values import BASE64_PREFIX, ValueMistake, value_from_literal, value_from_text
 
-_BLOB_PREFIX: Final = "base64:"
 _SHOWN_MAX: Final = 60
 
 
@@ -118,10 +117,10 @@ def value_from_expression(given: Expression, wanted: PropertyType) -> LiteralVal
 
 def blob_from_text(text: str) -> bytes | str | ValueMistake:
     """The bytes of `base64:…`, or the URI itself."""
-    if not text.startswith(_BLOB_PREFIX):
+    if not text.startswith(BASE64_PREFIX):
         return text
     try:
-        return base64.b64decode(text.removeprefix(_BLOB_PREFIX), validate=True)
+        return base64.b64decode(text.removeprefix(BASE64_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         return ValueMistake(f"{quoted(text)} is not valid base64")
 

@@ -17,15 +17,15 @@ from omnigraph.query.problems import QueryProblems
 from omnigraph.query.size import check_size
 from omnigraph.query.syntax import QueryFile
 from omnigraph.schema.grammar import Grammar, load_parser
+from omnigraph.schema.reading import find_surrogate, read_tree
 from omnigraph.schema.syntax import NOWHERE, Span
 
 if TYPE_CHECKING:
-    from lark import Lark, Tree
+    from lark import Lark, Tree, UnexpectedInput
     from lark.lexer import Token
 
 GRAMMAR: Final = Grammar("omnigraph.query", "query", has_positions=True)
 _DECLARATION: Final = re.compile(r"^[ \t]*query[ \t]+[A-Za-z_]", re.MULTILINE)
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def parse_queries(text: str, source: str = "<query>") -> QueryFile:
@@ -54,10 +54,10 @@ def _check_text(text: str, problems: QueryProblems) -> None:
         problems.report(
             QueryCode.TEXT_TOO_LARGE, NOWHERE, message, "give long lists and vectors as parameters"
         )
-    if bad := _SURROGATE.search(text):
+    if (surrogate := find_surrogate(text)) is not None:
         problems.report(
             QueryCode.NOT_UNICODE,
-            Span.at(bad.start(), text),
+            surrogate,
             "the text has a lone surrogate, which is not a character",
             "save the file as UTF-8",
         )
@@ -65,25 +65,12 @@ def _check_text(text: str, problems: QueryProblems) -> None:
 
 
 def _parse(text: str, problems: QueryProblems) -> Tree[Token]:
-    """The first tree that could be read. After an error, goes on at the next query to find more errors."""
-    from lark import UnexpectedInput
-    from lark.utils import TextSlice
+    def report(error: UnexpectedInput) -> int:
+        from omnigraph.query.syntax_errors import report_syntax_error
 
-    start = 0
-    while True:
-        try:
-            return _parser().parse(TextSlice(text, start, len(text)))
-        except UnexpectedInput as error:
-            from omnigraph.query.syntax_errors import report_syntax_error
+        return report_syntax_error(error, text, problems)
 
-            position = report_syntax_error(error, text, problems)
-        # The line of the error may itself be the next query: that is how a missing `}` shows.
-        line_start = text.rfind("\n", 0, position) + 1
-        following = _DECLARATION.search(text, max(start + 1, line_start))
-        if following is None or problems.is_full:
-            problems.raise_if_any()
-            raise AssertionError("a syntax error was found and not reported")
-        start = following.start()
+    return read_tree(_parser(), _DECLARATION, report, problems)
 
 
 def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 from omnigraph.query.access import ScanFilter, split_filter
 from omnigraph.query.expressions import AggregateCall, Expr, Score
-from omnigraph.query.fields import Named
+from omnigraph.query.fields import Named, names
 from omnigraph.query.plan import (
     Aggregate,
     AggregateColumn,
@@ -80,6 +80,16 @@ def steps_of(relation: Relation) -> Iterator[Relation]:
     yield relation
     for below in inputs_of(relation):
         yield from steps_of(below)
+
+
+def argument_columns(inner: Relation) -> frozenset[str]:
+    """The columns that an inner plan takes from its outer rows, not those of plans inside it."""
+    if isinstance(inner, Argument):
+        return frozenset(names(inner.outputs))
+    below = inputs_of(inner)
+    if isinstance(inner, ExistsJoin | LeftJoin):
+        below = below[:1]
+    return frozenset[str]().union(*(argument_columns(found) for found in below))
 
 
 def with_expressions(relation: Relation, change: Change) -> Relation:

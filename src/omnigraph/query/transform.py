@@ -7,7 +7,6 @@ among the arguments of a call a named argument, and `true`, `false` and `null` l
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
@@ -74,10 +73,9 @@ from omnigraph.schema.syntax import (
     TypeExpression,
     WordLiteral,
 )
+from omnigraph.schema.tokens import ESCAPES_HINT, TypePart, token_span, type_expression, unescaped
 
-_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
 _EXPONENT: Final = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
-_TypePart = Name | Tree[Token] | tuple[Literal, ...]
 
 
 def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[Query, ...]:
@@ -99,11 +97,11 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         return Joined(Junction.AND, _flattened(operands, Junction.AND))
 
     def inversion(self, parts: tuple[Token, Expression]) -> Inversion:
-        return Inversion(parts[1], _span(parts[0]))
+        return Inversion(parts[1], token_span(parts[0]))
 
     def comparison(self, parts: tuple[Expression, Token, Expression]) -> Comparison:
         left, operator, right = parts
-        return Comparison(Operator(str(operator)), left, right, _span(operator))
+        return Comparison(Operator(str(operator)), left, right, token_span(operator))
 
     def null_test(self, parts: list[Expression | Token]) -> NullTest:
         operand = parts[0]
@@ -112,13 +110,13 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
 
     def arithmetic(self, parts: tuple[Expression, Token, Expression]) -> Arithmetic:
         left, sign, right = parts
-        return Arithmetic(Sign(str(sign)), left, right, _span(sign))
+        return Arithmetic(Sign(str(sign)), left, right, token_span(sign))
 
     def negative(self, parts: tuple[Token, Expression]) -> Expression:
         sign, operand = parts
         if isinstance(operand, NumberLiteral) and not operand.text.startswith("-"):
-            return NumberLiteral(f"-{operand.text}", _span(sign))
-        return Negative(operand, _span(sign))
+            return NumberLiteral(f"-{operand.text}", token_span(sign))
+        return Negative(operand, token_span(sign))
 
     def access(self, parts: tuple[Variable, Name]) -> Access:
         return Access(*parts)
@@ -151,18 +149,18 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
 
     def VARIABLE(self, token: Token) -> Variable:  # noqa: N802 - lark calls the method of a terminal by its name
         self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
-        return Variable(str(token)[1:], _span(token))
+        return Variable(str(token)[1:], token_span(token))
 
     def NAME(self, token: Token) -> Name:  # noqa: N802
         self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
-        return Name(str(token), _span(token))
+        return Name(str(token), token_span(token))
 
     def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
         self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
-        return Name(str(token)[1:], _span(token))
+        return Name(str(token)[1:], token_span(token))
 
     def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
-        return WordLiteral(str(token), _span(token))
+        return WordLiteral(str(token), token_span(token))
 
     def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
         self._check_length(token, QUERY_NUMBER_LENGTH_MAX, "a number")
@@ -170,11 +168,11 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         if exponent and (len(exponent[2]) > 9 or int(exponent[2] or "0") > QUERY_NUMBER_EXPONENT_MAX):
             message = f"a number has an exponent beyond {QUERY_NUMBER_EXPONENT_MAX}"
             self._report(QueryCode.LITERAL_TOO_LARGE, token, message)
-        return NumberLiteral(str(token), _span(token))
+        return NumberLiteral(str(token), token_span(token))
 
     def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
         self._check_length(token, QUERY_STRING_LENGTH_MAX, "a string")
-        return StringLiteral(self._unescape(token), _span(token))
+        return StringLiteral(self._unescape(token), token_span(token))
 
     def _check_length(self, token: Token, length_max: int, what: str) -> None:
         if len(token) > length_max:
@@ -185,22 +183,15 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
     def _unescape(self, token: Token) -> str:
         """The string's characters; an escape that does not exist is reported and left as it stands."""
         inner = str(token)[1:-1]
-        hint = r"the escapes are \" \\ \/ \b \f \n \r \t \uXXXX; a backslash itself is written \\"
-        for escape in _ESCAPE.finditer(inner):
-            if escape.group(1) is None and escape.group(2) is None:
-                message = f"a string has the unknown escape `{escape.group()}`"
-                self._report(QueryCode.STRING_ESCAPE, token, message, hint)
-                return inner
-        # Tabs and other control characters are characters of the string; only the escapes are JSON's.
-        value: str = json.loads(f'"{inner}"', strict=False)
-        if any("\ud800" <= ch <= "\udfff" for ch in value):
-            self._report(QueryCode.STRING_ESCAPE, token, "a string has half of a surrogate pair", hint)
-            return inner
-        return value
+        value = unescaped(inner)
+        if isinstance(value, str):
+            return value
+        self._report(QueryCode.STRING_ESCAPE, token, value.message, ESCAPES_HINT)
+        return inner
 
     def _report(self, code: QueryCode, token: Token, message: str, hint: str = "") -> None:
         where = query_at(token.start_pos or 0, self._problems.text)
-        self._problems.report(code, _span(token), where + message, hint)
+        self._problems.report(code, token_span(token), where + message, hint)
 
 
 class _Builder(_Expressions):
@@ -223,11 +214,11 @@ class _Builder(_Expressions):
     def parameter(self, parts: tuple[Variable, TypeExpression]) -> Parameter:
         return Parameter(*parts)
 
-    def plain_type(self, parts: list[_TypePart]) -> TypeExpression:
-        return _type_expression(parts, is_list=False)
+    def plain_type(self, parts: list[TypePart]) -> TypeExpression:
+        return type_expression(parts, is_list=False)
 
-    def list_type(self, parts: list[_TypePart]) -> TypeExpression:
-        return _type_expression(parts, is_list=True)
+    def list_type(self, parts: list[TypePart]) -> TypeExpression:
+        return type_expression(parts, is_list=True)
 
     def type_parameters(self, literals: list[Literal]) -> tuple[Literal, ...]:
         return tuple(literals)
@@ -273,7 +264,7 @@ class _Builder(_Expressions):
         assert bound is None or isinstance(bound, Variable)
         return Traversal(
             source,
-            Name(str(edge).strip("<> \t"), _span(edge)) if isinstance(edge, Token) else edge,
+            Name(str(edge).strip("<> \t"), token_span(edge)) if isinstance(edge, Token) else edge,
             target,
             undirected=isinstance(edge, Token),
             bounds=next((part for part in parts if isinstance(part, Bounds)), None),
@@ -282,7 +273,7 @@ class _Builder(_Expressions):
 
     def edge_name(self, parts: tuple[Name | Token]) -> Name:
         (name,) = parts
-        return name if isinstance(name, Name) else Name(str(name), _span(name))
+        return name if isinstance(name, Name) else Name(str(name), token_span(name))
 
     def bounds(self, parts: list[NumberLiteral]) -> Bounds:
         return Bounds(parts[0], parts[1] if len(parts) > 1 else None, parts[0].span)
@@ -329,7 +320,7 @@ class _Builder(_Expressions):
     def list(self, parts: tuple[Token | Expression, ...]) -> ListLiteral:
         bracket = parts[0]
         assert isinstance(bracket, Token)
-        span = _span(bracket)
+        span = token_span(bracket)
         items = tuple(part for part in parts if not isinstance(part, Token))
         if len(items) > QUERY_LIST_ITEMS_MAX:
             message = f"a list has {len(items)} items, more than {QUERY_LIST_ITEMS_MAX}"
@@ -354,21 +345,4 @@ def _clauses(parts: list[Token | Clause]) -> tuple[Clause, ...]:
 
 
 def _keyword_span(parts: list[Token | Clause]) -> Span:
-    return next(_span(part) for part in parts if isinstance(part, Token))
-
-
-def _type_expression(parts: list[_TypePart], *, is_list: bool) -> TypeExpression:
-    name = parts[0]
-    assert isinstance(name, Name)
-    marks = {part.data for part in parts if isinstance(part, Tree)}
-    return TypeExpression(
-        name,
-        parameters=next((part for part in parts if isinstance(part, tuple)), None),
-        is_list=is_list,
-        item_nullable="item_nullable" in marks,
-        nullable="nullable" in marks,
-    )
-
-
-def _span(token: Token) -> Span:
-    return Span(token.line or 1, token.column or 1, max(1, len(token)))
+    return next(token_span(part) for part in parts if isinstance(part, Token))

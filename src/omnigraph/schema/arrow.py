@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from omnigraph.schema.catalog import EdgeType, NodeType, Property
+from omnigraph.schema.catalog import EdgeType, Entity, Property
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 
 if TYPE_CHECKING:
@@ -17,25 +17,27 @@ if TYPE_CHECKING:
 
 PROPERTY_ID_KEY: Final = "omnigraph:property_id"
 PRIMARY_KEY_KEY: Final = "lance-schema:unenforced-primary-key"
-NODE_SYSTEM_COLUMNS: Final = ("id",)
-EDGE_SYSTEM_COLUMNS: Final = ("id", "src", "dst")
 
 _EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
 _BLOB_EXTENSION: Final = "lance.blob.v2"
 
 
-def arrow_schema(entity: NodeType | EdgeType) -> pa.Schema:
+def arrow_schema(entity: Entity) -> pa.Schema:
     """The schema with which the table of a type is created and its batches are written."""
     import pyarrow as pa
 
-    columns = EDGE_SYSTEM_COLUMNS if isinstance(entity, EdgeType) else NODE_SYSTEM_COLUMNS
     system = [
         pa.field(
             name, pa.utf8(), nullable=False, metadata={PRIMARY_KEY_KEY: "true"} if name == "id" else None
         )
-        for name in columns
+        for name in system_columns(entity)
     ]
     return pa.schema([*system, *(arrow_field(found) for found in entity.properties)])
+
+
+def system_columns(entity: Entity) -> tuple[str, ...]:
+    """The columns that every table of the type's kind has, in their order, before those of its properties."""
+    return ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)
 
 
 def arrow_field(found: Property) -> pa.Field[pa.DataType]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeVar
 
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
 from omnigraph.schema.property_types import PropertyType
@@ -182,6 +183,12 @@ class EdgeType(EntityType):
         return TypeKind.EDGE
 
 
+Entity = NodeType | EdgeType
+"""A type that has a table."""
+AnyEntity = TypeVar("AnyEntity", NodeType, EdgeType)
+"""A node type where one comes in and an edge type where one does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """All types of a schema. `next_type_id` is the number of the next type, never of an earlier one."""
@@ -190,13 +197,13 @@ class Catalog:
     edges: tuple[EdgeType, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     next_type_id: int = 1
-    _by_id: Mapping[TypeId, NodeType | EdgeType] = field(init=False, repr=False, compare=False)
+    _by_id: Mapping[TypeId, Entity] = field(init=False, repr=False, compare=False)
     _nodes_by_name: Mapping[str, NodeType] = field(init=False, repr=False, compare=False)
     _edges_by_name: Mapping[str, EdgeType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Plain dictionaries and not read-only views of them: a catalog travels to executors, and views do not pickle.
-        by_id: Iterable[tuple[TypeId, NodeType | EdgeType]] = ((found.id, found) for found in self.types)
+        by_id: Iterable[tuple[TypeId, Entity]] = ((found.id, found) for found in self.types)
         object.__setattr__(self, "_by_id", dict(by_id))
         nodes = {found.name: found for found in self.nodes}
         object.__setattr__(self, "_nodes_by_name", nodes)
@@ -204,7 +211,7 @@ class Catalog:
         object.__setattr__(self, "_edges_by_name", edges)
 
     @property
-    def types(self) -> tuple[NodeType | EdgeType, ...]:
+    def types(self) -> tuple[Entity, ...]:
         """Nodes, then edges, each in the order of the text that introduced them."""
         return (*self.nodes, *self.edges)
 
@@ -218,12 +225,12 @@ class Catalog:
     def interface_named(self, name: str) -> Interface | None:
         return next((found for found in self.interfaces if found.name == name), None)
 
-    def type_named(self, name: str) -> NodeType | EdgeType | None:
+    def type_named(self, name: str) -> Entity | None:
         """The node or edge of exactly this name."""
         edge = self.edge_named(name)
         return self.node_named(name) or (edge if edge and edge.name == name else None)
 
-    def type_with_id(self, type_id: TypeId) -> NodeType | EdgeType | None:
+    def type_with_id(self, type_id: TypeId) -> Entity | None:
         return self._by_id.get(type_id)
 
     def source_of(self, edge: EdgeType) -> NodeType:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from omnigraph.schema.catalog import Catalog, EdgeType, NodeType, Rules, edge_lookup_name
+from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Rules, edge_lookup_name
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 
@@ -31,7 +31,7 @@ def check_soundness(catalog: Catalog) -> None:
         _check_entity(found)
 
 
-def _check_entity(found: NodeType | EdgeType) -> None:
+def _check_entity(found: Entity) -> None:
     _check_distinct(f"property id of {found.alias}", (own.id for own in found.properties))
     _check_distinct(f"property name of {found.alias}", (own.name for own in found.properties))
     if any(own.id >= found.next_property_id or own.id < 1 for own in found.properties):

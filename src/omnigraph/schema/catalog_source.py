@@ -12,6 +12,7 @@ from omnigraph.schema.catalog import (
     Cardinality,
     Catalog,
     EdgeType,
+    Entity,
     EntityType,
     Interface,
     NodeType,
@@ -55,7 +56,7 @@ def schema_from_catalog(catalog: Catalog) -> Schema:
     return Schema((*interfaces, *(_type_declaration(catalog, found) for found in types)))
 
 
-def _type_declaration(catalog: Catalog, found: NodeType | EdgeType) -> Declaration:
+def _type_declaration(catalog: Catalog, found: Entity) -> Declaration:
     return _node(found) if isinstance(found, NodeType) else _edge(catalog, found)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
-from omnigraph.schema.catalog import EdgeType, NodeType
+from omnigraph.schema.arrow import system_columns
+from omnigraph.schema.catalog import Entity
 from omnigraph.schema.indexable import IndexKind, index_kind
 
 
@@ -23,14 +23,14 @@ class ColumnIndex:
     kind: IndexKind
 
 
-def declared_indexes(entity: NodeType | EdgeType) -> tuple[ColumnIndex, ...]:
+def declared_indexes(entity: Entity) -> tuple[ColumnIndex, ...]:
     """Every index of a type's table, in the order of its columns."""
-    system = EDGE_SYSTEM_COLUMNS if isinstance(entity, EdgeType) else NODE_SYSTEM_COLUMNS
+    system = system_columns(entity)
     always = (ColumnIndex(name, IndexKind.BTREE) for name in system)
     return (*always, *_property_indexes(entity))
 
 
-def _property_indexes(entity: NodeType | EdgeType) -> Iterator[ColumnIndex]:
+def _property_indexes(entity: Entity) -> Iterator[ColumnIndex]:
     for found in entity.properties:
         declared = index_kind(found.type) if found.indexed else None
         if declared is not None:

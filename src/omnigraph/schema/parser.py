@@ -15,15 +15,15 @@ from omnigraph.base.limits import SCHEMA_TEXT_BYTES_MAX
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.grammar import Grammar, load_parser
 from omnigraph.schema.problems import ProblemList
-from omnigraph.schema.syntax import NOWHERE, Schema, Span
+from omnigraph.schema.reading import find_surrogate, read_tree
+from omnigraph.schema.syntax import NOWHERE, Schema
 
 if TYPE_CHECKING:
-    from lark import Lark, Tree
+    from lark import Lark, Tree, UnexpectedInput
     from lark.lexer import Token
 
 GRAMMAR: Final = Grammar("omnigraph.schema", "schema", has_positions=False)
 _DECLARATION: Final = re.compile(r"^[ \t]*(?:node|edge|interface)[ \t]+[A-Za-z_]", re.MULTILINE)
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def parse_schema(text: str, source: str = "<schema>") -> Schema:
@@ -46,10 +46,10 @@ def _check_text(text: str, problems: ProblemList) -> None:
     if size > SCHEMA_TEXT_BYTES_MAX:
         message = f"the schema has {size} bytes, more than {SCHEMA_TEXT_BYTES_MAX}"
         problems.add(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "is this the right file?")
-    if bad := _SURROGATE.search(text):
+    if (surrogate := find_surrogate(text)) is not None:
         problems.add(
             SchemaCode.NOT_UNICODE,
-            Span.at(bad.start(), text),
+            surrogate,
             "the schema has a lone surrogate, which is not a character",
             "save the file as UTF-8",
         )
@@ -57,25 +57,12 @@ def _check_text(text: str, problems: ProblemList) -> None:
 
 
 def _parse(text: str, problems: ProblemList) -> Tree[Token]:
-    """The first tree that could be read. After an error, goes on at the next declaration to find more errors."""
-    from lark import UnexpectedInput
-    from lark.utils import TextSlice
+    def report(error: UnexpectedInput) -> int:
+        from omnigraph.schema.syntax_errors import report_syntax_error
 
-    from omnigraph.schema.syntax_errors import report_syntax_error
+        return report_syntax_error(error, text, problems)
 
-    start = 0
-    while True:
-        try:
-            return _parser().parse(TextSlice(text, start, len(text)))
-        except UnexpectedInput as error:
-            position = report_syntax_error(error, text, problems)
-        # The line of the error may itself be the next declaration: that is how a missing `}` shows.
-        line_start = text.rfind("\n", 0, position) + 1
-        following = _DECLARATION.search(text, max(start + 1, line_start))
-        if following is None or problems.is_full:
-            problems.raise_if_any()
-            raise AssertionError("a syntax error was found and not reported")
-        start = following.start()
+    return read_tree(_parser(), _DECLARATION, report, problems)
 
 
 @cache

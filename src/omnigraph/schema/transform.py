@@ -10,15 +10,13 @@ that it follows.
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Final
 
 from lark import Transformer, Tree
 from lark.lexer import Token
 
 from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.problems import ProblemList, quoted
+from omnigraph.schema.problems import ProblemList
 from omnigraph.schema.syntax import (
     Annotation,
     Argument,
@@ -39,10 +37,10 @@ from omnigraph.schema.syntax import (
     WordLiteral,
 )
 from omnigraph.schema.syntax_errors import declaration_at
+from omnigraph.schema.tokens import ESCAPES_HINT, TypePart, token_span, type_expression, unescaped
 
 _ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
 _CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
-_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
 
 _Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
@@ -95,11 +93,11 @@ class _Builder(Transformer[Token, tuple[Declaration, ...]]):
     def property(self, parts: tuple[Name, TypeExpression]) -> PropertySyntax:
         return PropertySyntax(*parts)
 
-    def plain_type(self, parts: list[Name | Tree[Token] | tuple[Literal, ...]]) -> TypeExpression:
-        return _type_expression(parts, is_list=False)
+    def plain_type(self, parts: list[TypePart]) -> TypeExpression:
+        return type_expression(parts, is_list=False)
 
-    def list_type(self, parts: list[Name | Tree[Token] | tuple[Literal, ...]]) -> TypeExpression:
-        return _type_expression(parts, is_list=True)
+    def list_type(self, parts: list[TypePart]) -> TypeExpression:
+        return type_expression(parts, is_list=True)
 
     def parameters(self, literals: list[Literal]) -> tuple[Literal, ...]:
         return tuple(literals)
@@ -117,45 +115,34 @@ class _Builder(Transformer[Token, tuple[Declaration, ...]]):
         ends = {part.data: part for part in parts if isinstance(part, Tree)}
         dots = next(part for part in parts if isinstance(part, Token))
         low, high = (_range_end(ends.get(side)) for side in ("low", "high"))
-        return RangeArgument(low, high, low.span if low else _token_span(dots))
+        return RangeArgument(low, high, low.span if low else token_span(dots))
 
     def NAME(self, token: Token) -> Name:  # noqa: N802 - lark calls the method of a terminal by its name
-        return Name(str(token), _token_span(token))
+        return Name(str(token), token_span(token))
 
     def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
-        return Name(str(token)[1:], _token_span(token))
+        return Name(str(token)[1:], token_span(token))
 
     def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
-        return NumberLiteral(str(token), _token_span(token))
+        return NumberLiteral(str(token), token_span(token))
 
     def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
-        return WordLiteral(str(token), _token_span(token))
+        return WordLiteral(str(token), token_span(token))
 
     def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
-        return StringLiteral(self._unescape(token), _token_span(token))
+        return StringLiteral(self._unescape(token), token_span(token))
 
     def _unescape(self, token: Token) -> str:
         """The string's characters; an escape that does not exist is reported and left as it stands."""
         inner = str(token)[1:-1]
-        for escape in _ESCAPE.finditer(inner):
-            if escape.group(1) is None and escape.group(2) is None:
-                wrong = escape.group()
-                self._report_escape(token, escape, f"a string has the unknown escape {quoted(wrong)}")
-                return inner
-        # Tabs and other control characters are characters of the string; only the escapes are JSON's.
-        value: str = json.loads(f'"{inner}"', strict=False)
-        if any("\ud800" <= ch <= "\udfff" for ch in value):
-            first = next(iter(_ESCAPE.finditer(inner)))
-            self._report_escape(token, first, "a string has half of a surrogate pair")
-            return inner
-        return value
-
-    def _report_escape(self, token: Token, escape: re.Match[str], message: str) -> None:
-        whole = _token_span(token)
-        span = Span(whole.line, whole.column + 1 + escape.start(), escape.end() - escape.start())
-        hint = r"the escapes are \" \\ \/ \b \f \n \r \t \uXXXX; a backslash itself is written \\"
+        value = unescaped(inner)
+        if isinstance(value, str):
+            return value
+        whole = token_span(token)
+        span = Span(whole.line, whole.column + 1 + value.start, value.length)
         where = declaration_at(token.start_pos or 0, self._problems.text)
-        self._problems.add(SchemaCode.STRING_ESCAPE, span, where + message, hint)
+        self._problems.add(SchemaCode.STRING_ESCAPE, span, where + value.message, ESCAPES_HINT)
+        return inner
 
 
 def _sort_body(items: list[PropertySyntax | Annotation]) -> Body:
@@ -181,26 +168,7 @@ def _sort_body(items: list[PropertySyntax | Annotation]) -> Body:
     )
 
 
-def _type_expression(
-    parts: list[Name | Tree[Token] | tuple[Literal, ...]], *, is_list: bool
-) -> TypeExpression:
-    name = parts[0]
-    assert isinstance(name, Name)
-    marks = {part.data for part in parts if isinstance(part, Tree)}
-    return TypeExpression(
-        name,
-        parameters=next((part for part in parts if isinstance(part, tuple)), None),
-        is_list=is_list,
-        item_nullable="item_nullable" in marks,
-        nullable="nullable" in marks,
-    )
-
-
 def _range_end(end: Tree[Literal] | None) -> Literal | None:
     """The literal at one end; an absent end and `*` are both open."""
     child = end.children[0] if end and end.children else None
     return child if isinstance(child, StringLiteral | NumberLiteral | WordLiteral) else None
-
-
-def _token_span(token: Token) -> Span:
-    return Span(token.line or 1, token.column or 1, max(1, len(token)))

@@ -28,6 +28,9 @@ from omnigraph.schema.property_types import (
 )
 from omnigraph.schema.syntax import Literal, NumberLiteral, StringLiteral, WordLiteral
 
+BASE64_PREFIX: Final = "base64:"
+"""How a text begins that stands for the bytes of a Blob."""
+
 Value = str | bool | int | float | date | datetime
 
 _INTEGER: Final = re.compile(r"-?[0-9]+")
@@ -126,7 +129,7 @@ def _float(text: str, scalar: Scalar) -> float | ValueMistake:
     except ValueError:
         return ValueMistake(f"{quoted(text)} is no number")
     if scalar is Scalar.F32:
-        value = _narrow(value)
+        value = narrow(value)
     if math.isnan(value):
         return ValueMistake(f"{quoted(text)} is not a number")
     if not math.isfinite(value):
@@ -135,21 +138,20 @@ def _float(text: str, scalar: Scalar) -> float | ValueMistake:
     return value + 0.0
 
 
-def _narrow(value: float) -> float:
+def narrow(value: float) -> float:
     """The nearest 32-bit float; infinity when there is none."""
     try:
-        narrow: float = struct.unpack("<f", struct.pack("<f", value))[0]
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
-        return math.inf
-    return narrow
+        return math.copysign(math.inf, value)
 
 
 def _shortest(value: float) -> str:
     """The shortest text that reads back as the same 32-bit float."""
-    narrow = _narrow(value)
+    narrowed = narrow(value)
     for digits in range(1, 9):
         text = f"{value:.{digits}g}"
-        if _narrow(float(text)) == narrow:
+        if narrow(float(text)) == narrowed:
             return repr(float(text))
     return repr(float(f"{value:.9g}"))
 

@@ -77,7 +77,7 @@ def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
     assert not plan.writes, "values are written first"
     with substrate_errors("stage other columns", dataset.uri):
         schema = _composed(dataset, plan, None)
-    return _staged(dataset, lance.LanceOperation.Project(schema))
+    return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
 
 
 def stage_columns_here(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
@@ -127,7 +127,7 @@ def stage_written_columns(
     fragments = sorted((one for part in written for one in part.fragments), key=lambda one: one.id)
     with substrate_errors("stage written columns", dataset.uri):
         schema = _composed(dataset, plan, written[0].schema)
-    return _staged(dataset, lance.LanceOperation.Merge(fragments, schema))
+    return StagedTransaction.of(lance.LanceOperation.Merge(fragments, schema), dataset.version)
 
 
 def _forget_old_files(
@@ -235,8 +235,3 @@ def _numbers(native: Any, parent: int) -> Iterator[tuple[int, int]]:
     yield own, parent
     for child in native.children():
         yield from _numbers(child, own)
-
-
-def _staged(dataset: Dataset, operation: lance.LanceOperation.BaseOperation) -> StagedTransaction:
-    native = lance.Transaction(read_version=dataset.version, operation=operation)
-    return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 import lance
-import pyarrow as pa
 
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
@@ -66,16 +64,6 @@ def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]
     return _commit(dataset, transaction)
 
 
-def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> Dataset:
-    """Insert or replace rows by key in one step, colliding with any other change of the same keys."""
-    announce("dataset.commit", dataset.uri)
-    native = dataset.movable()
-    with substrate_errors("publish", dataset.uri):
-        builder = native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
-        builder.conflict_retries(0).retry_timeout(timedelta(seconds=30)).execute(rows)
-    return Dataset(dataset.location, dataset.branch, native)
-
-
 def commit_compaction(
     dataset: Dataset, rows_per_fragment: int, excluded_fragment_ids: tuple[int, ...] = ()
 ) -> CompactionOutcome:
@@ -95,7 +83,7 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
 
     This very commit deletes nothing either: Lance looks at the settings of the version that it makes.
     """
-    keys = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP_PREFIX)]
+    keys = _auto_cleanup_keys(dataset)
     if not keys:
         return None
     announce("dataset.config", dataset.uri)
@@ -103,6 +91,15 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
     with substrate_errors("strip the automatic cleanup", dataset.uri):
         native.delete_config_keys(keys)
     return Dataset(dataset.location, dataset.branch, native)
+
+
+def has_auto_cleanup(dataset: Dataset) -> bool:
+    """Whether some setting lets a commit delete old versions."""
+    return bool(_auto_cleanup_keys(dataset))
+
+
+def _auto_cleanup_keys(dataset: Dataset) -> list[str]:
+    return [key for key in dataset.config() if key.startswith(AUTO_CLEANUP_PREFIX)]
 
 
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:

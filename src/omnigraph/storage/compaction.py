@@ -96,8 +96,7 @@ def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fr
 def stage_rewrite(dataset: Dataset, groups: Sequence[Rewritten]) -> StagedTransaction:
     """The one transaction that replaces the old fragments of all groups; indexes no longer cover them after it."""
     operation = _rewrite_operation([(group.old, group.new) for group in groups])
-    native = lance.Transaction(read_version=dataset.version, operation=operation)
-    return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)
+    return StagedTransaction.of(operation, dataset.version)
 
 
 def clone_rewritten(

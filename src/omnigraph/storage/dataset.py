@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.fragment import write_fragments
+from lance.fragment import LanceFragment, write_fragments
 
 from omnigraph.base.effects import announce
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
+from omnigraph.storage.conditions import any_of
 from omnigraph.storage.failures import DatasetExistsError, substrate_errors
 from omnigraph.storage.location import Location
 
@@ -75,8 +76,7 @@ class Dataset:
         """The rows whose text is one of the values, with their addresses: by filter for a few, by a scan for many."""
         where = None
         if len(values) <= LOOKUP_FILTER_VALUES_MAX:
-            texts = ", ".join("'" + str(value).replace("'", "''") + "'" for value in values.to_pylist())
-            where = f"`{column}` IN ({texts})" if texts else "false"
+            where = any_of(column, values.to_pylist())
         found = self.read(list(dict.fromkeys((*columns, column))), where, with_addresses=True)
         if where is None:
             found = found.filter(pc.is_in(found.column(column), value_set=values))
@@ -109,23 +109,27 @@ class Dataset:
         asked = (line for line in plan.splitlines() if line.lstrip().startswith("ScalarIndexQuery"))
         return tuple(dict.fromkeys(name for line in asked for name in _INDEX_ASKED.findall(line)))
 
-    def take(self, offsets: list[int], columns: list[str]) -> pa.Table:
+    def take(self, offsets: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """The rows at these offsets, which count the live rows from 0 in the order of a scan."""
         with substrate_errors("read rows of the dataset", self.uri):
-            return self.native.take(offsets, columns=columns)
+            return self.native.take(list(offsets), columns=list(columns))
 
     def read_fragments(
         self, fragments: Sequence[int], columns: list[str], *, with_identities: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """The rows of some fragments as a stream of batches. With identities: `IDENTITY` and `ADDRESS` of each."""
         with substrate_errors("read the dataset", self.uri):
-            chosen = [self.native.get_fragment(fragment) for fragment in fragments]
             yield from self.native.scanner(
                 columns=columns,
-                fragments=[one for one in chosen if one is not None],
+                fragments=self.fragments(fragments),
                 with_row_id=with_identities,
                 with_row_address=with_identities,
             ).to_batches()
+
+    def fragments(self, numbers: Sequence[int]) -> list[LanceFragment]:
+        """Those of the fragments with these numbers that there are, as the library's scanner takes them."""
+        found = (self.native.get_fragment(number) for number in numbers)
+        return [fragment for fragment in found if fragment is not None]
 
     def fragment_rows(self) -> dict[int, int]:
         """Live rows of each fragment by its number, in order; from metadata where it says."""
@@ -139,11 +143,6 @@ class Dataset:
     def count_rows(self, where: str | None = None) -> int:
         with substrate_errors("count the rows", self.uri):
             return int(self.native.count_rows(where))
-
-    def fragment_row_counts(self) -> tuple[int, ...]:
-        """Live rows of each fragment, in order."""
-        with substrate_errors("count the rows", self.uri):
-            return tuple(fragment.count_rows() for fragment in self.native.get_fragments())
 
     def data_files(self) -> tuple[str, ...]:
         """The names of the files with the rows, which are never given twice: what tells two datasets apart."""
@@ -181,6 +180,23 @@ class Dataset:
         """Every version that can be opened, oldest first, from one listing."""
         with substrate_errors("list the versions", self.uri):
             return tuple(sorted(int(ref["version"]) for ref in self.native.version_refs()))
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetVersion:
+    """One version of a dataset, not open: what travels to workers."""
+
+    location: Location
+    branch: str | None
+    version: int
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> DatasetVersion:
+        """The version that a handle is pinned to."""
+        return cls(dataset.location, dataset.branch, dataset.version)
+
+    def open(self) -> Dataset:
+        return open_dataset(self.location, branch=self.branch, version=self.version)
 
 
 def create_dataset(

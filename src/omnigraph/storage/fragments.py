@@ -84,3 +84,16 @@ def count_deleted_rows(dataset: Dataset) -> int:
     """Rows that are marked as deleted and still take room in a file."""
     with substrate_errors("read the fragments", dataset.uri):
         return sum(fragment.num_deletions for fragment in dataset.native.get_fragments())
+
+
+def group_fragments(rows: Mapping[int, int], rows_max: int) -> list[tuple[int, ...]]:
+    """Neighbouring fragments in groups of at most so many rows; one with more of them is a group of its own."""
+    groups: list[list[int]] = []
+    grouped_rows = 0
+    for number, count in rows.items():
+        if not groups or grouped_rows + count > rows_max:
+            groups.append([])
+            grouped_rows = 0
+        groups[-1].append(number)
+        grouped_rows += count
+    return [tuple(group) for group in groups]

@@ -24,6 +24,9 @@ from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
 
+NO_ROWS: Final = "the table has no rows"
+"""Why no index of an empty table can be built."""
+
 PQ_ROWS_MIN: Final = 65_536
 """Below this many vectors one flat partition is searched exactly, and there is nothing to train."""
 
@@ -97,7 +100,7 @@ def plan_index(
         present = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
     chosen = tuple(sorted(present if fragment_ids is None else present.intersection(fragment_ids)))
     if not chosen:
-        return Unbuildable(spec, "the table has no rows")
+        return Unbuildable(spec, NO_ROWS)
     with substrate_errors("plan an index", dataset.uri):
         if spec.kind is IndexKind.VECTOR:
             return _plan_vector(dataset, spec, chosen, pq_rows_min)
@@ -148,17 +151,7 @@ def stage_segment_drop(dataset: Dataset, uuids: Collection[str]) -> StagedTransa
             if part.uuid in uuids
         ]
     operation = lance.LanceOperation.CreateIndex([], removed)
-    native = lance.Transaction(read_version=dataset.version, operation=operation)
-    return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)
-
-
-def commit_index(dataset: Dataset, spec: IndexSpec) -> Dataset | Unbuildable:
-    """Build an index over all fragments in this process."""
-    plan = plan_index(dataset, spec)
-    if isinstance(plan, Unbuildable):
-        return plan
-    segment = build_index_segment(dataset, plan, plan.fragment_ids)
-    return commit_index_segments(dataset, spec, (segment,))
+    return StagedTransaction.of(operation, dataset.version)
 
 
 def _plan_vector(

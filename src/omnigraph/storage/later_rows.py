@@ -25,6 +25,7 @@ from omnigraph.storage.staging import (
     RowReplacement,
     Rows,
     StagedTransaction,
+    field_ids,
     keep_identities,
     write_deletions,
 )
@@ -54,11 +55,10 @@ def stage_later_rows(
         updated_fragments=list(updated),
         new_fragments=fragments,
         fields_modified=[],
-        fields_for_preserving_frag_bitmap=_numbers(schema),
+        fields_for_preserving_frag_bitmap=field_ids(schema),
         update_mode="rewrite_rows",
     )
-    native = lance.Transaction(read_version=columns.base_version + 1, operation=change)
-    return StagedTransaction(native.uuid, columns.base_version + 1, type(change).__name__, native)
+    return StagedTransaction.of(change, columns.base_version + 1)
 
 
 def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[FragmentMetadata]:
@@ -76,7 +76,7 @@ def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[Fragm
                 enable_stable_row_ids=True,
             )
         )
-        given = dict(zip(_numbers(LanceSchema.from_pyarrow(arrow)), _numbers(schema), strict=True))
+        given = dict(zip(field_ids(LanceSchema.from_pyarrow(arrow)), field_ids(schema), strict=True))
     for fragment in fragments:
         for file in fragment.files:
             file.fields = [given[number] for number in file.fields]
@@ -87,14 +87,3 @@ def _in_later_fragments(deletions: Deletions, later: Sequence[FragmentMetadata])
     """The fragments as the first transaction leaves them, with the deletions of the second."""
     by_id = {fragment.id: fragment for fragment in later}
     return [replace(by_id[one.id], deletion_file=one.deletion_file) for one in deletions.updated]
-
-
-def _numbers(schema: LanceSchema) -> list[int]:
-    """The number of every field, each before those in it."""
-    found: list[int] = []
-    waiting = list(reversed(schema.fields()))
-    while waiting:
-        field = waiting.pop()
-        found.append(int(field.id()))
-        waiting += reversed(field.children())
-    return found

@@ -19,6 +19,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.commit import commit_staged
+from omnigraph.storage.conditions import any_of
 from omnigraph.storage.dataset import ADDRESS, DATA_STORAGE_VERSION, Dataset
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
@@ -47,7 +48,7 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
     """Upsert and delete as one new version. `before` are the old rows with their addresses, if they are known."""
     announce("dataset.stage", dataset.uri)
     rows = change.rows
-    where = f"{change.key} IN ({', '.join(map(_quoted, sorted(change.keys())))})"
+    where = any_of(change.key, sorted(change.keys()))
     with substrate_errors("stage a replacement", dataset.uri):
         if before is None:
             before = dataset.read([change.key], where, with_addresses=True)
@@ -62,8 +63,7 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
         fields_modified=[],
         update_mode="rewrite_rows",
     )
-    native = lance.Transaction(read_version=dataset.version, operation=operation)
-    return commit_staged(dataset, StagedTransaction(native.uuid, dataset.version, "Update", native))
+    return commit_staged(dataset, StagedTransaction.of(operation, dataset.version))
 
 
 def anchor_of(dataset: Dataset) -> int | None:
@@ -84,7 +84,3 @@ def _delete(dataset: Dataset, where: str, having: frozenset[int]) -> tuple[list[
         elif fragment.fragment_id == anchor:
             updated.append(fragment.metadata)
     return updated, emptied
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

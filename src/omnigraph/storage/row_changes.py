@@ -8,12 +8,12 @@ is. Compaction changes no row; what a restore brought back counts as written. No
 
 A fork goes on with the numbers of the version it was made from, and from there on both sides give the same numbers and
 the same identities to different rows. So rows are compared along one line only: across a fork both sides are compared
-with the version where they part (`find_parting`), and rows of the two sides meet by their ids.
+with the version where they part (`ancestry`), and rows of the two sides meet by their ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.errors import NotFoundError
-from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, open_dataset
-from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
 from omnigraph.storage.fragments import read_fragment_files
-from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import (
     NO_NUMBERS,
     Numbers,
@@ -40,14 +37,6 @@ from omnigraph.storage.row_reads import (
 from omnigraph.storage.scan import LAST_UPDATED
 
 _FRAGMENT_SHIFT = np.uint64(32)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A version of a dataset on one of its Lance branches; None is Lance's main."""
-
-    branch: str | None
-    version: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,41 +90,6 @@ def written_rows_max(ancestor: Dataset, dataset: Dataset) -> int:
     """How many rows at most were written since the ancestor, from metadata alone."""
     before, after = read_fragment_files(ancestor), read_fragment_files(dataset)
     return sum(one.rows for at, one in after.items() if at not in before or before[at].files != one.files)
-
-
-def find_parting(location: Location, left: Place, right: Place) -> Place | None:
-    """The newest version that both were made from; None when a Lance branch on the way is gone."""
-    if left.branch == right.branch:
-        return Place(left.branch, min(left.version, right.version))
-    with substrate_errors("list the Lance branches", location.uri):
-        branches = open_dataset(location).native.branches.list()
-    line = {}
-    for place in _line(branches, left):
-        line[place.branch] = place.version
-    for place in _line(branches, right):
-        if place.branch in line:
-            return Place(place.branch, min(place.version, line[place.branch]))
-    return None
-
-
-def open_place(location: Location, place: Place) -> Dataset | None:
-    """The dataset there, or None when that version is gone."""
-    try:
-        return open_dataset(location, branch=place.branch, version=place.version)
-    except NotFoundError:
-        return None
-
-
-def _line(branches: Any, place: Place) -> Iterator[Place]:
-    """The version, the one that its Lance branch was made from, and so on up to Lance's main or a gap."""
-    yield place
-    at = place.branch
-    for _ in range(len(branches)):
-        found = None if at is None else branches.get(at)
-        if found is None:
-            return
-        at = found["parent_branch"]
-        yield Place(at, int(found["parent_version"]))
 
 
 def _named(dataset: Dataset, found: Sequence[RowNumbers]) -> pa.Table:

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
-from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
+from omnigraph.storage.conditions import any_of
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.scan import LAST_UPDATED
-
-if TYPE_CHECKING:
-    Texts = pa.Array[Any]
-else:
-    Texts = pa.Array
 
 Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 NO_TEXTS: Final[Texts] = pa.array([], pa.utf8())
@@ -74,8 +70,7 @@ def find_rows(
     dataset: Dataset, ids: Texts, columns: list[str], fragments: Sequence[int] | None = None
 ) -> pa.Table:
     """The columns, `IDENTITY` and `ADDRESS` of those of a few rows that there are, in no order, in one scan."""
-    texts = ", ".join("'" + str(value).replace("'", "''") + "'" for value in ids.to_pylist())
-    return _scan(dataset, columns, f"id IN ({texts})" if texts else "false", fragments)
+    return _scan(dataset, columns, any_of("id", ids.to_pylist()), fragments)
 
 
 def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = None) -> pa.Table:
@@ -85,7 +80,7 @@ def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = 
     with substrate_errors("look for rows", dataset.uri):
         scanner = dataset.native.scanner(
             columns=["id"],
-            fragments=_chosen(dataset, fragments),
+            fragments=None if fragments is None else dataset.fragments(fragments),
             with_row_id=True,
             with_row_address=True,
         )
@@ -152,18 +147,11 @@ def _scan(
         return dataset.native.scanner(
             columns=columns,
             filter=where,
-            fragments=_chosen(dataset, fragments),
+            fragments=None if fragments is None else dataset.fragments(fragments),
             with_row_id=True,
             with_row_address=True,
             late_materialization=True,
         ).to_table()
-
-
-def _chosen(dataset: Dataset, fragments: Sequence[int] | None) -> list[Any] | None:
-    if fragments is None:
-        return None
-    found = (dataset.native.get_fragment(one) for one in fragments)
-    return [one for one in found if one is not None]
 
 
 def joined_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

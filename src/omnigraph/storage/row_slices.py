@@ -60,12 +60,6 @@ def read_slice(
         ).to_batches()
 
 
-def read_rows_at(dataset: Dataset, indexes: Sequence[int], columns: Sequence[str]) -> pa.Table:
-    """The rows at these places of the dataset, in this order."""
-    with substrate_errors("read the dataset", dataset.uri):
-        return dataset.native.take(list(indexes), columns=list(columns))
-
-
 def read_blobs(dataset: Dataset, column: str, addresses: Sequence[int]) -> list[bytes | None]:
     """The contents of the blobs of some rows, in their order."""
     if not addresses:

@@ -48,30 +48,14 @@ def scan_fragments(dataset: Dataset, fragments: tuple[int, ...], scan: Scan) -> 
     if not fragments:
         return
     with substrate_errors("read the dataset", dataset.uri):
-        chosen = [found for one in fragments if (found := dataset.native.get_fragment(one)) is not None]
         yield from dataset.native.scanner(
             columns=list(scan.columns),
             filter=_condition(scan),
-            fragments=chosen,
+            fragments=dataset.fragments(fragments),
             batch_size_bytes=SCAN_BATCH_BYTES,
             scan_in_order=True,
             blob_handling="all_binary",
         ).to_batches()
-
-
-def fork_version(dataset: Dataset, branch: str | None, ancestor: str | None) -> int | None:
-    """The version of `ancestor` that a Lance branch, or one it was made from, was made at; None if there is none."""
-    with substrate_errors("list the Lance branches", dataset.uri):
-        branches = dataset.native.branches.list()
-    at = branch
-    for _ in range(len(branches)):
-        found = None if at is None else branches.get(at)
-        if found is None:
-            return None
-        if found["parent_branch"] == ancestor:
-            return int(found["parent_version"])
-        at = found["parent_branch"]
-    return None
 
 
 def _is_closed(where: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
+from lance.schema import LanceSchema
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
@@ -29,6 +30,12 @@ class StagedTransaction:
     operation: str
     native: lance.Transaction
 
+    @classmethod
+    def of(cls, operation: lance.LanceOperation.BaseOperation, base_version: int) -> StagedTransaction:
+        """An operation as a transaction with a uuid of its own."""
+        native = lance.Transaction(read_version=base_version, operation=operation)
+        return cls(native.uuid, base_version, type(operation).__name__, native)
+
     def with_properties(self, properties: Mapping[str, str]) -> StagedTransaction:
         """The same transaction carrying `properties`."""
         native = lance.Transaction(
@@ -40,69 +47,41 @@ class StagedTransaction:
         return replace(self, native=native)
 
 
-def stage_append(dataset: Dataset, rows: Rows) -> StagedTransaction:
-    """Add rows."""
-    fragments = write_rows(dataset, rows)
-    return _staged(dataset, lance.LanceOperation.Append(fragments))
-
-
 def stage_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
     """Add fragments that were written elsewhere for this dataset."""
-    return _staged(dataset, lance.LanceOperation.Append(list(fragments)))
-
-
-def stage_overwrite(dataset: Dataset, rows: Rows) -> StagedTransaction:
-    """Replace every row; the schema stays."""
-    return stage_overwrite_with(dataset, write_rows(dataset, rows))
+    return StagedTransaction.of(lance.LanceOperation.Append(list(fragments)), dataset.version)
 
 
 def stage_overwrite_with(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
     """Replace every row by fragments that were written elsewhere for this dataset."""
-    return _staged(dataset, lance.LanceOperation.Overwrite(dataset.schema, list(fragments)))
+    return StagedTransaction.of(
+        lance.LanceOperation.Overwrite(dataset.schema, list(fragments)), dataset.version
+    )
 
 
-def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
-    """Delete the rows that match; None when none does."""
-    announce("dataset.stage", dataset.uri)
-    updated: list[FragmentMetadata] = []
-    removed: list[int] = []
-    with substrate_errors("stage a delete", dataset.uri):
-        for fragment in dataset.native.get_fragments():
-            if not fragment.count_rows(where):
-                continue
-            kept = fragment.delete(where)
-            if kept is None:
-                removed.append(fragment.fragment_id)
-            else:
-                updated.append(kept)
-    if not updated and not removed:
-        return None
-    return _staged(dataset, lance.LanceOperation.Delete(updated, removed, where))
-
-
-def stage_upsert(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTransaction:
-    """Insert rows, replacing those whose key exists; row identity is kept. Keys must be distinct."""
+def stage_upsert(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
+    """Insert rows, replacing those whose id exists; row identity is kept. Ids must be distinct."""
     announce("dataset.stage", dataset.uri)
     with substrate_errors("stage an upsert", dataset.uri):
-        builder = dataset.native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+        builder = dataset.native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         native, _ = builder.execute_uncommitted(rows)
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
-def stage_update(dataset: Dataset, rows: pa.Table, key: str = "id") -> StagedTransaction:
-    """Set the columns of `rows`, and no others, in the rows with their keys; row identity is kept.
+def stage_update(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
+    """Set the columns of `rows`, and no others, in the rows with their ids; row identity is kept.
 
-    Every key is there, and no two are the same.
+    Every id is there, and no two are the same.
     """
     announce("dataset.stage", dataset.uri)
     with substrate_errors("stage an update", dataset.uri):
-        native, _ = dataset.native.merge_insert(key).when_matched_update_all().execute_uncommitted(rows)
+        native, _ = dataset.native.merge_insert("id").when_matched_update_all().execute_uncommitted(rows)
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
 def stage_restore(dataset: Dataset, version: int) -> StagedTransaction:
     """Give the dataset the content of an older version. Lance never refuses it, whatever lands in between."""
-    return _staged(dataset, lance.LanceOperation.Restore(version))
+    return StagedTransaction.of(lance.LanceOperation.Restore(version), dataset.version)
 
 
 def stage_settings_removal(dataset: Dataset, prefix: str) -> StagedTransaction | None:
@@ -111,7 +90,7 @@ def stage_settings_removal(dataset: Dataset, prefix: str) -> StagedTransaction |
     if not keys:
         return None
     removed = lance.LanceOperation.UpdateMap(updates=dict.fromkeys(keys))
-    return _staged(dataset, lance.LanceOperation.UpdateConfig(config_updates=removed))
+    return StagedTransaction.of(lance.LanceOperation.UpdateConfig(config_updates=removed), dataset.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +125,9 @@ def stage_delete_rows(dataset: Dataset, addresses: Sequence[int]) -> StagedTrans
     """Delete the rows at these addresses of this very version."""
     found = write_deletions(dataset, addresses)
     where = f"{len(addresses)} rows by address"  # a note for people; Lance keeps it and does not read it
-    return _staged(dataset, lance.LanceOperation.Delete(list(found.updated), list(found.removed), where))
+    return StagedTransaction.of(
+        lance.LanceOperation.Delete(list(found.updated), list(found.removed), where), dataset.version
+    )
 
 
 def write_moved_rows(dataset: Dataset, rows: Rows, identities: Sequence[int]) -> list[FragmentMetadata]:
@@ -174,10 +155,11 @@ def stage_replacement(
         updated_fragments=list(deletions.updated),
         new_fragments=list(fragments),
         fields_modified=[],
-        fields_for_preserving_frag_bitmap=_field_ids(dataset),
+        # Every field, so that no index is believed to know the rows that moved.
+        fields_for_preserving_frag_bitmap=sorted(field_ids(dataset.native.lance_schema)),
         update_mode="rewrite_rows",
     )
-    return _staged(dataset, operation)
+    return StagedTransaction.of(operation, dataset.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +185,15 @@ def stage_row_changes(
     return stage_replacement(dataset, write_deletions(dataset, gone), fragments)
 
 
-def _field_ids(dataset: Dataset) -> list[int]:
-    """Every field, so that no index is believed to know the rows that moved."""
-    waiting = list(dataset.native.lance_schema.fields())
-    found = []
+def field_ids(schema: LanceSchema) -> list[int]:
+    """The number of every field, each before those in it."""
+    found: list[int] = []
+    waiting = list(reversed(schema.fields()))
     while waiting:
         field = waiting.pop()
         found.append(int(field.id()))
-        waiting += field.children()
-    return sorted(found)
+        waiting += reversed(field.children())
+    return found
 
 
 def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
@@ -227,8 +209,3 @@ def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
                 enable_stable_row_ids=True,
             )
         )
-
-
-def _staged(dataset: Dataset, operation: lance.LanceOperation.BaseOperation) -> StagedTransaction:
-    native = lance.Transaction(read_version=dataset.version, operation=operation)
-    return StagedTransaction(native.uuid, dataset.version, type(operation).__name__, native)

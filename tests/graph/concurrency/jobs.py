@@ -9,7 +9,7 @@ import lance
 import pyarrow as pa
 
 from omnigraph.base.errors import ConflictError
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World, Write, recover_on_open, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
@@ -19,9 +19,9 @@ from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Published, Staged
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_append, stage_delete
 from tests.graph.concurrency.actors import impatient
 from tests.graph.writers import KNOWS, PERSON, Change, rows_table, run, run_compaction, stage_changes
+from tests.storage.raw_writes import stage_append, stage_delete
 
 
 class DanglingEdgeError(ConflictError):
@@ -62,7 +62,7 @@ def recover(location: Location, branch: str = MAIN) -> list[str]:
 
 def make_branch(location: Location, name: str) -> str:
     """A branch of main's head; its id."""
-    return create_branch(location, name, "tester", source_snapshot(location)).id
+    return create_branch(location, name, "tester", read_snapshot(location)).id
 
 
 def insert_edges(location: Location, names: Sequence[str]) -> str | None:

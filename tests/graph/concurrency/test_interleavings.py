@@ -11,7 +11,7 @@ import pytest
 from omnigraph.base.clock import SYSTEM_CLOCK, SystemClock
 from omnigraph.base.errors import Applied
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.check import StagingTooOldError
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -141,7 +141,7 @@ def test_dead_writer_whose_successor_published_elsewhere(graph: Location) -> Non
     before = read_contents(graph)
     with Actor(jobs.write_changes, graph, triple(["dead"]), points="publish.before=kill") as dead:
         dead.until_dead()
-    create_branch(graph, "elsewhere", "tester", source_snapshot(graph))
+    create_branch(graph, "elsewhere", "tester", read_snapshot(graph))
     assert read_contents(graph) == before
     run(graph, [Change(COMPANY, insert=("next",))], world=impatient())
     newest, below, *_ = linear_history(graph)
@@ -199,11 +199,11 @@ def test_foreign_change_above_a_whole_write(graph: Location, alias: str) -> None
 def test_branch_deleted_and_made_again_under_a_paused_publisher(graph: Location, point: str) -> None:
     """The new branch of the same name has nothing of the old one; the paused writer is not acknowledged."""
     before = read_contents(graph)
-    create_branch(graph, "work", "tester", source_snapshot(graph))
+    create_branch(graph, "work", "tester", read_snapshot(graph))
     with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=f"{point}=stop") as writer:
         writer.until_stopped()
         delete_branch(graph, "work", impatient())
-        create_branch(graph, "work", "tester", source_snapshot(graph))
+        create_branch(graph, "work", "tester", read_snapshot(graph))
         failed = writer.resume().answer()
     assert failed.applied in (Applied.NO, Applied.UNKNOWN), failed
     settle(graph, before)
@@ -213,11 +213,11 @@ def test_branch_deleted_and_made_again_under_a_paused_publisher(graph: Location,
 def test_branch_made_again_between_stage_and_check(graph: Location) -> None:
     """What was staged for the old branch does not go to the new one of the same name."""
     before = read_contents(graph)
-    create_branch(graph, "work", "tester", source_snapshot(graph))
+    create_branch(graph, "work", "tester", read_snapshot(graph))
     with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=STAGED) as writer:
         writer.until_stopped()
         delete_branch(graph, "work", impatient())
-        create_branch(graph, "work", "tester", source_snapshot(graph))
+        create_branch(graph, "work", "tester", read_snapshot(graph))
         failed = writer.resume().answer()
     assert (failed.error, failed.applied) == ("read_set_conflict", Applied.NO)
     settle(graph, before, branch="work")

@@ -11,7 +11,7 @@ from typing import Final
 from omnigraph.api.checking import QuerySource
 from omnigraph.api.graph import Graph
 from omnigraph.api.mutating import MutationOptions, run_mutation_text
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import World, recover_on_open
 from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.merge.run import MergeRequest, RevertRequest, merge_branch, revert_commit
@@ -148,7 +148,7 @@ def load_files(location: Location) -> None:
 
 
 def make_branch(location: Location) -> None:
-    create_branch(location, DEV, "tester", source_snapshot(location))
+    create_branch(location, DEV, "tester", read_snapshot(location))
 
 
 def remove_branch(location: Location) -> None:

@@ -15,7 +15,7 @@ import lance
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.compaction import needs_compaction
 from omnigraph.graph.layout import MANIFEST
@@ -81,7 +81,7 @@ def _seeded(location: Location, _: Kill) -> None:
 
 def _with_branch(location: Location, _: Kill) -> None:
     seed(location)
-    create_branch(location, acts.DEV, "tester", source_snapshot(location))
+    create_branch(location, acts.DEV, "tester", read_snapshot(location))
 
 
 ON_DEV: Final = (Change(PERSON, upsert=(("a", 7), ("x", 8))), Change(COMPANY, insert=("x",)))
@@ -138,7 +138,7 @@ def _many_commits(location: Location, _: Kill) -> None:
     """Just as many as make the next writer compact the manifest."""
     seed(location)
     for number in range(MANIFEST_FRAGMENTS_MAX + 1):
-        if needs_compaction(read_snapshot(location).manifest.dataset.fragment_row_counts()):
+        if needs_compaction(read_snapshot(location).manifest.dataset.fragment_rows()):
             return
         run(location, [Change(COMPANY, insert=(f"m{number}",))])
 
@@ -179,7 +179,7 @@ def _evolved(branch: str) -> Callable[[GraphState], GraphState]:
 def _after_cleanups_need(location: Location, _: Kill) -> None:
     """Old versions, and a branch that is gone and has forks."""
     seed(location)
-    create_branch(location, acts.DEV, "tester", source_snapshot(location))
+    create_branch(location, acts.DEV, "tester", read_snapshot(location))
     run(location, acts.LOADED, branch=acts.DEV)
     delete_branch(location, acts.DEV)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.errors import ConflictError
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import Write, recover_on_open, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import LOCKS
@@ -24,13 +24,13 @@ DEV = "dev"
 def graph(local_location: Location) -> Location:
     create(local_location)
     run(local_location, triple(["a"]))
-    create_branch(local_location, DEV, "tester", source_snapshot(local_location))
+    create_branch(local_location, DEV, "tester", read_snapshot(local_location))
     return local_location
 
 
 def test_a_branch_is_not_made_from_one_that_is_gone(graph: Location) -> None:
     """Its files are collected, so a child that nobody counted would become unreadable."""
-    source = source_snapshot(graph, DEV)
+    source = read_snapshot(graph, DEV)
     delete_branch(graph, DEV)
     with pytest.raises(ConflictError) as caught:
         create_branch(graph, "child", "tester", source)
@@ -39,9 +39,9 @@ def test_a_branch_is_not_made_from_one_that_is_gone(graph: Location) -> None:
 
 
 def test_a_branch_is_not_made_from_a_namesake(graph: Location) -> None:
-    source = source_snapshot(graph, DEV)
+    source = read_snapshot(graph, DEV)
     delete_branch(graph, DEV)
-    create_branch(graph, DEV, "tester", source_snapshot(graph))
+    create_branch(graph, DEV, "tester", read_snapshot(graph))
     with pytest.raises(ConflictError):
         create_branch(graph, "child", "tester", source)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.lease import acquire_lease
@@ -140,7 +140,7 @@ class WritePath(RuleBasedStateMachine):
     @rule()
     def branch(self) -> None:
         main = self.branches[MAIN]
-        create_branch(self.location, DEV, "tester", source_snapshot(self.location), self.world)
+        create_branch(self.location, DEV, "tester", read_snapshot(self.location), self.world)
         self.branches[DEV] = ModelBranch(main.visible, None, dict(main.commits))
 
     @invariant()

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import create, evolve
 
@@ -57,7 +58,7 @@ def forked(tmp_path: Path) -> Location:
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location, BASE)
     omnigraph.open(location.uri).mutate(START)
-    create_branch(location, "dev", "tester", source_snapshot(location))
+    create_branch(location, "dev", "tester", read_snapshot(location))
     return location
 
 

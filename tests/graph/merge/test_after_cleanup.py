@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.errors import NotFoundError
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
@@ -27,7 +27,7 @@ def clean(location: Location) -> None:
 
 
 def branch(location: Location, name: str, source: str = MAIN) -> None:
-    create_branch(location, name, "tester", source_snapshot(location, source))
+    create_branch(location, name, "tester", read_snapshot(location, source))
 
 
 def set_ages(location: Location, where: str, **ages: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.base.clock import SystemClock
 from omnigraph.base.effects import observed
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.requirements import ReadSetConflictError
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Location:
     """On dev there is a type with two columns more than main knows of, and two rows."""
     location = parse_location(str(tmp_path / "made" / "graph.omni"))
     create(location, BASE)
-    create_branch(location, "dev", "tester", source_snapshot(location))
+    create_branch(location, "dev", "tester", read_snapshot(location))
     evolve(location, CITY, "dev")
     dev = omnigraph.open(location.uri, "dev")
     dev.mutate('query m() { insert City { name: "Berlin", photo: "base64:aGk=" } }')
@@ -71,8 +71,8 @@ def test_main_has_it_in_its_own_files(root: Location) -> None:
 
 
 def test_it_goes_by_way_of_other_branches(root: Location) -> None:
-    create_branch(root, "child", "tester", source_snapshot(root, "dev"))
-    create_branch(root, "other", "tester", source_snapshot(root))
+    create_branch(root, "child", "tester", read_snapshot(root, "dev"))
+    create_branch(root, "other", "tester", read_snapshot(root))
     add(root, "child", "Oslo")
     omnigraph.open(root.uri, "other").merge("dev")
     add(root, "other", "Paris")
@@ -91,7 +91,7 @@ def test_an_empty_one(tmp_path: Path) -> None:
     root = parse_location(str(tmp_path / "graph.omni"))
     create(root, BASE)
     for name in ("dev", "other"):
-        create_branch(root, name, "tester", source_snapshot(root))
+        create_branch(root, name, "tester", read_snapshot(root))
     evolve(root, SIZED, "dev")
     omnigraph.open(root.uri).merge("dev")
     omnigraph.open(root.uri, "other").merge(MAIN)
@@ -122,7 +122,7 @@ def test_a_row_of_it_can_be_decided_about(
         'query m() { insert Person { slug: "ada" } insert Person { slug: "bob" } }'
     )
     for name in {source, target} - {MAIN}:
-        create_branch(root, name, "tester", source_snapshot(root))
+        create_branch(root, name, "tester", read_snapshot(root))
     evolve(root, BASE + "edge Likes: Person -> Person\n", source)
     likes = " ".join(f'insert Likes {{ from: "ada", to: "{name}" }}' for name in ("ada", "bob"))
     omnigraph.open(root.uri, source).mutate(f"query m() {{ {likes} }}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
@@ -13,7 +13,7 @@ def test_criss_cross(durable_location: Location) -> None:
     """Two bases, each with the newer half: neither alone would do."""
     create(durable_location)
     run(durable_location, [Change(PERSON, upsert=(("a", 0), ("b", 0)))])
-    create_branch(durable_location, "x", "tester", source_snapshot(durable_location))
+    create_branch(durable_location, "x", "tester", read_snapshot(durable_location))
     run(durable_location, [Change(PERSON, upsert=(("a", 1),))])
     run(durable_location, [Change(PERSON, upsert=(("b", 1),))], branch="x")
     main, x = read_snapshot(durable_location).head, read_snapshot(durable_location, "x").head

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.merge.bases import Base, CommitBase, find_base
@@ -24,9 +24,9 @@ from tests.maintenance import evolving
 def test_a_base_of_which_only_the_pins_are_left(local_location: Location) -> None:
     create(local_location)
     run(local_location, triple(["a"]))
-    create_branch(local_location, "dev", "tester", source_snapshot(local_location))
+    create_branch(local_location, "dev", "tester", read_snapshot(local_location))
     run(local_location, [Change(PERSON, upsert=(("dev", 1),))], branch="dev")
-    create_branch(local_location, "other", "tester", source_snapshot(local_location, "dev"))
+    create_branch(local_location, "other", "tester", read_snapshot(local_location, "dev"))
     run(local_location, [Change(PERSON, upsert=(("other", 2),))], branch="other")
     assert merge_branch(local_location, MergeRequest("dev", "tester")).commit is not None
     run(local_location, [Change(PERSON, upsert=(("main", 3),))])
@@ -46,7 +46,7 @@ def test_a_base_of_which_the_schema_is_not_known_any_more(local_location: Locati
     person = "node Person { slug: String @key }\n"
     evolving.create(local_location, person)
     for branch, source in (("dev", MAIN), ("other", "dev")):
-        create_branch(local_location, branch, "tester", source_snapshot(local_location, source))
+        create_branch(local_location, branch, "tester", read_snapshot(local_location, source))
         omnigraph.open(local_location.uri, branch).mutate(
             f'query m() {{ insert Person {{ slug: "{branch}" }} }}'
         )

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch
 from omnigraph.graph.requirements import ReadSetConflictError
@@ -34,7 +34,7 @@ def changes_of(number: int) -> list[tuple[Change, ...]]:
 
 
 def write_branch(location: Location, number: int) -> None:
-    create_branch(location, f"b{number}", "tester", source_snapshot(location))
+    create_branch(location, f"b{number}", "tester", read_snapshot(location))
     for changes in changes_of(number):
         run(location, changes, branch=f"b{number}")
 

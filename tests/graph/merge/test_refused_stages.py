@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.base.effects import observed
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.requirements import ReadSetConflictError
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Location:
     create(location, BASE)
     omnigraph.open(location.uri).mutate(ROWS)
     for name in ("dev", "other"):
-        create_branch(location, name, "tester", source_snapshot(location))
+        create_branch(location, name, "tester", read_snapshot(location))
     return location
 
 

@@ -15,8 +15,8 @@ from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
-from omnigraph.storage.staging import stage_append
 from tests.pipeline.in_place import contents, in_place
+from tests.storage.raw_writes import stage_append
 
 SCHEMA: Final = """\
 node Person { slug: String @key  email: String?  age: I64?  @unique(email)  @range(age, 0..200) }

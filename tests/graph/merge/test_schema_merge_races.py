@@ -8,8 +8,9 @@ import pytest
 
 import omnigraph
 from omnigraph.base.effects import observed
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import parse_location
 from tests.maintenance.evolving import contents, create, evolve
 
@@ -22,7 +23,7 @@ def test_a_type_that_the_merge_drops_was_written_meanwhile(tmp_path: Path, diver
     create(root, BASE)
     graph = omnigraph.open(root.uri)
     graph.mutate('query m() { insert Old { name: "first" } }')
-    create_branch(root, "dev", "tester", source_snapshot(root))
+    create_branch(root, "dev", "tester", read_snapshot(root))
     evolve(root, "node Person { slug: String @key }\n", "dev")
     if diverged:
         graph.mutate('query m() { insert Person { slug: "ada" } }')

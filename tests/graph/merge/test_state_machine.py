@@ -30,7 +30,7 @@ from omnigraph.api.history import entity_changes
 from omnigraph.api.merging import make_resolution
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.branches import create_branch, delete_branch, source_snapshot
+from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
 from omnigraph.graph.lease import acquire_lease
@@ -106,7 +106,7 @@ class Merging(RuleBasedStateMachine):
         create(self.location)
         run(self.location, [Change(PERSON, upsert=(("a", 0), ("b", 0))), Change(KNOWS, upsert=(("a", 0),))])
         self.record(MAIN, self.read(MAIN, FIRST))
-        create_branch(self.location, "x", "tester", source_snapshot(self.location))
+        create_branch(self.location, "x", "tester", read_snapshot(self.location))
         self.heads["x"] = self.heads[MAIN]
 
     def near(self, branch: str) -> str:
@@ -195,7 +195,7 @@ class Merging(RuleBasedStateMachine):
     def branch(self, name: str, source: str, death: int) -> None:
         if name not in self.heads:
             source = self.near(source)
-            start = source_snapshot(self.location, source)
+            start = read_snapshot(self.location, source)
             lived = Victim(death).run(lambda: create_branch(self.location, name, "tester", start, self.world))
             assert not lived or name in self.live()
             if name in self.live():

@@ -12,8 +12,9 @@ from typing import Final
 import pytest
 
 from omnigraph.api.merging import make_resolution
-from omnigraph.graph.branches import create_branch, source_snapshot
+from omnigraph.graph.branches import create_branch
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
 from tests.graph.merge.model import found_conflicts
@@ -82,7 +83,7 @@ class Pairs:
         run(
             location, [Change(KNOWS, upsert=tuple((one, 0) for one in [*(f"n{o}" for o in present), *edges]))]
         )
-        create_branch(location, "b", "tester", source_snapshot(location))
+        create_branch(location, "b", "tester", read_snapshot(location))
         self.base = read_contents(location)
         self.write("main", 0, 10)
         self.write("b", 1, 20)
@@ -158,7 +159,7 @@ def test_conflicts_are_exactly_where_the_table_has_them(planned: MergeOutcome) -
 def test_what_becomes_of_the_others(pairs: Pairs) -> None:
     """Where there is no conflict the merged entity is as the table says; choosing sides settles the conflicts."""
     ours, theirs = read_contents(pairs.location), read_contents(pairs.location, "b")
-    create_branch(pairs.location, "settled", "tester", source_snapshot(pairs.location))
+    create_branch(pairs.location, "settled", "tester", read_snapshot(pairs.location))
     request = MergeRequest("b", "tester", "settled", make_resolution("ours", None))
     assert merge_branch(pairs.location, request).conflicts == ()
     merged = read_contents(pairs.location, "settled")
@@ -174,7 +175,7 @@ def test_what_becomes_of_the_others(pairs: Pairs) -> None:
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 def test_a_side_settles_every_conflict(side: str, pairs: Pairs, planned: MergeOutcome) -> None:
     target = f"all-{side}"
-    create_branch(pairs.location, target, "tester", source_snapshot(pairs.location))
+    create_branch(pairs.location, target, "tester", read_snapshot(pairs.location))
     merge_branch(pairs.location, MergeRequest("b", "tester", target, make_resolution(side, None)))
     merged = read_contents(pairs.location, target)
     wanted = read_contents(pairs.location, "b" if side == "theirs" else "main")

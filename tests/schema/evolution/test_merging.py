@@ -197,6 +197,24 @@ def test_changes_that_do_not(
     assert why in merged.why
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("age: I32?", "age: I32?  @unique({})"),
+        ("{ at: Date? }", "{ at: Date?  age: I32?  name: String?  @unique({}) }"),
+    ],
+)
+def test_a_unique_is_the_same_in_any_order_of_its_columns(old: str, new: str) -> None:
+    base = evolved(catalog_of(BASE), changed((old, new.format("age").replace("@unique(age)", ""))))
+    one, other = (evolved(base, changed((old, new.format(names)))) for names in ("age, name", "name, age"))
+    for ours, theirs in ((one, other), (other, one)):
+        assert merge_catalogs(base, ours, theirs) == ours
+        grown = evolved(theirs, changed((old, new.format("age, name")), TOWN))
+        merged = merge_catalogs(base, ours, grown)
+        assert isinstance(merged, Catalog)
+        assert [kind_of(step) for step in find_steps_by_id(ours, merged)] == ["add_type"]
+
+
 def test_ids_that_were_given_twice() -> None:
     """Two branches that add something at the same moment do not see each other."""
     base = catalog_of(BASE)

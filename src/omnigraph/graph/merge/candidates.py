@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.graph.changes import Comparison, compare_pins, is_near, union
-from omnigraph.graph.images import Entity, Image, Located, filled, locate, read_image
+from omnigraph.graph.images import Image, Located, filled, locate, read_image
 from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
 from omnigraph.graph.merge.conflicts import Side
 from omnigraph.graph.merge.decide import join_bases
 from omnigraph.graph.records import Pin, TableRecord
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.graph.tables import open_pin
+from omnigraph.schema import Entity
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
 
@@ -47,7 +49,7 @@ class TableSides:
         return [one.pins.get(self.table.id) for one in base_commits(self.base)]
 
     def open(self, pin: Pin) -> Dataset:
-        return open_dataset(self.location, branch=pin.branch, version=pin.version)
+        return open_pin(self.location, pin)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from omnigraph.graph.equality import same_values
-from omnigraph.graph.images import Entity, pieces
+from omnigraph.graph.images import pieces
 from omnigraph.graph.merge.bases import Base
 from omnigraph.graph.merge.candidates import TableSides, find_candidates
 from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import Catalog
+from omnigraph.schema import Catalog, Entity
 
 
 def written_into_dropped(merged: Catalog, side: Snapshot, base: Base) -> str | None:

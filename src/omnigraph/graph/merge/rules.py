@@ -7,7 +7,7 @@ for a load; here only the edges are added that would lose an end because the oth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,15 +18,15 @@ from omnigraph.graph.lookup import SnapshotLookup
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
 from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.table_plan import TablePlan
-from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.records import TableRecord
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import open_table
 from omnigraph.integrity.breaches import NO_ROW, Breach
 from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
 from omnigraph.integrity.raw import FROM, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.schema import EdgeType
-from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.row_reads import Texts
 
 
@@ -150,7 +150,7 @@ class _Checking:
         asked = pa.array([source], pa.utf8())
         sides = [
             set(map(str, _edges_at(self.ours, table, "src", asked).column("id").to_pylist()))
-            for table in (plan.table, _at(plan.table, plan.theirs))
+            for table in (plan.table, replace(plan.table, pin=plan.theirs))
         ]
         edges = tuple(EntityName(edge.alias, name) for name in sorted(sides[0] | sides[1]))
         low, high = edge.cardinality.low, edge.cardinality.high
@@ -164,14 +164,4 @@ class _Checking:
 
 def _edges_at(ours: Snapshot, table: TableRecord, end: str, nodes: Texts) -> pa.Table:
     """The `id` and the end of the edges that end at one of the nodes."""
-    return _open(ours, table).read_by_text(end, nodes, ["id", end]).select(["id", end])
-
-
-def _open(ours: Snapshot, table: TableRecord) -> Dataset:
-    return open_dataset(ours.root.child(table.path), branch=table.pin.branch, version=table.pin.version)
-
-
-def _at(table: TableRecord, pin: Pin) -> TableRecord:
-    return TableRecord(
-        table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, table.row_count
-    )
+    return open_table(ours.root, table).read_by_text(end, nodes, ["id", end]).select(["id", end])

@@ -17,17 +17,19 @@ import pyarrow.compute as pc
 
 from omnigraph.graph.changes import compare_pins, union
 from omnigraph.graph.equality import same_values
-from omnigraph.graph.images import Entity, blob_names, column_names, filled_column, locate
+from omnigraph.graph.images import blob_names, column_names, filled_column, locate
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
-from omnigraph.graph.merge.table_plan import TablePlan, key_columns
+from omnigraph.graph.merge.table_plan import TablePlan
 from omnigraph.graph.records import Pin, TableId, TableRecord
 from omnigraph.graph.schema_plan import SchemaRefusedError, refusal_text, refusal_to_json
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import open_pin, open_table
 from omnigraph.integrity.row_rules import row_breaches
-from omnigraph.schema import EdgeType, EnumType, arrow_schema
+from omnigraph.integrity.set_rules import key_columns
+from omnigraph.schema import EdgeType, Entity, EnumType, arrow_schema
 from omnigraph.schema.evolution import (
     AddConstraint,
     AddProperty,
@@ -38,7 +40,6 @@ from omnigraph.schema.evolution import (
     UpdateInterfaces,
     UpdateText,
 )
-from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
 
@@ -65,7 +66,7 @@ def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]])
         named = [name for name, side in chosen.get(table.alias, {}).items() if side is Side.OURS]
         left_out: Texts = pa.array(sorted(named), pa.utf8())
         if named:
-            there = locate(_open(schema.ours.root, table), None, left_out)
+            there = locate(open_table(schema.ours.root, table), None, left_out)
             left_out = there.only(there.present).ids
         found.append(AddedTable(entity, table, left_out))
     return tuple(found)
@@ -73,7 +74,7 @@ def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]])
 
 def filled_otherwise(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
     """The ids of their rows that have in a new column another value than our rows get."""
-    dataset = open_dataset(location, branch=theirs.branch, version=theirs.version)
+    dataset = open_pin(location, theirs)
     there = column_names(dataset, entity)
     found: list[Texts] = []
     for name in names:
@@ -157,7 +158,7 @@ def _nothing_taken(entity: Entity, table: TableRecord, theirs: Pin) -> TablePlan
 def new_table_plan(root: Location, added: AddedTable) -> TablePlan:
     """The rows of a type that our side does not have yet, as if they were taken."""
     entity, table = added.entity, added.table
-    dataset = _open(root, table)
+    dataset = open_table(root, table)
     there = column_names(dataset, entity)
     names = key_columns(entity)
     keys = dataset.read([there[name] for name in names]).select([there[name] for name in names])
@@ -171,14 +172,10 @@ def new_table_plan(root: Location, added: AddedTable) -> TablePlan:
     return TablePlan(entity, table, table.pin, located, nowhere, none, keys.rename_columns(names), ())
 
 
-def _open(root: Location, table: TableRecord) -> Dataset:
-    return open_dataset(root.child(table.path), branch=table.pin.branch, version=table.pin.version)
-
-
 def _staying_rows(location: Location, plan: TablePlan) -> tuple[pa.Table, list[Conflict]]:
     """The key columns of all rows of ours that the merge leaves as they are, and what of them breaks a rule."""
-    entity, pin = plan.entity, plan.table.pin
-    dataset = open_dataset(location, branch=pin.branch, version=pin.version)
+    entity = plan.entity
+    dataset = open_pin(location, plan.table.pin)
     there = column_names(dataset, entity)
     fields = [arrow_schema(entity).field(name) for name in _ruled_columns(entity)]
     names = key_columns(entity)

@@ -24,7 +24,7 @@ from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import (
     Catalog,
     EdgeType,
-    NodeType,
+    Entity,
     Property,
     arrow_schema,
     catalog_to_json,
@@ -42,8 +42,6 @@ from omnigraph.schema.evolution import (
     merge_catalogs,
     text_of,
 )
-
-Entity = NodeType | EdgeType
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,8 @@ from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.table_plan import TablePlan
 from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.graph.staged import ExactEffect
+from omnigraph.graph.tables import open_pin
 from omnigraph.schema import arrow_schema
-from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.later_rows import stage_later_rows
 from omnigraph.storage.staging import RowReplacement, StagedTransaction, stage_row_changes
 
@@ -60,7 +60,6 @@ def _reader(at: Stage, plan: TablePlan, wanted: Located) -> pa.RecordBatchReader
 
 def _batches(at: Stage, plan: TablePlan, wanted: Located) -> Iterator[pa.RecordBatch]:
     """Their rows, as they are written."""
-    place = at.snapshot.root.child(plan.table.path)
-    source = open_dataset(place, branch=plan.theirs.branch, version=plan.theirs.version)
+    source = open_pin(at.snapshot.root.child(plan.table.path), plan.theirs)
     for start, rows in pieces(plan.entity, len(wanted.ids)):
         yield from read_rows(source, plan.entity, wanted.slice(start, rows)).to_batches()

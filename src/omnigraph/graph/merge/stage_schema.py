@@ -22,12 +22,10 @@ from omnigraph.graph.schema_change import SchemaWork, column_plan
 from omnigraph.graph.snapshot import read_main_id
 from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.graph.staged import ExactEffect
-from omnigraph.schema import EdgeType, NodeType, arrow_schema
+from omnigraph.schema import Entity, arrow_schema
 from omnigraph.storage.columns import ColumnPlan, stage_columns, stage_columns_here
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.staging import stage_delete_rows
-
-Entity = NodeType | EdgeType
 
 
 def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, ...], Change]:

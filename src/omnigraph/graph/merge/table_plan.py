@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.graph.equality import differing_columns
-from omnigraph.graph.images import Entity, Image, Located, Mask, pieces
+from omnigraph.graph.images import Image, Located, Mask, pieces
 from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.integrity.breaches import Breach
 from omnigraph.integrity.row_rules import row_breaches
-from omnigraph.schema import EdgeType
+from omnigraph.integrity.set_rules import key_columns
+from omnigraph.schema import Entity
 from omnigraph.storage.row_reads import Texts
 
 Choices = Mapping[EntityName, Side]
@@ -74,13 +75,6 @@ def plan_table(sides: TableSides) -> TablePlan:
     for start, rows in pieces(sides.entity, len(running.found.ids)):
         running.add(start, rows)
     return running.plan()
-
-
-def key_columns(entity: Entity) -> list[str]:
-    """The columns that rules over several rows look at."""
-    ends = ["src", "dst"] if isinstance(entity, EdgeType) else []
-    uniques = [name for names in entity.rules.uniques for name in names]
-    return list(dict.fromkeys(["id", *ends, *uniques]))
 
 
 @dataclass(slots=True)

@@ -234,7 +234,7 @@ def _first_record(table: IntentTable) -> TableRecord:
 
 
 def _moved(record: TableRecord, pin: Pin, owner: BranchId, rows: int) -> TableRecord:
-    return TableRecord(record.type_id, record.incarnation, record.alias, record.path, pin, owner, rows)
+    return replace(record, pin=pin, owner=owner, row_count=rows)
 
 
 def _draft(intent: Intent, forward: bool, now: int) -> CommitDraft:

@@ -35,7 +35,7 @@ from omnigraph.query.plan import (
     Search,
     Unit,
 )
-from omnigraph.query.plan_walk import inputs_of
+from omnigraph.query.plan_walk import argument_columns
 
 Needed = frozenset[str]
 
@@ -60,10 +60,12 @@ def _pruned(relation: Relation, needed: Needed) -> Relation:
             return CrossJoin(_pruned(left, below), _pruned(right, below), on)
         case ExistsJoin(outer, inner, keys, negated):
             pruned = _pruned(inner, frozenset(keys))
-            return ExistsJoin(_pruned(outer, needed | _arguments(pruned) | {*keys}), pruned, keys, negated)
+            return ExistsJoin(
+                _pruned(outer, needed | argument_columns(pruned) | {*keys}), pruned, keys, negated
+            )
         case LeftJoin(outer, inner, keys):
             pruned = _pruned(inner, needed | {*keys})
-            return LeftJoin(_pruned(outer, needed | _arguments(pruned) | {*keys}), pruned, keys)
+            return LeftJoin(_pruned(outer, needed | argument_columns(pruned) | {*keys}), pruned, keys)
         case _:
             return _pruned_rows(relation, needed)
 
@@ -120,13 +122,3 @@ def _reads(expressions: Iterable[Expr]) -> Needed:
         found.update(column.name for column in columns_of(expression))
         found.update(part.name for part in walk(expression) if isinstance(part, OutputRef))
     return frozenset(found)
-
-
-def _arguments(inner: Relation) -> Needed:
-    """The columns that an inner plan takes from the rows of its join, not those of joins inside it."""
-    if isinstance(inner, Argument):
-        return frozenset(names(inner.outputs))
-    below = inputs_of(inner)
-    if isinstance(inner, ExistsJoin | LeftJoin):
-        below = below[:1]
-    return frozenset[str]().union(*(_arguments(found) for found in below))

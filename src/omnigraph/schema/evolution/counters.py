@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
 
 from omnigraph.base.ids import PropertyId
-from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
-
-AnyType = TypeVar("AnyType", NodeType, EdgeType)
+from omnigraph.schema.catalog import AnyEntity, Catalog
 
 
 def raise_counters(catalog: Catalog, others: Iterable[Catalog]) -> Catalog:
@@ -27,7 +24,7 @@ def raise_counters(catalog: Catalog, others: Iterable[Catalog]) -> Catalog:
     )
 
 
-def _raised(entity: AnyType, others: tuple[Catalog, ...]) -> AnyType:
+def _raised(entity: AnyEntity, others: tuple[Catalog, ...]) -> AnyEntity:
     same = (other.type_with_id(entity.id) for other in others)
     counters = (one.next_property_id for one in same if one is not None)
     return replace(entity, next_property_id=PropertyId(max(entity.next_property_id, *counters, 0)))

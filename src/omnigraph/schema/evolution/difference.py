@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.ids import TypeId, type_id_from_number
-from omnigraph.schema.catalog import Catalog, EdgeType, Interface, NodeType
+from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Interface, NodeType
 from omnigraph.schema.evolution.codes import EvolutionCode
 from omnigraph.schema.evolution.property_difference import TypePair, compare_type
 from omnigraph.schema.evolution.steps import (
@@ -22,8 +22,6 @@ from omnigraph.schema.evolution.steps import (
     Unsupported,
     UpdateInterfaces,
 )
-
-Entity = NodeType | EdgeType
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 
 from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import (
+    AnyEntity,
     Cardinality,
     Catalog,
     CheckRule,
     EdgeType,
     Embedding,
+    Entity,
     NodeType,
     Property,
     RangeRule,
@@ -47,8 +49,6 @@ from omnigraph.schema.evolution.steps import (
     UpdateText,
 )
 from omnigraph.schema.property_types import EnumType
-
-AnyType = TypeVar("AnyType", NodeType, EdgeType)
 
 
 def next_catalog(accepted: Catalog, steps: Iterable[Step]) -> Catalog:
@@ -92,14 +92,14 @@ _TypeStep = (
 )
 
 
-def _with_type(catalog: Catalog, entity: NodeType | EdgeType) -> Catalog:
+def _with_type(catalog: Catalog, entity: Entity) -> Catalog:
     counter = max(catalog.next_type_id, int(entity.id, 16) + 1)
     if isinstance(entity, NodeType):
         return replace(catalog, nodes=(*catalog.nodes, entity), next_type_id=counter)
     return replace(catalog, edges=(*catalog.edges, entity), next_type_id=counter)
 
 
-def _followed(entity: AnyType, step: _TypeStep) -> AnyType:  # noqa: PLR0912  # one case for each kind
+def _followed(entity: AnyEntity, step: _TypeStep) -> AnyEntity:  # noqa: PLR0912  # one case for each kind
     if entity.id != step.type_id:
         return entity
     match step:
@@ -132,13 +132,13 @@ def _followed(entity: AnyType, step: _TypeStep) -> AnyType:  # noqa: PLR0912  # 
             assert_never(step)
 
 
-def _changed(entity: AnyType, name: str, change: Callable[[Property], Property]) -> AnyType:
+def _changed(entity: AnyEntity, name: str, change: Callable[[Property], Property]) -> AnyEntity:
     return replace(
         entity, properties=tuple(change(own) if own.name == name else own for own in entity.properties)
     )
 
 
-def _renamed(entity: AnyType, old: str, new: str) -> AnyType:
+def _renamed(entity: AnyEntity, old: str, new: str) -> AnyEntity:
     properties = tuple(
         replace(own, name=new if own.name == old else own.name, embedding=_source_renamed(own, old, new))
         for own in entity.properties
@@ -157,7 +157,7 @@ def _extended(own: Property, values: tuple[str, ...]) -> Property:
     return replace(own, type=EnumType(tuple(sorted({*own.type.values, *values}))))
 
 
-def _constrained(entity: AnyType, constraint: Constraint) -> AnyType:
+def _constrained(entity: AnyEntity, constraint: Constraint) -> AnyEntity:
     rules: Rules = entity.rules
     match constraint:
         case UniqueRule(columns):
@@ -174,7 +174,7 @@ def _constrained(entity: AnyType, constraint: Constraint) -> AnyType:
             assert_never(constraint)
 
 
-def _freed(entity: AnyType, constraint: UniqueRule | RangeRule | CheckRule | CardRule) -> AnyType:
+def _freed(entity: AnyEntity, constraint: UniqueRule | RangeRule | CheckRule | CardRule) -> AnyEntity:
     rules: Rules = entity.rules
     match constraint:
         case UniqueRule(columns):
@@ -194,12 +194,12 @@ def _without(rules: tuple[Any, ...], gone: object) -> tuple[Any, ...]:
     return tuple(rule for rule in rules if rule != gone)
 
 
-def _with_cardinality(entity: AnyType, cardinality: Cardinality) -> AnyType:
+def _with_cardinality(entity: AnyEntity, cardinality: Cardinality) -> AnyEntity:
     assert isinstance(entity, EdgeType), "only edges have a cardinality"
     return replace(entity, cardinality=cardinality)
 
 
-def _noted(entity: AnyType, notes: Notes) -> AnyType:
+def _noted(entity: AnyEntity, notes: Notes) -> AnyEntity:
     noted = replace(entity, description=notes.description, metadata=notes.metadata)
     return replace(noted, implements=notes.implements) if isinstance(noted, NodeType) else noted
 

@@ -21,6 +21,7 @@ from omnigraph.schema.catalog import (
     Catalog,
     CheckRule,
     EdgeType,
+    Entity,
     Interface,
     NodeType,
     Property,
@@ -37,7 +38,6 @@ from omnigraph.schema.parser import parse_schema
 from omnigraph.schema.printer import print_schema
 from omnigraph.schema.property_types import EnumType, PropertyType
 
-Entity = NodeType | EdgeType
 Thing = TypeVar("Thing", bound=Hashable)
 AnyValue = TypeVar("AnyValue")
 _PROPERTY_PARTS = ("name", "nullable", "indexed", "embedding", "description", "metadata")
@@ -132,7 +132,7 @@ def _said(found: Entity) -> Entity:
     """What a type says, whatever the order in which it says it and the ids that it has given."""
     rules = replace(
         found.rules,
-        uniques=tuple(sorted(found.rules.uniques)),
+        uniques=tuple(sorted(tuple(sorted(columns)) for columns in found.rules.uniques)),
         ranges=tuple(sorted(found.rules.ranges, key=lambda rule: rule.property)),
         checks=tuple(sorted(found.rules.checks, key=lambda rule: rule.property)),
     )
@@ -241,7 +241,7 @@ def _merged_rules(alias: str, base: Rules, ours: Rules, theirs: Rules) -> Rules:
         checks += kept_checks
     return Rules(
         _part(f"the key of {alias}", base.key, ours.key, theirs.key),
-        _merged_set(base.uniques, ours.uniques, theirs.uniques),
+        _merged_uniques(base.uniques, ours.uniques, theirs.uniques),
         tuple(ranges),
         tuple(checks),
     )
@@ -252,6 +252,16 @@ def _under(side: Entity, names: Mapping[PropertyId, str]) -> Rules:
     return renamed_rules(
         side.rules, {found.name: names.get(found.id, found.name) for found in side.properties}
     )
+
+
+_Uniques = tuple[tuple[str, ...], ...]
+
+
+def _merged_uniques(base: _Uniques, ours: _Uniques, theirs: _Uniques) -> _Uniques:
+    """As sets, because the order of its columns is no part of a `@unique`; each as ours writes it, or else theirs."""
+    spelled = {frozenset(columns): columns for columns in (*theirs, *ours)}
+    sides = (tuple(map(frozenset, side)) for side in (base, ours, theirs))
+    return tuple(spelled[columns] for columns in _merged_set(*sides))
 
 
 def _merged_set(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from omnigraph.base.ids import PropertyId
-from omnigraph.schema.catalog import CheckRule, EdgeType, Embedding, NodeType, Property, RangeRule
+from omnigraph.schema.catalog import CheckRule, Embedding, Entity, NodeType, Property, RangeRule
 from omnigraph.schema.evolution.codes import EvolutionCode
 from omnigraph.schema.evolution.renaming import renamed_rules
 from omnigraph.schema.evolution.rule_difference import added_rules, dropped_rules
@@ -54,8 +54,8 @@ class TypePair:
     `by_id`: both forms are of one graph, so a property is what its id says, whatever its name.
     """
 
-    old: NodeType | EdgeType
-    new: NodeType | EdgeType
+    old: Entity
+    new: Entity
     rows: int = 0
     hard: bool = False
     by_id: bool = False

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from omnigraph.schema.catalog import Cardinality, EdgeType, NodeType, Property, RangeRule, Rules
+from omnigraph.schema.catalog import Cardinality, EdgeType, Entity, Property, RangeRule, Rules
 from omnigraph.schema.evolution.renaming import renamed_rules
 from omnigraph.schema.evolution.steps import AddConstraint, CardRule, DropConstraint, UniqueRule
-
-Entity = NodeType | EdgeType
 
 
 def dropped_rules(old: Entity, new: Entity, names: Mapping[str, str]) -> Iterator[DropConstraint]:

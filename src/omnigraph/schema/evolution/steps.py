@@ -12,10 +12,9 @@ from omnigraph.base.ids import PropertyId, TypeId
 from omnigraph.schema.catalog import (
     Cardinality,
     CheckRule,
-    EdgeType,
     Embedding,
+    Entity,
     Interface,
-    NodeType,
     Property,
     RangeRule,
 )
@@ -63,7 +62,7 @@ class Notes:
 class AddType:
     """A new type with an empty table."""
 
-    entity: NodeType | EdgeType
+    entity: Entity
 
     @property
     def type_id(self) -> TypeId:

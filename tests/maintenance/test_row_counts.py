@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.maintenance.row_changes import RowChanges, compare_rows
+from omnigraph.maintenance.row_counts import RowCounts, compare_rows
 from omnigraph.maintenance.row_digests import digest_rows
 from omnigraph.storage.dataset import create_dataset, open_dataset
 from omnigraph.storage.location import parse_location
@@ -100,7 +100,7 @@ def test_changes(before: dict[str, Row], after: dict[str, Row], passes: int, tmp
     native.insert(_table(after))
     updated = [key for key in before.keys() & after.keys() if before[key] != after[key]]
     rows = max(1, (len(before) + len(after)) // passes)
-    assert compare_rows(first, open_dataset(location), rows) == RowChanges(
+    assert compare_rows(first, open_dataset(location), rows) == RowCounts(
         len(after.keys() - before.keys()), len(updated), len(before.keys() - after.keys())
     )
 
@@ -114,5 +114,5 @@ def test_rows_of_shared_fragments_are_looked_at_for_their_ids(tmp_path: Path) ->
     native.insert(_table({"a": blank, "c": blank}))
     for rows_per_pass in (1, 2, 100):
         found = compare_rows(first, open_dataset(location), rows_per_pass)
-        assert found == RowChanges(added=3, updated=0, deleted=0, duplicates=2)
+        assert found == RowCounts(added=3, updated=0, deleted=0, duplicates=2)
     assert compare_rows(None, open_dataset(location)).duplicates == 2

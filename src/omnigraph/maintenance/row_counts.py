@@ -21,7 +21,7 @@ from omnigraph.storage.scan import Scan, scan_fragments
 
 
 @dataclass(frozen=True, slots=True)
-class RowChanges:
+class RowCounts:
     """What publishing `after` in place of `before` would change. `duplicates`: rows with the id of another row."""
 
     added: int
@@ -32,7 +32,7 @@ class RowChanges:
 
 def compare_rows(
     before: Dataset | None, after: Dataset, rows_per_pass: int = REPAIR_ROWS_PER_PASS
-) -> RowChanges:
+) -> RowCounts:
     """Compare two versions of one table by the column `id`. Without `before` every row is a new one."""
     were = {} if before is None else read_fragment_states(before)
     are = read_fragment_states(after)
@@ -42,11 +42,11 @@ def compare_rows(
     new = [number for number in are if number not in same]
     rows = sum(were[number].rows for number in old) + sum(are[number].rows for number in new)
     passes = max(1, -(-rows // rows_per_pass))
-    total = RowChanges(0, 0, 0)
+    total = RowCounts(0, 0, 0)
     for number in range(passes):
         part = _Part(passes, number)
         found = _compare(part.read(before, old), part.read(after, new), part.ids(after, sorted(same)))
-        total = RowChanges(
+        total = RowCounts(
             total.added + found.added,
             total.updated + found.updated,
             total.deleted + found.deleted,
@@ -87,7 +87,7 @@ class _Part:
 
 def _compare(
     before: tuple[Hashes, Hashes], after: tuple[Hashes, Hashes], kept: Iterator[Hashes]
-) -> RowChanges:
+) -> RowCounts:
     """`kept` are the ids of rows that both versions have in the same place."""
     old_ids, order = np.unique(before[0], return_index=True)
     old_digests = before[1][order]
@@ -100,7 +100,7 @@ def _compare(
     matched, unchanged = np.unique(after[0][known]), np.unique(after[0][equal])
     twice = int((counts - 1).sum())
     beside = sum(int(np.isin(ids, new_ids).sum()) for ids in kept) if len(new_ids) else 0
-    return RowChanges(
+    return RowCounts(
         added=len(after[0]) - len(matched),
         updated=len(matched) - len(unchanged),
         deleted=len(old_ids) - len(matched),
