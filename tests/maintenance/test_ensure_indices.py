@@ -12,9 +12,10 @@ from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import ACTOR, IndexOptions, ensure_indices
 from omnigraph.maintenance.index_outcome import IndexOutcome
-from omnigraph.maintenance.index_plan import NO_ROWS, IndexStatus
+from omnigraph.maintenance.index_plan import IndexStatus
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.indexes import NO_ROWS
 from omnigraph.storage.location import Location
 from omnigraph.storage.operations import Operation, TransactionRecord, read_operations
 from tests.maintenance.graphs import (

@@ -8,7 +8,6 @@ import pytest
 
 from omnigraph.base.limits import INDEX_BYTES_PER_TASK, INDEX_PACKED_ROWS, INDEX_SEGMENTS_MAX
 from omnigraph.maintenance.index_plan import (
-    NO_ROWS,
     DeclaredIndex,
     IndexStatus,
     IndexWork,
@@ -24,7 +23,7 @@ from omnigraph.maintenance.index_plan import (
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import IndexDescription
 from omnigraph.storage.fragments import Fragment
-from omnigraph.storage.indexes import IndexPlan, IndexSpec
+from omnigraph.storage.indexes import NO_ROWS, IndexPlan, IndexSpec
 
 ALIAS = "node:Person"
 SPEC = IndexSpec("id", IndexKind.BTREE)

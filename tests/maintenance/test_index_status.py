@@ -11,9 +11,10 @@ from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.maintenance.index_status import FREE_TEXT, NO_INDEX, NO_ROWS, IndexCoverage
+from omnigraph.maintenance.index_status import FREE_TEXT, NO_INDEX, IndexCoverage
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import Degraded, Indexed
+from omnigraph.storage.indexes import NO_ROWS
 from omnigraph.storage.location import Location
 from tests.maintenance.graphs import CITES, DOC, EMPTY, append, create, in_place
 

@@ -8,14 +8,13 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputPartition
 
 from omnigraph.base.errors import NotFoundError, UsageError
-from omnigraph.base.limits import SOURCE_PARTITION_ROWS
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.moments import When
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.pipeline.data_source import OmnigraphDataSource
 from omnigraph.pipeline.source_errors import DataSourceError
 from omnigraph.pipeline.source_options import ReadOptions
-from omnigraph.pipeline.source_read import TableReader, group_fragments, plan_read
+from omnigraph.pipeline.source_read import TableReader, plan_read
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, SCHEMA, Change, create, run
 from tests.maintenance.evolving import evolve
@@ -125,10 +124,3 @@ def test_the_partition_that_spark_makes_up_is_empty(root: Location) -> None:
     reader = TableReader(plan_read(ReadOptions(root, "Company")))
     assert reader.partitions() == []
     assert list(reader.read(InputPartition(None))) == []
-
-
-def test_fragments_are_grouped_until_a_task_has_enough_rows() -> None:
-    full = SOURCE_PARTITION_ROWS
-    assert group_fragments({}) == []
-    assert group_fragments({3: 1, 4: 1, 9: full - 2, 10: 1}) == [(3, 4, 9), (10,)]
-    assert group_fragments({1: 2 * full, 2: 1, 3: 0}) == [(1,), (2, 3)]

@@ -20,10 +20,10 @@ from omnigraph.graph.images import Located, Mask, locate
 from omnigraph.graph.records import Pin
 from omnigraph.graph.tables import open_pin
 from omnigraph.storage.ancestry import Place, find_parting, open_place
-from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.location import Location
 from omnigraph.storage.row_changes import RowChanges, row_changes, written_rows_max
-from omnigraph.storage.row_reads import NO_TEXTS, Numbers, Texts, every_id, locate_rows
+from omnigraph.storage.row_reads import NO_TEXTS, Numbers, every_id, locate_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

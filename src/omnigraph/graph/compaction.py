@@ -6,7 +6,7 @@ same. The caller holds the branch's lease; losing to a live publisher is no erro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from omnigraph.graph.commit import World
 
 
-def needs_compaction(fragment_rows: Mapping[int, int]) -> bool:
+def needs_compaction(fragment_rows: Iterable[int]) -> bool:
     """Whether enough small fragments have piled up; full ones are never rewritten, so they do not count."""
-    small = sum(1 for rows in fragment_rows.values() if rows < MANIFEST_ROWS_PER_FRAGMENT)
+    small = sum(1 for rows in fragment_rows if rows < MANIFEST_ROWS_PER_FRAGMENT)
     return small > MANIFEST_FRAGMENTS_MAX
 
 

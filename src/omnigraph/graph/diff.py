@@ -27,9 +27,9 @@ from omnigraph.graph.records import TableId, TableRecord, table_id
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.tables import open_pin
 from omnigraph.schema import Entity, EnumType, Property
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.dataset import Dataset, Texts
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_reads import Texts, every_id
+from omnigraph.storage.row_reads import every_id
 
 
 class SchemaDiffError(RefusedError):

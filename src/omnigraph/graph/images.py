@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS, LOOKUP_FILTER_VALUES_MAX
 from omnigraph.schema import Entity, Scalar, ScalarType, arrow_schema
 from omnigraph.schema.arrow import PROPERTY_ID_KEY
-from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
-from omnigraph.storage.row_reads import Numbers, Texts, find_rows, locate_rows, read_places
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, Texts
+from omnigraph.storage.row_reads import Numbers, find_rows, locate_rows, read_places
 from omnigraph.storage.row_slices import read_blobs
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

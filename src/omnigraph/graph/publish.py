@@ -220,7 +220,7 @@ def _open_for_write(target: Target, how: Publisher, first: Seen | None) -> Manif
     if handle.stamp != how.rules.current:
         how.hold()
         handle = Manifest(migrate_manifest(handle.dataset, how.rules), how.rules.current)
-    if needs_compaction(handle.dataset.fragment_rows()) or can_lose_versions(handle):
+    if needs_compaction(handle.dataset.fragment_rows().values()) or can_lose_versions(handle):
         how.hold()
         handle = compact_manifest(handle, how.rules)
     return handle

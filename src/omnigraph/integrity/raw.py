@@ -151,7 +151,8 @@ def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
     """The column as one array; what is in one piece already is not copied."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return joined
 
 
 def nulls(count: int, kind: pa.DataType) -> Column:

@@ -14,7 +14,8 @@ from omnigraph.graph.records import Pin, TableId
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.tables import open_table
 from omnigraph.schema.catalog import EdgeType
-from omnigraph.storage.row_reads import Texts, every_id
+from omnigraph.storage.dataset import Texts
+from omnigraph.storage.row_reads import every_id
 
 Pins = tuple[tuple[TableId, Pin], ...]
 

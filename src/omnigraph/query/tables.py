@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base.ids import TypeId
-from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
+from omnigraph.schema.arrow import system_columns
 from omnigraph.schema.catalog import EdgeType, NodeType, TypeKind
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType, VectorType
 
@@ -75,7 +75,7 @@ class Entity:
 
 def table_of(entity: NodeType | EdgeType) -> Table:
     """The table of a type of the catalog."""
-    names = EDGE_SYSTEM_COLUMNS if isinstance(entity, EdgeType) else NODE_SYSTEM_COLUMNS
+    names = system_columns(entity)
     properties = (
         Column(
             found.name,

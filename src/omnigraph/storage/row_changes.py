@@ -21,13 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset
+from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.row_reads import (
     NO_NUMBERS,
     Numbers,
     RowNumbers,
-    Texts,
     joined_texts,
     places_table,
     read_numbers,

@@ -138,7 +138,7 @@ def _many_commits(location: Location, _: Kill) -> None:
     """Just as many as make the next writer compact the manifest."""
     seed(location)
     for number in range(MANIFEST_FRAGMENTS_MAX + 1):
-        if needs_compaction(read_snapshot(location).manifest.dataset.fragment_rows()):
+        if needs_compaction(read_snapshot(location).manifest.dataset.fragment_rows().values()):
             return
         run(location, [Change(COMPANY, insert=(f"m{number}",))])
 

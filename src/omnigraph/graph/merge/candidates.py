@@ -24,9 +24,9 @@ from omnigraph.graph.merge.decide import join_bases
 from omnigraph.graph.records import Pin, TableRecord
 from omnigraph.graph.tables import open_pin
 from omnigraph.schema import Entity
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.dataset import Dataset, Texts
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
+from omnigraph.storage.row_reads import NO_TEXTS, every_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)

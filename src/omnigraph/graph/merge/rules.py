@@ -27,7 +27,7 @@ from omnigraph.integrity.raw import FROM, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.schema import EdgeType
-from omnigraph.storage.row_reads import Texts
+from omnigraph.storage.dataset import Texts
 
 
 def rule_conflicts(ours: Snapshot, tables: Sequence[TablePlan]) -> tuple[Conflict, ...]:

@@ -40,8 +40,9 @@ from omnigraph.schema.evolution import (
     UpdateInterfaces,
     UpdateText,
 )
+from omnigraph.storage.dataset import Texts
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_reads import NO_TEXTS, Texts, every_id
+from omnigraph.storage.row_reads import NO_TEXTS, every_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)

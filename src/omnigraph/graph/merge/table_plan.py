@@ -24,7 +24,7 @@ from omnigraph.integrity.breaches import Breach
 from omnigraph.integrity.row_rules import row_breaches
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema import Entity
-from omnigraph.storage.row_reads import Texts
+from omnigraph.storage.dataset import Texts
 
 Choices = Mapping[EntityName, Side]
 """For some entities, whose state they get, whatever the sides did."""

@@ -30,7 +30,7 @@ from omnigraph.query.syntax import (
     Variable,
 )
 from omnigraph.query.tables import Entity, Table
-from omnigraph.schema.arrow import EDGE_SYSTEM_COLUMNS, NODE_SYSTEM_COLUMNS
+from omnigraph.schema.arrow import system_columns
 from omnigraph.schema.catalog import EdgeType, NodeType, Property, TypeKind
 from omnigraph.schema.problems import quoted
 from omnigraph.schema.syntax import Name
@@ -134,7 +134,7 @@ def _check_updatable(
     assignments: tuple[Assignment, ...], entity_type: NodeType | EdgeType, context: Context
 ) -> None:
     table = context.table(entity_type)
-    system = EDGE_SYSTEM_COLUMNS if isinstance(entity_type, EdgeType) else NODE_SYSTEM_COLUMNS
+    system = system_columns(entity_type)
     for assignment in assignments:
         name = assignment.name
         if name.text in entity_type.key:
