@@ -18,7 +18,7 @@ from omnigraph.integrity.canonical_text import array_text, key_text
 from omnigraph.integrity.raw import ID, Column, rows_where, taken
 from omnigraph.integrity.rules import Rule
 from omnigraph.integrity.ulids import new_ulids
-from omnigraph.schema import EdgeType, Entity
+from omnigraph.schema import EdgeType, Entity, NodeType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ def _mismatches(made: Column, given: Column) -> tuple[Breach, ...]:
     return (Breach(Rule.ID_MISMATCH, ID, message, rows, taken(given, rows)),)
 
 
-def _is_text_alone(entity: NodeType | EdgeType, columns: Mapping[str, Column]) -> bool:
+def _is_text_alone(entity: Entity, columns: Mapping[str, Column]) -> bool:
     """Whether the id is a text as it was given; an array or a number is never blank."""
     is_alone = isinstance(entity, NodeType) and len(entity.key) == 1
     return is_alone and pa.types.is_string(columns[entity.key[0]].type)
