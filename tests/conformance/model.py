@@ -160,10 +160,10 @@ class ModelGraph:
         known = {row["id"] for row in self.tables[self.catalog.source_of(edge).alias]}
         counts = Counter(row["src"] for row in rows)
         for alias, source in sources:
-            if alias == edge.alias and source in known:
+            if alias == edge.alias:
                 if edge.cardinality.high is not None and counts[source] > edge.cardinality.high:
                     yield "V403"
-                if counts[source] < edge.cardinality.low:
+                if source in known and counts[source] < edge.cardinality.low:
                     yield "V404"
 
 

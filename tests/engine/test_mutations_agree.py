@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
@@ -99,6 +99,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(st.lists(mutations, min_size=1, max_size=3))
+@example(["query m() { " + 3 * 'insert K { from: "d", to: "a", w: 1 } ' + "}"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_they_agree(seeded: Path, texts: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
