@@ -102,7 +102,7 @@ def plan_stats(
             row = _planned(row, views[alias], plans[alias], how.bounds.rows)
         row = _with_versions(row, snapshot, drift)
         rows.append(_left_to_others(row) if alias in unwritten else row)
-    return rows
+    return sorted(rows, key=lambda row: told_order(row.table_key))
 
 
 def _left_to_others(row: TableOptimizeStats) -> TableOptimizeStats:

@@ -16,7 +16,6 @@ from omnigraph.graph.stage import Stage
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.index_plan import DeclaredIndex, TableIndexes
 from omnigraph.schema import Entity, Scalar, ScalarType, VectorType, declared_indexes
-from omnigraph.schema.catalog import told_order
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import has_auto_cleanup
 from omnigraph.storage.coverage import IndexDescription, read_indexes
@@ -74,7 +73,7 @@ def read_views(
 
 
 def chosen_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[Entity]:
-    """The types, by name or alias; all of them when None. Nodes before edges, each by name."""
+    """The types, by name or alias; all of them when None."""
     catalog = snapshot.schema.catalog
     known = {name for entity in catalog.types for name in (entity.name, entity.alias)}
     for name in sorted((types or frozenset()) - known):
@@ -84,8 +83,7 @@ def chosen_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[Entit
             hint=f"the types are: {', '.join(entity.name for entity in catalog.types)}",
             facts={"type": name},
         )
-    chosen = [entity for entity in catalog.types if types is None or types & {entity.name, entity.alias}]
-    return sorted(chosen, key=lambda entity: told_order(entity.alias))
+    return [entity for entity in catalog.types if types is None or types & {entity.name, entity.alias}]
 
 
 def view_of(like: TableView, dataset: Dataset) -> TableView:
