@@ -75,10 +75,12 @@ def test_everything_else_works(place: Path) -> None:
         ("schema", "apply", "--schema", "last.pg", "graph.omni"),
         ("cleanup", "graph.omni", "--keep", "1", "--confirm"),
         ("repair", "graph.omni", "--confirm"),
-        ("doctor", "graph.omni"),
     ):
         done = without_java(place, *words)
         assert done.exit_code == 0, (words, done)
+    doctor = without_java(place, "doctor", "graph.omni")
+    assert [line for line in doctor.stdout.splitlines() if "problem" in line and "Java" not in line] == []
+    assert "Java" in doctor.stdout
     assert len(og.open(str(place / "graph.omni")).query(PEOPLE).rows()) == 3
 
 

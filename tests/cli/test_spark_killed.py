@@ -17,7 +17,7 @@ from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.storage.location import parse_location
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment
 from tests.pipeline.in_place import load_here
-from tests.pipeline.process import SECONDS_MAX, processes_with, wait_until
+from tests.pipeline.process import SECONDS_MAX, is_alive, processes_with, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("spark")]
 
@@ -55,18 +55,22 @@ def test_java_is_killed_when_its_work_is_done(tmp_path: Path) -> None:
     """The command does not need it any more: it ends well and says nothing of it."""
     graph = tmp_path / "graph.omni"
     og.init(str(graph), SCHEMA)
-    write(tmp_path / "new.jsonl", "new")
+    for name in ("old", "older"):
+        write(tmp_path / f"{name}.jsonl", name)
+        load_here(parse_location(str(graph)), [str(tmp_path / f"{name}.jsonl")])
     env = {"OMNIGRAPH_HOME": str(tmp_path / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
     stopping = environment({**env, ENVIRONMENT_VARIABLE: f"{Failpoint.ARM_BEFORE}=stop"})
-    with started(tmp_path, "load", stopping) as process:
+    with started(tmp_path, "optimize", stopping) as process:
         assert wait_until(lambda: is_stopped(process.pid), SECONDS_MAX)
-        os.kill(kinds(f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0")["java"], signal.SIGKILL)
+        java = kinds(f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0")["java"]
+        os.kill(java, signal.SIGKILL)
+        assert wait_until(lambda: not is_alive(java))
         process.send_signal(signal.SIGCONT)
         _, stderr = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 0, stderr
     assert "Traceback" not in stderr
     assert "Exception" not in stderr
-    assert count(graph) == RECORDS
+    assert count(graph) == 2 * RECORDS
 
 
 def write(path: Path, name: str) -> None:
