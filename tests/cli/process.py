@@ -100,7 +100,7 @@ def assert_told(outcome: Outcome) -> None:
     assert "Traceback" not in outcome.stderr
     assert "unexpectedly" not in outcome.stderr
     if outcome.exit_code != 0:
-        assert outcome.exit_code == 1
+        assert outcome.exit_code == 1, outcome
         assert outcome.stderr.count("error: ") == 1
         assert "hint: " in outcome.stderr
 
