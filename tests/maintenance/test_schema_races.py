@@ -22,6 +22,7 @@ from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.storage.location import Location, parse_location
+from tests.graph.crash.death import PatientClock, impatient_world
 from tests.maintenance.evolving import contents, create, evolve
 from tests.pipeline.in_place import load_here, written
 from tests.storage.raw_writes import stage_append
@@ -117,12 +118,7 @@ def test_a_branch_that_died_has_given_ids_too(root: Location) -> None:
     create_branch(root, "dev", "tester", read_snapshot(root))
     omnigraph.open(root.uri, "dev").mutate(ADD)
     ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
-
-    def die(effect: str, target: str) -> None:
-        if effect == "dataset.commit" and "__manifest" in target:
-            raise _Death
-
-    with observed(die), pytest.raises(_Death):
+    with observed(_die_before_publishing), pytest.raises(_Death):
         evolve(root, theirs, "dev")
     evolve(root, ours)
     assert [one.action for one in omnigraph.open(root.uri, "dev").recoveries()] == ["rolled_forward"]
@@ -130,8 +126,21 @@ def test_a_branch_that_died_has_given_ids_too(root: Location) -> None:
     assert sorted(contents(root)["node:Person"]["ada"]) == ["age", "here", "slug", "there"]
 
 
+def test_the_next_run_finishes_one_that_was_interrupted(root: Location) -> None:
+    """It finds its change made, and says so instead of a conflict with itself."""
+    with observed(_die_before_publishing), pytest.raises(_Death):
+        evolve(root, RENAMED)
+    assert evolve(root, RENAMED, world=impatient_world(PatientClock())).commit is None
+    assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
+
+
 class _Death(BaseException):
     """Nothing that the code knows of."""
+
+
+def _die_before_publishing(effect: str, target: str) -> None:
+    if effect == "dataset.commit" and "__manifest" in target:
+        raise _Death
 
 
 def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.errors import FormatError, OmnigraphError
+from omnigraph.base.errors import FormatError, OmnigraphError, StorageError
 from omnigraph.base.events import log_event
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -105,7 +105,7 @@ class _Repair:
             else:
                 self._judge(read_snapshot(self.root, self.branch))
         except OmnigraphError as error:
-            if not self.rows:
+            if not self.rows or isinstance(error, StorageError):
                 raise
             failure = error
         self.rows = [self._settled(row, commit, failure) for row in self.rows]

@@ -18,9 +18,10 @@ from omnigraph.graph.branch_schemas import read_other_catalogs
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.requirements import ReadSetConflictError
 from omnigraph.graph.schema_change import column_plan, stage_schema
 from omnigraph.graph.schema_plan import SchemaPlan, plan_schema
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.graph.stage import Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.integrity import ViolationReport, merge_reports
@@ -94,7 +95,14 @@ def apply_schema(
 ) -> SchemaApplied:
     """Bring the branch to the schema as one commit, or raise with nothing written."""
     applying = _Applying(request, run_tasks)
-    published = write(root, branch, Write(WriterKind.SCHEMA_APPLY, request.actor, applying.stage), world)
+    try:
+        published = write(root, branch, Write(WriterKind.SCHEMA_APPLY, request.actor, applying.stage), world)
+    except ReadSetConflictError:
+        # What changed may be that an interrupted apply of this very schema was finished on the way.
+        applying.plan = applying.plan_for(read_snapshot(root, branch))
+        if applying.plan.steps or not applying.plan.can_apply:
+            raise
+        published = None
     assert applying.plan is not None, "it was staged"
     return SchemaApplied(applying.plan, None if published is None else published.publication.commit)
 
@@ -108,16 +116,17 @@ class _Applying:
         self.plan: SchemaPlan | None = None
 
     def stage(self, at: Stage) -> Staged | None:
-        self.plan = self._plan(at.snapshot)
+        self.plan = self.plan_for(at.snapshot)
         if self.plan.can_apply and self.plan.counted is not None:
-            self.plan = self._plan(at.snapshot, read_other_catalogs(at.snapshot))
+            self.plan = self.plan_for(at.snapshot, read_other_catalogs(at.snapshot))
         self.plan.refuse_unsupported()
         if not self.plan.steps:
             return None
         self._check(at, self.plan)
         return stage_schema(at, self.plan, self._write_columns)
 
-    def _plan(self, snapshot: Snapshot, others: Sequence[Catalog] = ()) -> SchemaPlan:
+    def plan_for(self, snapshot: Snapshot, others: Sequence[Catalog] = ()) -> SchemaPlan:
+        """What there is to do at a snapshot."""
         request = self._request
         return plan_schema(
             snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others
