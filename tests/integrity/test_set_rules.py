@@ -205,7 +205,12 @@ CASES: list[tuple[str, list[TypeChange], list[list[Any]]]] = [
     (
         "an existing person is inserted",
         [change(PERSON, [person("ada", email="a@x")], INSERT)],
-        [[("key_conflict", "id", [0], ["ada"])]],
+        [[("key_conflict", "id", [0], ["ada"]), ("unique", "email", [0], ["a@x"])]],
+    ),
+    (
+        "a value of a row that is in the way of another one",
+        [change(PERSON, [person("cy", email="a@x"), person("ada")], INSERT)],
+        [[("key_conflict", "id", [1], ["ada"]), ("unique", "email", [0], ["a@x"])]],
     ),
     ("and upserted with its old values", [change(PERSON, [person("ada", email="a@x")])], [[]]),
     (

@@ -16,6 +16,7 @@ from omnigraph.cli.target import announce_target, resolve_target
 
 if TYPE_CHECKING:
     from omnigraph.api.merging import MergeOutcome
+    from omnigraph.storage.location import Location
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="The branch to merge, or a commit.", show_default=False)
@@ -63,7 +64,9 @@ def merge(
     failure = delete_merged(location, outcome) if delete_source and not dry_run else None
     deleted = delete_source and not dry_run and failure is None
     if as_json:
-        write_json({**outcome_to_json(outcome), "branch_deleted": deleted, "branch_delete_error": failure})
+        write_json(
+            {**outcome_to_json(location, outcome), "branch_deleted": deleted, "branch_delete_error": failure}
+        )
     elif dry_run:
         write_text(_sentences(outcome, dry_run=True))
         tell_how_to_go_on(outcome, quiet=context.obj.quiet)
@@ -76,15 +79,15 @@ def merge(
         raise typer.Exit(1)
 
 
-def outcome_to_json(outcome: MergeOutcome) -> dict[str, Any]:
+def outcome_to_json(location: Location, outcome: MergeOutcome) -> dict[str, Any]:
     """What a merge or a revert did."""
-    from omnigraph.cli.shapes import commit_to_json
+    from omnigraph.cli.shapes import new_commit_to_json
 
     return {
         "source": outcome.source,
         "target": outcome.target,
         "outcome": outcome.result.value,
-        "commit": None if outcome.commit is None else commit_to_json(outcome.commit, {}),
+        "commit": new_commit_to_json(location, outcome.commit),
         "schema_steps": [planned.to_json() for planned in outcome.schema_steps],
         "tables": [
             {

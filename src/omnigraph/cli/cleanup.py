@@ -156,9 +156,9 @@ def _tell(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> N
     """On stderr."""
     files, size = sum(row.files_removed for row in rows), sum(row.bytes_removed for row in rows)
     if options.confirm:
-        sys.stderr.write(f"deleted {files} files, {size} bytes\n")
+        sys.stderr.write(f"deleted {files:,} files, {size:,} bytes\n")
     elif files:
-        sys.stderr.write(f"nothing was deleted; with --confirm {files} files, {size} bytes go\n")
+        sys.stderr.write(f"nothing was deleted; with --confirm {files:,} files, {size:,} bytes go\n")
     else:
         sys.stderr.write("nothing to delete\n")
     failed = sum(row.error is not None for row in rows)

@@ -60,7 +60,7 @@ def revert(
     outcome = graph.revert(commit_id, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
     text = "\n".join([_sentence(outcome, dry_run=dry_run), *change_sentences(outcome)]) + "\n"
     if as_json:
-        write_json(outcome_to_json(outcome))
+        write_json(outcome_to_json(location, outcome))
     elif dry_run:
         write_text(text)
         tell_how_to_go_on(outcome, quiet=context.obj.quiet)

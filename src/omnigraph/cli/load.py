@@ -116,11 +116,9 @@ def load(
 
 
 def _to_json(location: Location, branch: str, options: LoadOptions, outcome: LoadOutcome) -> dict[str, Any]:
-    from omnigraph.cli.shapes import commit_to_json, table_names
-    from omnigraph.graph.snapshot import read_snapshot
+    from omnigraph.cli.shapes import new_commit_to_json
 
     counts = {kind: _counts(outcome.counts, kind) for kind in ("node", "edge")}
-    names = {} if outcome.commit is None else table_names(read_snapshot(location, branch))
     return {
         "uri": location.uri,
         "branch": branch,
@@ -132,7 +130,7 @@ def _to_json(location: Location, branch: str, options: LoadOptions, outcome: Loa
         "edges": counts["edge"],
         "total_entities": outcome.total,
         "actor_id": options.actor,
-        "commit": None if outcome.commit is None else commit_to_json(outcome.commit, names),
+        "commit": new_commit_to_json(location, outcome.commit),
         "indexes": None if outcome.indexes is None else outcome.indexes.to_json(),
     }
 
@@ -154,7 +152,7 @@ def _about_indexes(outcome: LoadOutcome) -> Iterator[str]:
 
 
 def _counted(total: int) -> str:
-    return "1 entity" if total == 1 else f"{total} entities"
+    return "1 entity" if total == 1 else f"{total:,} entities"
 
 
 def _counts(counts: Any, kind: str) -> list[dict[str, Any]]:

@@ -50,10 +50,12 @@ def log(
 
     drawn = draw_commits(commits, known)
     if as_json:
-        from omnigraph.cli.shapes import commit_to_json
+        from omnigraph.cli.shapes import commit_to_json, table_names
+        from omnigraph.graph.snapshot import read_snapshot
 
         found = islice((line.commit for line in drawn if line.commit is not None), limit)
-        write_json({"heads": heads, "commits": [commit_to_json(commit, {}) for commit in found]})
+        tables = table_names(read_snapshot(location))
+        write_json({"heads": heads, "commits": [commit_to_json(commit, tables) for commit in found]})
         return
     shown = drawn if graph else (line for line in drawn if line.commit is not None)
     write_lines(

@@ -15,6 +15,7 @@ from omnigraph.cli.target import announce_target
 
 if TYPE_CHECKING:
     from omnigraph.api.mutating import MutationResult
+    from omnigraph.storage.location import Location
 
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 IfCommit = Annotated[
@@ -53,7 +54,7 @@ def mutate(
     source = QuerySource(asked.text, asked.source, asked.name)
     result = run_mutation_text(asked.location, source, asked.params, options)
     if as_json:
-        write_json(_to_json(result))
+        write_json(_to_json(asked.location, result))
     elif not context.obj.quiet:
         sys.stderr.write(f"{_sentence(result)}\n")
 
@@ -77,8 +78,8 @@ def _number(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def _to_json(result: MutationResult) -> dict[str, Any]:
-    from omnigraph.cli.shapes import commit_to_json
+def _to_json(location: Location, result: MutationResult) -> dict[str, Any]:
+    from omnigraph.cli.shapes import new_commit_to_json
 
     return {
         "query_name": result.query_name,
@@ -88,7 +89,7 @@ def _to_json(result: MutationResult) -> dict[str, Any]:
         "nodes": result.nodes.to_json(),
         "edges": result.edges.to_json(),
         "actor_id": result.actor,
-        "commit": None if result.commit is None else commit_to_json(result.commit, {}),
+        "commit": new_commit_to_json(location, result.commit),
     }
 
 

@@ -114,7 +114,7 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
         "fragments": f"-{row.fragments_removed} +{row.fragments_added}" if changed else "",
         "bytes": f"{row.bytes_before} -> {row.bytes_after}" if changed else "",
         "indexes_folded": ", ".join(row.indexes_folded),
-        "indexes_built": ", ".join(row.indexes_built),
+        "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
         "result": _result(row, dry_run=dry_run),
     }
 
@@ -125,7 +125,7 @@ def _as_facts(row: TableOptimizeStats) -> dict[str, Any]:
         **row.to_json(),
         "pending_indexes": "; ".join(f"{found.property}: {found.reason}" for found in row.pending_indexes),
         "indexes_folded": ", ".join(row.indexes_folded),
-        "indexes_built": ", ".join(row.indexes_built),
+        "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
     }
 
 

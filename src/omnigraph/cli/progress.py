@@ -39,7 +39,7 @@ def describe(progress: Progress) -> str:
     seconds = max(progress.seconds, 0.001)
     if progress.rows is not None:
         parts.append(f"{progress.rows:,} rows")
-    if progress.bytes is not None:
+    if progress.bytes:
         parts.append(f"{progress.bytes / 1e6:,.1f} MB")
         parts.append(f"{progress.bytes / 1e6 / seconds:,.1f} MB/s")
     remaining = seconds_remaining(progress)

@@ -26,7 +26,7 @@ Generated from the code: change a command's docstring or flags, then run
   command fails that document is the error (see [errors](errors.md)). Where rows are shown, `--format` takes `table`,
   `json`, `jsonl`, `csv` or `kv`. A table fits the terminal; elsewhere it is plain aligned text.
 - **Exit codes.** 0 done, 1 error, 2 usage, 3 refused, 4 precondition failed, 130 Ctrl-C, 143 SIGTERM.
-- **Writes** tell their target on stderr before they start, unless `--quiet`.
+- **Writes and maintenance** tell their target on stderr before they start, unless `--quiet`.
 """
 
 

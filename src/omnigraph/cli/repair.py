@@ -97,15 +97,14 @@ def _tell(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
         if row.action.value == "forced":
             unchecked = " and ".join(row.not_checked)
             sys.stderr.write(f"note: nobody checked the {unchecked} of {row.table_key} on {row.branch}\n")
-    waiting = {row.classification.value for row in rows if row.can_be_published}
+    waiting = {row.classification.value for row in rows if row.can_be_published and not row.flag_error}
     if quiet or not waiting:
         return
     if "verified_maintenance" in waiting:
         sys.stderr.write("hint: --confirm publishes verified maintenance, which changes no row\n")
     if waiting - {"verified_maintenance"}:
-        sys.stderr.write(
-            "hint: --force --confirm publishes the other changes, --discard --confirm drops them\n"
-        )
+        which = "the others" if "verified_maintenance" in waiting else "foreign changes"
+        sys.stderr.write(f"hint: --force --confirm publishes {which}, --discard --confirm drops them\n")
 
 
 COMMAND = CommandSource(

@@ -18,6 +18,7 @@ from omnigraph.cli.target import announce_target, resolve_target
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.schema_apply import SchemaApplied
+    from omnigraph.storage.location import Location
 
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Change the schema of this branch.")]
 
@@ -59,7 +60,7 @@ def apply(
             report=report,
         )
     if as_json:
-        write_json(_to_json(done))
+        write_json(_to_json(location, done))
         return
     show_steps(done.plan)
     if not context.obj.quiet:
@@ -73,13 +74,13 @@ def _sentence(done: SchemaApplied) -> str:
     return f"took {count} step{'' if count == 1 else 's'} at commit {done.commit.id}"
 
 
-def _to_json(done: SchemaApplied) -> dict[str, Any]:
-    from omnigraph.cli.shapes import commit_to_json
+def _to_json(location: Location, done: SchemaApplied) -> dict[str, Any]:
+    from omnigraph.cli.shapes import new_commit_to_json
 
     return {
         "graph_branch": done.plan.branch,
         "steps": [step.to_json() for step in done.plan.steps],
-        "commit": None if done.commit is None else commit_to_json(done.commit, {}),
+        "commit": new_commit_to_json(location, done.commit),
     }
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from omnigraph.cli.moments import moment
 from omnigraph.graph.branch_list import BranchStanding
 from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.schema.catalog import told_order
+from omnigraph.storage.location import Location
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -58,6 +59,13 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
         ],
         "counts": dict(commit.counts),
     }
+
+
+def new_commit_to_json(location: Location, commit: CommitRecord | None) -> dict[str, Any] | None:
+    """The commit that a command has just made, if it made one, with the tables as its branch calls them now."""
+    if commit is None:
+        return None
+    return commit_to_json(commit, table_names(read_snapshot(location, commit.branch)))
 
 
 def branch_to_json(record: BranchRecord) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class SchemaPlan:
             return
         first, more = self.unsupported[0], len(self.unsupported) - 1
         raise SchemaRefusedError(
-            f"{refusal_text(first)}{f' (and {more} more)' if more else ''}",
+            f"{first.code.code} {refusal_text(first)}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
             hint=f"{first.code.advice}{_EACH if more else ''}",
             facts={"unsupported": [refusal_to_json(found) for found in self.unsupported]},

@@ -101,7 +101,7 @@ def find_named_commit(newest: Snapshot, name: str) -> CommitRecord:
         raise NotFoundError(
             f"there is no commit {commit} on branch {newest.branch.name}",
             code="commit_missing",
-            hint="`omnigraph commit list` shows the commits of a branch",
+            hint="pass HEAD, an id or a part of one; `omnigraph commit list` shows the commits of a branch",
             facts={"commit": commit, "branch": newest.branch.name},
         )
     return record

@@ -66,7 +66,12 @@ class TypeChange:
 
     @property
     def replaced(self) -> Column:
-        """The ids whose rows of the graph are not there any more as they were."""
+        """The ids whose rows of the graph are not there any more as they were.
+
+        What an insert finds in its way is a conflict, not a row that goes.
+        """
+        if self.mode is ChangeMode.INSERT:
+            return self.removed
         both: Column = pa.concat_arrays([self.ids, self.removed])
         return both
 
@@ -156,9 +161,7 @@ def _cardinality_breaches(
     if cardinality == Cardinality():
         return
     added = change.column("src")
-    # What an insert finds in its way is a conflict, not an edge that goes.
-    replaced = change.removed if change.mode is ChangeMode.INSERT else change.replaced
-    leaving: Column = pc.unique(replaced.drop_null())
+    leaving: Column = pc.unique(change.replaced.drop_null())
     removed = own.edge_sources(change.entity.id, leaving).drop_null() if len(leaving) else NO_IDS
     sources = changed_sources(added, removed)
     sources = sources.filter(pc.invert(pc.is_in(sources, value_set=gone)))

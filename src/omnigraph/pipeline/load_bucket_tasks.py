@@ -147,16 +147,16 @@ def _check_stranded(bucket: Bucket) -> None:
 def _hand_on(writer: KeyWriter, entity: Entity, graph: pa.Table, ids: Column, mode: ChangeMode) -> None:
     """The rows of the graph as the rules over values see them: without those that the load replaces."""
     section = Section(entity.alias, of_graph=True)
-    replaced = pc.is_in(whole_column(graph, "id"), value_set=ids, skip_nulls=True)
+    # What an insert finds in its way is a conflict, not a row that goes.
+    gone = ids if mode is ChangeMode.UPSERT else NO_IDS
+    replaced = pc.is_in(whole_column(graph, "id"), value_set=gone, skip_nulls=True)
     staying = graph.filter(pc.invert(replaced))
     for number in range(len(entity.rules.uniques)):
         keys = unique_key(entity, number, staying).drop_null()
         writer.add(section.unique(number), keys, pa.RecordBatch.from_arrays([keys], names=[KEY]))
     if is_counted(entity):
-        # What an insert finds in its way is a conflict, not an edge that goes.
-        going = replaced if mode is ChangeMode.UPSERT else pa.array(np.zeros(len(replaced), dtype=np.bool_))
         sources = whole_column(graph, "src")
-        writer.add(section.end("src"), sources, keyed(sources, REPLACED, going))
+        writer.add(section.end("src"), sources, keyed(sources, REPLACED, replaced))
 
 
 def _count_edges(bucket: Bucket, edge: EdgeType) -> None:

@@ -126,7 +126,7 @@ def _sorted_one(data: object, type_name: str | None, options: Mapping[str, str] 
     names = _file_names(data)
     if names is not None:
         return LoadInputs(files=(_typed_files(find_inputs(names, options), type_name),))
-    if isinstance(data, str | bytes | Sequence | set):
+    if isinstance(data, str | bytes | int | float | Sequence | set | None):
         raise unsupported(data)
     if type_name is None:
         raise UsageError(

@@ -179,7 +179,11 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         is_part = "truncated" in str(error)
-        why = f"it ends in the middle of a value; {_LINE_EACH}" if is_part else error
+        why = (
+            f"it ends in the middle of a value; {_LINE_EACH}"
+            if is_part
+            else str(error).removeprefix("JSON is malformed: ")
+        )
         return BadLine(line, Rule.LINE_SYNTAX, f"the line is not JSON: {why}", _shown(text))
     if not isinstance(record, dict):
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))

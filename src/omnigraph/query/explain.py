@@ -178,7 +178,7 @@ def _step(relation: Relation) -> str:
         case Search(_, scores, top, index):
             shown = ", ".join(f"{expression_text(found.score)} as {found.name}" for found in scores)
             best = f", best {expression_text(top)}" if top is not None else ""
-            return f"search {shown}{best}{''.join(_index(found) for found in index)}"
+            return f"search {shown}{best}{_without(index)}"
         case Aggregate() | Order() | Limit() | Project():
             return _result_step(relation)
         case _:
@@ -269,9 +269,15 @@ def _index(index: IndexUse | None) -> str:
     if index is None:
         return ""
     if index.kind in (IndexKind.INVERTED, IndexKind.VECTOR):
-        return f" exactly, without the {index.kind.value} index on {index.column}"
+        return _without((index,))
     missing = f", {index.uncovered_rows} rows uncovered" if index.uncovered_fragments else ""
     return f" using {index.kind.value} on {index.column}{missing}"
+
+
+def _without(indexes: tuple[IndexUse, ...]) -> str:
+    """Searches are exact, so the indexes that there are for them are not asked."""
+    named = " and ".join(f"the {index.kind.value} index on {index.column}" for index in indexes)
+    return f" exactly, without {named}" if named else ""
 
 
 def _by(keys: tuple[str, ...]) -> str:

@@ -76,7 +76,7 @@ class Location:
 def parse_location(text: str, options: Mapping[str, str] | None = None) -> Location:
     """Parse a URI or path; raise `UsageError` for one that no graph can have."""
     settings = tuple(sorted((options or {}).items()))
-    if not text or "\0" in text:
+    if not text.strip() or "\0" in text:
         raise UsageError("the graph URI is empty", code="uri_empty", hint=_HINT)
     scheme = _scheme_of(text)
     if scheme is None:

@@ -274,7 +274,7 @@ def _undone(ours: Snapshot, commit: CommitId) -> tuple[CommitRecord, CommitRecor
         raise NotFoundError(
             f"there is no commit {commit} on branch {ours.branch.name}",
             code="commit_missing",
-            hint="`omnigraph commit list` shows the commits of a branch",
+            hint="pass HEAD, an id or a part of one; `omnigraph commit list` shows the commits of a branch",
             facts={"commit": commit, "branch": ours.branch.name},
         )
     if record.parent is None:
