@@ -164,4 +164,4 @@ def test_the_seconds_of_a_table_are_those_of_its_own_work(graph: Location) -> No
 
 def _is_of(task: Any, graph: Location) -> bool:
     table = task.table if getattr(task, "owner", None) is None else task.owner
-    return str(table.place.uri).startswith(graph.child("nodes").uri)
+    return str(table.location.uri).startswith(graph.child("nodes").uri)
