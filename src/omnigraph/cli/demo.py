@@ -48,6 +48,9 @@ def demo(
     started = perf_counter()
     with _workplace(directory, keep) as place, chdir(place):
         stage = Stage(place, Company(people), commits)
+        write_text(
+            "Every command below is really run, all of them in this one process: the times are without its start."
+        )
         for number, scene in enumerate(SCENES, 1):
             write_text(f"\n=== {number}. {scene.title}\n{scene.why}")
             for act in scene.acts:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.usage import PASS_A_STORE, PASS_A_URI
 from omnigraph.storage.location import Location, Scheme, parse_location
+
+SUFFIX: Final = ".omni"
+"""What graphs are mostly called; no branch, commit or query is."""
 
 
 def resolve_target(context: typer.Context, uri: str | None, store: str | None) -> Location:
@@ -22,7 +26,7 @@ def resolve_target(context: typer.Context, uri: str | None, store: str | None) -
         )
     text = uri if uri is not None else store
     if text is None:
-        raise UsageError(f"`{command}` needs a graph", code="target_missing", hint=PASS_A_URI)
+        raise UsageError(f"`{command}` {_without_graph(context)}", code="target_missing", hint=PASS_A_URI)
     if text.lower().startswith(("http://", "https://")):
         raise UsageError(
             f"`{command}` cannot use the server address '{text}': it works on storage directly",
@@ -39,10 +43,19 @@ def resolve_target(context: typer.Context, uri: str | None, store: str | None) -
     return location
 
 
+def _without_graph(context: typer.Context) -> str:
+    """What is missing, and which word was taken for something else."""
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if parameter.param_type_name == "argument" and isinstance(value, str) and value.endswith(SUFFIX):
+            return f"takes '{value}' for its {parameter.human_readable_name}, and needs a graph"
+    return "needs a graph"
+
+
 def named_target(context: typer.Context, name: str | None, store: str | None) -> Location:
     """The same for commands whose word is the name of a query, where a graph is easily put by mistake."""
     if store is None:
-        looks_like_graph = name is not None and ("/" in name or name.endswith(".omni"))
+        looks_like_graph = name is not None and ("/" in name or name.endswith(SUFFIX))
         raise UsageError(
             f"`{context.command_path}` takes '{name}' for the name of a query"
             if looks_like_graph

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from omnigraph.query.checks.context import Bound, Context, Env, Place
+from omnigraph.query.checks.context import SHOW_TYPES, Bound, Context, Env, Place
 from omnigraph.query.checks.expressions import check_condition, report_no_property
 from omnigraph.query.checks.traversals import check_traversal
 from omnigraph.query.codes import QueryCode
@@ -138,7 +138,7 @@ def _report_no_node(name: str, span: Span, context: Context) -> None:
             f"{name} is an interface; bind a node that implements it: {', '.join(nodes) or 'there is none'}"
         )
     else:
-        hint = context.problems.did_you_mean(name, (found.name for found in catalog.nodes))
+        hint = context.problems.did_you_mean(name, (found.name for found in catalog.nodes)) or SHOW_TYPES
     context.report(QueryCode.UNKNOWN_TYPE, span, f"no node is called {quoted(name)}", hint)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
+from typing import Final
 
 from omnigraph.base.ids import TypeId
 from omnigraph.query.codes import QueryCode
@@ -15,6 +16,8 @@ from omnigraph.query.syntax import Variable
 from omnigraph.query.tables import Entity, Table, table_of
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.schema.syntax import Span
+
+SHOW_TYPES: Final = "`omnigraph schema show` prints the types"
 
 
 class Place(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from omnigraph.query.checks.context import Context, Env, Place
+from omnigraph.query.checks.context import SHOW_TYPES, Context, Env, Place
 from omnigraph.query.checks.expressions import check_condition, report_no_property
 from omnigraph.query.checks.values import check_value
 from omnigraph.query.codes import QueryCode
@@ -76,7 +76,7 @@ def _type(name: Name, context: Context) -> NodeType | EdgeType | None:
     found = context.catalog.type_named(name.text)
     if found is None:
         known = [one.name for one in context.catalog.types]
-        near = context.problems.did_you_mean(name.text, known)
+        near = context.problems.did_you_mean(name.text, known) or SHOW_TYPES
         if context.catalog.interface_named(name.text):
             near = f"{name.text} is an interface, which has no rows"
         context.report(QueryCode.UNKNOWN_TYPE, name.span, f"no type is called {quoted(name.text)}", near)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base.limits import TRAVERSAL_HOPS_MAX
-from omnigraph.query.checks.context import Bound, Env
+from omnigraph.query.checks.context import SHOW_TYPES, Bound, Env
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan_reads import Link
 from omnigraph.query.syntax import Bounds, Traversal, Variable
@@ -63,7 +63,7 @@ def _known(variable: Variable, env: Env) -> Entity | None:
 def _report_no_edge(traversal: Traversal, env: Env) -> None:
     name = traversal.edge.text
     known = [found.name[:1].lower() + found.name[1:] for found in env.context.catalog.edges]
-    hint = env.context.problems.did_you_mean(name, known)
+    hint = env.context.problems.did_you_mean(name, known) or SHOW_TYPES
     if env.context.catalog.node_named(name):
         hint = "this is a node; a traversal follows an edge"
     env.report(QueryCode.UNKNOWN_EDGE, traversal.edge.span, f"no edge is called {quoted(name)}", hint)
