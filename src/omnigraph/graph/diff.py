@@ -87,11 +87,11 @@ def refuse_lost_values(before: Snapshot, after: Snapshot) -> None:
         lost = _with_values(before.root.child(pinned.path), pinned, gone) if gone else []
         if lost:
             raise SchemaDiffError(
-                f"{was.alias} lost {', '.join(lost)} with its values, which no change of a row says",
+                f"{entity.alias} lost {', '.join(lost)} with its values, which no change of a row says",
                 code="diff_schema_changed",
                 hint="compare commits on one side of the schema change, or export both; "
                 "`schema show --commit` shows each",
-                facts={"table": was.alias, "properties": list(lost)},
+                facts={"table": entity.alias, "properties": list(lost)},
             )
 
 
