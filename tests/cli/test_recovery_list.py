@@ -72,3 +72,10 @@ def test_what_cannot_be_read_is_listed_with_its_path(killed: Path) -> None:
     unreadable = [found for found in document["pending"] if found["state"] == "unreadable"]
     assert [Path(found["path"]).name for found in unreadable] == ["notes.txt"]
     assert unreadable[0]["why"]
+
+
+def test_nothing_to_list_is_said(tmp_path: Path) -> None:
+    create(parse_location(str(tmp_path / "graph.omni")))
+    outcome = omnigraph_here("recovery", "list", "graph.omni", cwd=tmp_path)
+    assert (outcome.stdout, outcome.exit_code) == ("", 0)
+    assert outcome.stderr == "nothing is pending, and nothing was recovered on branch main\n"

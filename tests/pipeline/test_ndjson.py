@@ -117,6 +117,14 @@ def test_a_record_over_two_lines_is_two_bad_lines() -> None:
     assert sorted(rows(block)) == [2]
 
 
+@pytest.mark.parametrize(
+    ("line", "near"), [(b'{"type":"Persn"}', "no node Persn, but Person"), (b'{"edge":"X"}', "no edge X")]
+)
+def test_a_wrong_name_of_a_type_is_told_with_the_right_one(line: bytes, near: str) -> None:
+    (bad,) = parse_block(line, CATALOG).bad
+    assert bad.message == f"the schema has {near}"
+
+
 def test_an_array_over_lines_is_told_what_a_line_is() -> None:
     (bad,) = parse_block(b"[\n" + PERSON, CATALOG).bad
     assert bad.message.endswith("each line is one whole object, and no array is around them")

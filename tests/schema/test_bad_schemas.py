@@ -72,7 +72,7 @@ def test_every_problem_names_its_declaration() -> None:
         for problem in problems_of(read_text(path), path.name).problems
         if not problem.message.startswith(("node ", "edge ", "interface "))
     }
-    assert nameless == {"S001-glued-keyword S001", "S001-not-a-schema S001"}
+    assert nameless == {"S001-glued-keyword S001", "S001-name-of-a-file S001", "S001-not-a-schema S001"}
 
 
 def test_codes_are_distinct_and_told() -> None:

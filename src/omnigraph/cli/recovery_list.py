@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -52,6 +53,10 @@ def list_recoveries(
         write_json({"uri": graph.uri, "graph_branch": branch, "pending": pending, "recoveries": recoveries})
         return
     rows = [_as_row(found) for found in (*pending, *recoveries)]
+    if not rows and how is RowsFormat.TABLE:
+        if not context.obj.quiet:
+            sys.stderr.write(f"nothing is pending, and nothing was recovered on branch {branch}\n")
+        return
     write_rows(TITLES if how is RowsFormat.TABLE else {name: name for name in TITLES}, rows, how)
 
 

@@ -55,7 +55,7 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
                 "from": _pin_to_json(move.before),
                 "to": _pin_to_json(move.after),
             }
-            for move in commit.tables
+            for move in sorted(commit.tables, key=lambda one: told_order(names.get(one.table, "")))
         ],
         "counts": dict(commit.counts),
     }

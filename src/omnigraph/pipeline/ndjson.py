@@ -12,6 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +31,7 @@ from omnigraph.pipeline.ranges import ByteRange, plan_ranges, read_line_blocks
 from omnigraph.schema import Catalog, EdgeType, Entity
 
 _PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
+_COMPARED_MAX: Final = 60
 _BLANK: Final = re.compile(rb"\s*")
 _NAME_END: Final = re.compile(rb'"\s*:')
 _NODE_KEYS: Final = frozenset({"type", "data"})
@@ -199,9 +202,9 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
     entity = _entity(catalog, is_edge, name)
     if entity is None:
-        return BadLine(
-            line, Rule.UNKNOWN_TYPE, f"the schema has no {'edge' if is_edge else 'node'} {name}", name
-        )
+        kind, known = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
+        near = _nearest(name[:_COMPARED_MAX], tuple(one.name for one in known))
+        return BadLine(line, Rule.UNKNOWN_TYPE, f"the schema has no {kind} {name}{near}", name)
     clash = sorted(set(members) & {FROM, TO}) if is_edge else []
     if clash:
         return BadLine(line, Rule.LINE_SHAPE, f"'{clash[0]}' stands beside 'data', not in it", _shown(text))
@@ -240,6 +243,13 @@ def _gathered(catalog: Catalog, alias: str, found: Sequence[tuple[int, Mapping[s
     if ID not in raw.columns:
         raw = RawBatch(raw.rows, {**raw.columns, ID: Cells([None] * raw.rows)})
     return TypedRows(entity, raw, np.array([line for line, _ in found], dtype=np.int64))
+
+
+@lru_cache(maxsize=64)
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    """What was perhaps meant; a file has few wrong names, and each many times."""
+    near = get_close_matches(name, known, n=1)
+    return f", but {near[0]}" if near else ""
 
 
 def _entity(catalog: Catalog, is_edge: bool, name: str) -> Entity | None:

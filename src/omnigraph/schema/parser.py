@@ -46,6 +46,9 @@ def _check_text(text: str, problems: ProblemList) -> None:
     if size > SCHEMA_TEXT_BYTES_MAX:
         message = f"the schema has {size} bytes, more than {SCHEMA_TEXT_BYTES_MAX}"
         problems.add(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "is this the right file?")
+    if text.endswith(".pg") and not any(map(str.isspace, text)):
+        hint = "pass the text of the file, such as Path('schema.pg').read_text()"
+        problems.add(SchemaCode.SYNTAX, NOWHERE, "this is the name of a file, not a schema", hint)
     if (surrogate := find_surrogate(text)) is not None:
         problems.add(
             SchemaCode.NOT_UNICODE,
