@@ -38,7 +38,7 @@ reference: $(READY)  ## write the generated pages of the documentation anew
 	$(BIN)/python -m omnigraph.cli.reference > docs/user/cli.md
 	$(BIN)/python -m omnigraph.api.reference > docs/user/python.md
 
-bench: $(PEERS)  ## measure beside other engines, for most of an hour; for minutes with BENCH=quick
+bench: $(PEERS)  ## measure beside other engines, for about forty minutes; for minutes with BENCH=quick
 	$(BIN)/python -m bench
 
 soak: $(READY)  ## the long tests that `make test` leaves out

@@ -15,6 +15,10 @@ from tests.docs.markdown import DOCUMENTS, ROOT
 
 DEV: Final = [path for path in DOCUMENTS if path.parts[:2] == ("docs", "dev")]
 _QUOTED: Final = re.compile(r"`([^`\n]+)`")
+SOURCE: Final = ROOT / "src" / "omnigraph"
+ROOMS: Final[list[tuple[str, str]]] = re.findall(
+    r"^\*\*`(\w+)/`\*\*(.*?)(?=^\*\*`|\Z)", (SOURCE / "README.md").read_text(), re.MULTILINE | re.DOTALL
+)
 _DECISIONS: Final = ROOT / "docs" / "dev" / "decisions"
 
 
@@ -37,6 +41,23 @@ def test_every_failpoint_is_explained() -> None:
 def test_every_decision_is_listed() -> None:
     listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (_DECISIONS / "README.md").read_text())
     assert listed == sorted(path.name for path in _DECISIONS.glob("0*.md"))
+
+
+@pytest.mark.parametrize(("room", "text"), ROOMS, ids=[room for room, _ in ROOMS])
+def test_a_room_has_what_its_paragraph_names(room: str, text: str) -> None:
+    """Each name is a file or a folder of the room, or of another that is named with it, or a word of its files."""
+    folder = SOURCE / room
+    words = {word for path in folder.rglob("*.py") for word in re.findall(r"\w+", path.read_text())}
+    names = [name for name in _QUOTED.findall(text) if re.fullmatch(r"[a-z_*/]+(\.py)?", name)]
+    assert names
+    stems = [name.removesuffix(".py").removesuffix("/") for name in names]
+    there = [[*folder.glob(f"{stem}.py"), *SOURCE.glob(f"{stem}.py"), *SOURCE.glob(stem)] for stem in stems]
+    missing = [
+        name
+        for name, stem, found in zip(names, stems, there, strict=True)
+        if not found and not (folder / stem).is_dir() and (name.endswith(".py") or stem not in words)
+    ]
+    assert missing == []
 
 
 def _missing(text: str) -> Iterator[str]:
