@@ -30,8 +30,6 @@ import omnigraph as og
 if pathlib.Path("graph.omni").is_dir():
     graph = og.open("graph.omni")
 """
-_OF_THE_READER: Final = ("my_model",)
-"""A block with one of these names needs something that only its reader has."""
 _VARYING: Final = (
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<ulid>"),
     (re.compile(r"\b[0-9a-f]{16,64}\b"), "<hex>"),
@@ -65,7 +63,7 @@ def read_commands(text: str) -> list[Command]:
     for block in blocks(text):
         if block.info.startswith("file="):
             found.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
-        elif block.language == "python" and not any(name in block.text for name in _OF_THE_READER):
+        elif block.language == "python":
             found.append(
                 Command(f"python - <<'END OF PYTHON'\n{_BEFORE_PYTHON}{block.text}END OF PYTHON", "")
             )

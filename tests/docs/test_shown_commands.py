@@ -18,11 +18,25 @@ from omnigraph.cli.usage import explain_usage
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks, inline_code
 
 ROOT_COMMAND: Final = make_command()
+RUN: Final = ("console", "python")
+NOT_RUN: Final = {
+    "": "the usage and the examples of a command: parsed",
+    "sh": "what needs a network, a bucket or a long time: commands of ours in it are parsed",
+    "mermaid": "a picture",
+    "pg": "parts of schemas: built by tests/cli/test_documented_schemas.py",
+}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_the_commands_would_be_understood(document: Path) -> None:
     assert list(_mistakes((ROOT / document).read_text())) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_every_block_is_of_a_kind_that_somebody_looks_at(document: Path) -> None:
+    """Indented ones too: a block of another kind would be looked at by nobody."""
+    openings = re.findall(r"^ *```([^`\n]*)\n(?:.*\n)*?^ *```$", (ROOT / document).read_text(), re.MULTILINE)
+    assert {one for one in openings if "file=" not in one} - {*RUN, *NOT_RUN} == set()
 
 
 def test_what_would_not_be_is_found() -> None:
