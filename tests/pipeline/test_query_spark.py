@@ -183,7 +183,7 @@ loosely: Final = [
 
 @given(text=queries(), numbers=choices)
 @settings(
-    max_examples=10, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=loosely
+    max_examples=4, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=loosely
 )
 def test_generated_queries(pool: Pool, text: str, numbers: dict[str, int]) -> None:
     check_generated(pool, text, numbers)
