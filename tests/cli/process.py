@@ -101,7 +101,7 @@ def assert_told(outcome: Outcome) -> None:
     assert "unexpectedly" not in outcome.stderr
     if outcome.exit_code != 0:
         assert outcome.exit_code == 1, outcome
-        assert outcome.stderr.count("error: ") == 1
+        assert outcome.stderr.count("error: ") == 1, outcome.stderr
         assert "hint: " in outcome.stderr
 
 

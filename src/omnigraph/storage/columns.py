@@ -112,7 +112,13 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
             fragment = dataset.native.get_fragment(number)
             assert fragment is not None, "the fragment is of this version"
             columns = ["id", *(plan.origins[name] for name in copied)]
-            metadata, schema = fragment.merge_columns(values, columns=list(dict.fromkeys(columns)))
+            try:
+                metadata, schema = fragment.merge_columns(values, columns=list(dict.fromkeys(columns)))
+            except TypeError as error:
+                # Lance tries the function on a first batch, and calls what went wrong while reading it a wrong type.
+                if "LanceError" not in str(error):
+                    raise
+                raise RuntimeError(str(error)) from error
             fragments.append(metadata)
     assert schema is not None, "there is something to write"
     if plan.forgets:
