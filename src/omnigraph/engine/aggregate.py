@@ -166,7 +166,8 @@ def _state_input(state: State, frame: Frame) -> Column:
     if isinstance(column, Coded) and column.domain.is_unique:
         return pa.array(column.codes >= 0)
     values: Any = column.array() if isinstance(column, Coded) else column
-    return values.is_valid()
+    answer: Column = values.is_valid()
+    return answer
 
 
 def _final(number: int, call: AggregateCall, groups: Frame | None) -> Array:
@@ -177,7 +178,8 @@ def _final(number: int, call: AggregateCall, groups: Frame | None) -> Array:
     first, *others = (groups.array(State(kind, number, call.argument).name) for kind in _kinds(call))
     if call.function is Function.AVG:
         totals: Any = first.cast(pa.float64(), safe=False)
-        return pc.divide(totals, others[0].cast(pa.float64()))
+        answer: Array = pc.divide(totals, others[0].cast(pa.float64()))
+        return answer
     if first.type == wanted:
         return first
     try:

@@ -24,7 +24,7 @@ def computed(sign: Sign, left: Value, right: Value, wanted: pa.DataType) -> Valu
     if pa.types.is_floating(wanted):
         return _floats(sign, left, right)
     try:
-        return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))
+        return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
     except pa.ArrowInvalid:
         # Out of range on the way, perhaps because of an unsigned operand: the exact answer decides.
         return _exact(_PLAIN[sign](_wide(left), _wide(right)))
@@ -33,7 +33,8 @@ def computed(sign: Sign, left: Value, right: Value, wanted: pa.DataType) -> Valu
 def negated(operand: Value, wanted: pa.DataType) -> Value:
     """`-operand`."""
     if pa.types.is_floating(wanted):
-        return pc.negate(operand.cast(pa.float64()))
+        answer: Value = pc.negate(operand.cast(pa.float64()))
+        return answer
     return _exact(pc.negate(_wide(operand)))
 
 
@@ -49,10 +50,10 @@ def overflow() -> RunError:
 def _floats(sign: Sign, left: Value, right: Value) -> Value:
     one, other = (side.cast(pa.float64(), safe=False) for side in (left, right))
     if sign is not Sign.DIV:
-        return _PLAIN[sign](one, other)
+        return _PLAIN[sign](one, other)  # type: ignore[no-any-return]
     is_zero: Any = pc.equal(other, 0.0)
     divisor: Any = pc.if_else(is_zero, pa.scalar(None, pa.float64()), other)
-    return pc.divide(one, divisor)
+    return pc.divide(one, divisor)  # type: ignore[no-any-return]
 
 
 def _wide(value: Value) -> Value:

@@ -39,12 +39,12 @@ def compared(operator: Operator, left: Value, right: Value) -> Value:
         length = len(left) if isinstance(left, pa.Array) else len(right) if isinstance(right, pa.Array) else 0
         return pa.scalar(None, pa.bool_()) if not length else pa.nulls(length, pa.bool_())
     if left.type == right.type:
-        return kernel(left, right)
+        return kernel(left, right)  # type: ignore[no-any-return]
     if any(pa.types.is_timestamp(found) for found in types):
-        return kernel(left.cast(_MOMENT), right.cast(_MOMENT))
+        return kernel(left.cast(_MOMENT), right.cast(_MOMENT))  # type: ignore[no-any-return]
     floats = [pa.types.is_floating(found) for found in types]
     if all(floats):
-        return kernel(left.cast(pa.float64()), right.cast(pa.float64()))
+        return kernel(left.cast(pa.float64()), right.cast(pa.float64()))  # type: ignore[no-any-return]
     if floats[0]:
         return _beside_float(REVERSED.get(operator, operator), right, left)
     if floats[1]:
@@ -57,15 +57,16 @@ def repeated(value: Value, length: int) -> Array:
     if not isinstance(value, pa.Scalar):
         return value
     single: Any = value
-    return pa.repeat(single, length)
+    answer: Array = pa.repeat(single, length)
+    return answer
 
 
 def _integers(operator: Operator, left: Value, right: Value) -> Value:
     kernel = _KERNELS[operator]
     if pa.types.is_uint64(left.type) or pa.types.is_uint64(right.type):
         wide = pa.decimal128(20, 0)
-        return kernel(left.cast(wide), right.cast(wide))
-    return kernel(left.cast(pa.int64()), right.cast(pa.int64()))
+        return kernel(left.cast(wide), right.cast(wide))  # type: ignore[no-any-return]
+    return kernel(left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
 
 
 def _beside_float(operator: Operator, whole: Value, real: Value) -> Value:
@@ -73,7 +74,8 @@ def _beside_float(operator: Operator, whole: Value, real: Value) -> Value:
     kernel = _KERNELS[operator]
     real = real.cast(pa.float64())
     if whole.type in {pa.int32(), pa.uint32()} or _is_small(whole):
-        return kernel(whole.cast(pa.float64(), safe=False), real)
+        answer: Value = kernel(whole.cast(pa.float64(), safe=False), real)
+        return answer
     return _by_sign(kernel, whole, real)
 
 
@@ -101,4 +103,5 @@ def _by_sign(kernel: Any, whole: Value, real: Value) -> Value:
     mask = missing.to_numpy(zero_copy_only=False)
     found: Any = kernel(pa.array(sign, mask=mask, from_pandas=False), pa.scalar(0.0))
     both_single = isinstance(whole, pa.Scalar) and isinstance(real, pa.Scalar)
-    return found[0] if both_single else found
+    answer: Value = found[0] if both_single else found
+    return answer

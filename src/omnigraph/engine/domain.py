@@ -163,7 +163,8 @@ def without_negative_zero(array: Array) -> Array:
     """The same values, for grouping: -0.0 is equal to 0.0."""
     if not pa.types.is_floating(array.type):
         return array
-    return pc.add(array, pa.scalar(0.0, array.type))
+    answer: Array = pc.add(array, pa.scalar(0.0, array.type))
+    return answer
 
 
 def _equal_texts(values: Array, at: Codes, texts: Array, rows: Codes) -> Mask:

@@ -63,7 +63,7 @@ def evaluate_entity(expr: EntityRef, frame: Frame) -> Array:
         arrays.append(array if array.type == kind else array.cast(kind))
     missing: Any = arrays[0].is_null()
     shape: Any = entity_arrow_type(expr.table)
-    found: Any = pa.StructArray.from_arrays(
+    found: Array = pa.StructArray.from_arrays(
         arrays, fields=list(shape), mask=missing if expr.nullable else None
     )
     return found
@@ -102,13 +102,13 @@ def _value(expr: Expr, frame: Frame) -> Value:
                 found = join(found, _value(operand, frame))
             return found
         case Not(operand):
-            return pc.invert(_value(operand, frame))
+            return pc.invert(_value(operand, frame))  # type: ignore[no-any-return]
         case IsNull(operand, is_not):
             return _null_test(operand, is_not, frame)
         case Known(answer, operand):
             present: Any = _null_test(operand, True, frame)
             nothing = pa.scalar(None, pa.bool_())
-            return pc.if_else(present, pa.scalar(answer), nothing)
+            return pc.if_else(present, pa.scalar(answer), nothing)  # type: ignore[no-any-return]
         case _:
             return _condition(expr, frame)
 
@@ -160,7 +160,8 @@ def _found_texts(coded: Coded, mode: TextMode, words: str, edits: int) -> Array:
     if not index.has_missing and len(codes) and codes.min() >= 0:
         return bool_array(found[codes])
     missing = np.append(index.missing, True)
-    return pa.array(np.append(found, False)[codes], mask=missing[codes])
+    answer: Array = pa.array(np.append(found, False)[codes], mask=missing[codes])
+    return answer
 
 
 def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
@@ -170,7 +171,8 @@ def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
         value = _value(operand, frame)
     if isinstance(value, pa.Scalar):
         return pa.scalar(value.is_valid is is_not)
-    return value.is_valid() if is_not else value.is_null()
+    answer: Value = value.is_valid() if is_not else value.is_null()
+    return answer
 
 
 def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -> Value | None:
@@ -188,18 +190,18 @@ def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -
     if one.domain is not other.domain or not one.domain.is_unique:
         return None
     answer = one.codes == other.codes if operator is Operator.EQ else one.codes != other.codes
-    return pa.array(answer, mask=(one.codes < 0) | (other.codes < 0))
+    return pa.array(answer, mask=(one.codes < 0) | (other.codes < 0))  # type: ignore[no-any-return]
 
 
 def _in_list(operand: Value, items: list[Value]) -> Value:
     scalars = [item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type]
     if isinstance(operand, pa.Array) and len(scalars) == len(items) and items:
         choices: Array = pa.array([item.as_py() for item in scalars], type=operand.type)
-        found: Any = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
+        found: Value = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
         if operand.null_count:
             found = pc.if_else(operand.is_valid(), found, pa.scalar(None, pa.bool_()))
         return found
-    answer: Any = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
+    answer: Value = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
     for item in items:
         answer = pc.or_kleene(answer, compared(Operator.EQ, operand, item))
     return answer
@@ -228,7 +230,8 @@ def _text_test(text: Value, part: Value, length: int, *, is_prefix: bool) -> Val
         if not part.is_valid:
             return pa.nulls(length, pa.bool_())
         kernel: Any = pc.starts_with if is_prefix else pc.match_substring
-        return kernel(text, part.as_py())
+        answer: Value = kernel(text, part.as_py())
+        return answer
     texts: Any = repeated(text, length)
     parts: Any = repeated(part, length)
     missing: Any = pc.or_(texts.is_null(), parts.is_null())

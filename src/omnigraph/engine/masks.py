@@ -36,5 +36,5 @@ def array_without(values: npt.NDArray[Any], missing: Mask) -> Array:
 
 def _array(kind: pa.DataType, length: int, present: Mask | None, data: npt.NDArray[Any]) -> Array:
     validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little").data)
-    made: Any = pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])
+    made: Array = pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])
     return made

@@ -208,4 +208,5 @@ def _addresses(target: WritableTable, ids: Array) -> list[int]:
     found = target.dataset.read_by_text("id", ids, ["id"])
     at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
     places: Any = found.column(ADDRESS).combine_chunks().take(at)
-    return places.to_pylist()
+    answer: list[int] = places.to_pylist()
+    return answer

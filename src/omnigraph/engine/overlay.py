@@ -103,7 +103,8 @@ class Overlay:
         """Which ids are those of rows that no statement has touched yet."""
         known: Any = pa.concat_arrays([self.ids, self.removed])
         found: Any = pc.invert(pc.is_in(ids, value_set=known))
-        return found.to_numpy(zero_copy_only=False)
+        answer: Mask = found.to_numpy(zero_copy_only=False)
+        return answer
 
     def matching(self, entity: Entity, conditions: tuple[Expr, ...]) -> Mask:
         """Which of the rows pass."""
@@ -139,7 +140,7 @@ class Overlay:
 
     def remove(self, ids: Array) -> Array:
         """Take rows of the table out; the ids that were not out already."""
-        fresh: Any = pc.unique(ids).filter(pc.invert(pc.is_in(pc.unique(ids), value_set=self.removed)))
+        fresh: Array = pc.unique(ids).filter(pc.invert(pc.is_in(pc.unique(ids), value_set=self.removed)))
         self.removed = pa.concat_arrays([self.removed, fresh])
         return fresh
 
@@ -161,4 +162,5 @@ def _replaced(column: Array, mask: Any, value: Array) -> Array:
     """The column with one value where the mask is true. By positions, because not every kernel knows every type."""
     both: Any = pa.concat_arrays([column, value.cast(column.type)])
     places = np.where(mask.to_numpy(zero_copy_only=False), len(column), np.arange(len(column)))
-    return both.take(pa.array(places))
+    answer: Array = both.take(pa.array(places))
+    return answer

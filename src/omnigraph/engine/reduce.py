@@ -152,7 +152,8 @@ def _extremes(array: Array, groups: Groups, *, is_min: bool) -> Array:
         (np.minimum if is_min else np.maximum).at(best, groups.numbers, numbers)
         empty = np.bincount(groups.numbers, minlength=groups.count) == 0
         found: Any = pa.array(best, mask=empty, from_pandas=False)
-        return found.cast(array.type)
+        answer: Array = found.cast(array.type)
+        return answer
     codes = np.full(groups.count, -1, dtype=np.int64)
     if len(array):
         order: Any = pc.sort_indices(array, sort_keys=[("", "ascending" if is_min else "descending")])

@@ -190,7 +190,7 @@ def one_array(column: Any) -> Array:
     whole: Any = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
-    return whole
+    return whole  # type: ignore[no-any-return]
 
 
 def _width(kind: pa.DataType) -> int:

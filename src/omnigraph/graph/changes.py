@@ -153,4 +153,7 @@ class _Places:
 def _places_in(ids: Texts, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
     """For each id the number of its row, or -1."""
     at: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
-    return at.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    answer: np.ndarray[Any, np.dtype[np.int64]] = (
+        at.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    )
+    return answer

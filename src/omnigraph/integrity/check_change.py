@@ -150,9 +150,9 @@ def _known(ends: Column, node: NodeType, by_type: Mapping[TypeId, TypeChange], l
         strangers = strangers.filter(pc.invert(pc.is_in(strangers, value_set=change.removed)))
         lookup = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
     if not len(strangers):
-        return known
+        return known  # type: ignore[no-any-return]
     there = strangers.filter(lookup.present_ids(node.id, strangers))
-    return pc.or_(known, pc.is_in(ends, value_set=there, skip_nulls=True))
+    return pc.or_(known, pc.is_in(ends, value_set=there, skip_nulls=True))  # type: ignore[no-any-return]
 
 
 def _cardinality_breaches(

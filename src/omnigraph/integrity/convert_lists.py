@@ -69,7 +69,8 @@ def convert_vectors(lists: Lists, target: VectorType, convert_items: ItemConvers
 def _vector_array(values: Column, absent: Mask | None, target: VectorType) -> Column:
     build: Any = pa.FixedSizeListArray.from_arrays
     mask = None if absent is None else pa.array(absent)
-    return build(values, type=arrow_type(target), mask=mask)
+    answer: Column = build(values, type=arrow_type(target), mask=mask)
+    return answer
 
 
 def _item_mistakes(lists: Lists, items: Converted, besides: Mask | None = None) -> tuple[Mistake, ...]:

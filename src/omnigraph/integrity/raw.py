@@ -152,7 +152,7 @@ def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
     if not isinstance(column, pa.ChunkedArray):
         return column
     joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return joined
+    return joined  # type: ignore[no-any-return]
 
 
 def nulls(count: int, kind: pa.DataType) -> Column:

@@ -166,7 +166,8 @@ def _check_card(task: CardTask) -> ViolationReport:
 def _mine(keys: Column, bucket: int, buckets: int) -> Column:
     """Which keys are of the bucket; a null is of none."""
     there = pa.array(bucket_of(keys, buckets) == bucket) if buckets > 1 else pa.repeat(True, len(keys))
-    return pc.and_(there, keys.is_valid())
+    answer: Column = pc.and_(there, keys.is_valid())
+    return answer
 
 
 def _report(alias: str, breach: Breach, ids: Column) -> ViolationReport:

@@ -71,4 +71,5 @@ def _beginnings(ids: Column) -> npt.NDArray[np.uint64]:
 
 def _sorted_places(texts: Column) -> Order:
     places: Any = pc.sort_indices(texts).to_numpy(zero_copy_only=False)
-    return places.astype(np.int64)
+    answer: Order = places.astype(np.int64)
+    return answer

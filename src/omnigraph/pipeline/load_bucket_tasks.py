@@ -174,4 +174,5 @@ def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
 
 def _is_in(keys: Column, table: pa.Table | None, name: str = "id") -> Column:
     there = NO_IDS if table is None else whole_column(table, name)
-    return pc.is_in(keys, value_set=there, skip_nulls=True)
+    answer: Column = pc.is_in(keys, value_set=there, skip_nulls=True)
+    return answer
