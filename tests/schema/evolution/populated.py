@@ -1,0 +1,15 @@
+"""A small schema that the cases of steps and refusals change, and types that have rows."""
+
+from __future__ import annotations
+
+from omnigraph.base.ids import TypeId
+from omnigraph.schema import Catalog
+
+PERSON = "node Person { slug: String @key  age: I32?  mood: enum(glad, sad)  name: String }\n"
+COMPANY = "node Company { name: String @key }\n"
+KNOWS = "edge Knows: Person -> Person @card(0..5) { since: Date? }\n"
+BASE = PERSON + COMPANY + KNOWS
+
+
+def populated(catalog: Catalog) -> dict[TypeId, int]:
+    return {found.id: 3 for found in catalog.types}
