@@ -36,8 +36,9 @@ def _checked(world: World, more: dict[str, str]) -> dict[str, Any]:
     assert "dataset.index" in seen["driver_effects"]
     assert seen["built"]["doc"] == seen["built"]["cites"] == 1
     assert seen["built"]["types"]["face_vector"] == "IVF_PQ", "there is something to train"
-    assert seen["built"]["nearest"]
-    assert seen["extended"]["nearest"]
+    # Measured: 28 of 30; chance alone finds none among 120,000.
+    assert seen["built"]["nearest"] >= 20
+    assert seen["extended"]["nearest"] >= 20
     assert seen["idle"]["commit"] is None
     assert {row["status"] for row in seen["idle"]["indexes"]} == {"complete", "skipped"}
     assert seen["second"]["commit"] == seen["head"]
