@@ -75,6 +75,19 @@ def test_the_feed_tells_a_rename(tmp_path: Path, update_golden: bool) -> None:
     assert_golden("history_feed_of_a_rename.txt", "".join(told), update_golden)
 
 
+def test_the_log_names_the_types_of_a_branch(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
+    branch = graph.branch("b", create_from="main")
+    branch.apply_schema(f"{SCHEMA}\nnode City {{ slug: String @key }}")
+    branch.mutate('query a() { insert City { slug: "x" } }')
+    graph.mutate('query b() { insert Person { slug: "y" } }')
+    told = json.loads(run(tmp_path, "log", "--limit", "2", "--json").stdout)["commits"]
+    assert [[table["table_key"] for table in commit["tables"]] for commit in told] == [
+        ["node:Person"],
+        ["node:City"],
+    ]
+
+
 def test_a_time_that_was_shown_reads_its_commit(place: Path) -> None:
     told = json.loads(run(place, "commit", "list", "--json").stdout)["commits"]
     shown = [line.split()[1] for line in run(place, "commit", "list").stdout.splitlines()[1:]]

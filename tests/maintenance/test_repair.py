@@ -15,7 +15,8 @@ import lance
 import pytest
 
 from omnigraph.api.graph import Graph, init
-from omnigraph.base.errors import RefusedError, UsageError
+from omnigraph.base.effects import observed
+from omnigraph.base.errors import RefusedError, StorageError, UsageError
 from omnigraph.graph.check import DriftError
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import MANIFEST
@@ -236,6 +237,29 @@ def test_one_commit_for_all_tables_of_a_branch(tool: ForeignTool, local_location
         assert commit is not None
         assert (commit.actor, len(commit.tables)) == ("omnigraph:repair:force", 2)
     assert rows[MAIN, PERSON].commit != rows[DEV, PERSON].commit
+
+
+def test_a_store_that_fails_at_the_second_branch(tool: ForeignTool, local_location: Location) -> None:
+    """What the first branch got stays, and the error names it."""
+    seed(local_location, DEV)
+    for branch in (MAIN, DEV):
+        tool.act("compaction", local_location, branch=branch)
+    before = read_snapshot(local_location).head
+
+    def fail_on_dev(effect: str, target: str) -> None:
+        if read_snapshot(local_location).head != before:
+            raise StorageError("the store does not answer", code="gone")
+
+    with observed(fail_on_dev), pytest.raises(StorageError) as failed:
+        repair(local_location, "confirm")
+    done = read_snapshot(local_location).head
+    assert failed.value.facts["repaired"] == {MAIN: done}
+    assert str(failed.value) == f"the store does not answer; put right before that: main (commit {done})"
+    rows = repair(local_location, "confirm")
+    assert (rows[MAIN, PERSON].action, rows[DEV, PERSON].action) == (
+        RepairAction.NO_OP,
+        RepairAction.HEALED,
+    )
 
 
 def test_blobs_are_compared_by_their_bytes(local_location: Location, tmp_path: Path) -> None:

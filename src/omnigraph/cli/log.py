@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,9 @@ from omnigraph.cli.output import printable, write_json
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
+    from omnigraph.base.ids import CommitId
     from omnigraph.graph.records import CommitRecord
+    from omnigraph.storage.location import Location
 
 Graph_ = Annotated[bool, typer.Option("--graph", help="Draw how the commits descend from each other.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most so many lines.")]
@@ -50,12 +53,8 @@ def log(
 
     drawn = draw_commits(commits, known)
     if as_json:
-        from omnigraph.cli.shapes import commit_to_json, table_names
-        from omnigraph.graph.snapshot import read_snapshot
-
         found = islice((line.commit for line in drawn if line.commit is not None), limit)
-        tables = table_names(read_snapshot(location))
-        write_json({"heads": heads, "commits": [commit_to_json(commit, tables) for commit in found]})
+        write_json({"heads": heads, "commits": _documents(location, tuple(found), heads)})
         return
     shown = drawn if graph else (line for line in drawn if line.commit is not None)
     write_lines(
@@ -68,6 +67,18 @@ def log(
         sys.stderr.write(
             f"note: the graph was copied or moved, so these branches are not shown: {told_names}\n"
         )
+
+
+def _documents(
+    location: Location, commits: Sequence[CommitRecord], heads: Mapping[str, CommitId | None]
+) -> list[dict[str, Any]]:
+    """The commits, each with the tables as its own branch calls them, or main when that branch is gone."""
+    from omnigraph.cli.shapes import commit_to_json, table_names
+    from omnigraph.graph.snapshot import MAIN, read_snapshot
+
+    living = {commit.branch for commit in commits if heads.get(commit.branch) is not None}
+    names = {branch: table_names(read_snapshot(location, branch)) for branch in {MAIN, *living}}
+    return [commit_to_json(commit, {**names[MAIN], **names.get(commit.branch, {})}) for commit in commits]
 
 
 COMMAND = CommandSource(

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from omnigraph.base.errors import FormatError, OmnigraphError, StorageError
 from omnigraph.base.events import log_event
@@ -58,7 +60,23 @@ def repair_all_tables(graph: GraphPlace, options: RepairOptions | None = None) -
     root = graph.location
     refuse_pending(root, "repair")
     names = sorted(read_snapshot(root).state.branches, key=lambda name: (name != MAIN, name))
-    return [row for name in names for row in _repair_branch(root, name, how)]
+    rows: list[TableRepairStats] = []
+    for name in names:
+        try:
+            rows += _repair_branch(root, name, how)
+        except StorageError as error:
+            _tell_what_is_done(error, rows)
+            raise
+    return rows
+
+
+def _tell_what_is_done(error: StorageError, rows: Sequence[TableRepairStats]) -> None:
+    """Name the commits on the branches before the one where the store failed: they stay."""
+    commits = {row.branch: row.commit for row in rows if row.commit is not None}
+    if commits:
+        done = ", ".join(f"{branch} (commit {commit})" for branch, commit in commits.items())
+        error.message = f"{error.message}; put right before that: {done}"
+        error.facts = MappingProxyType({**error.facts, "repaired": dict(commits)})
 
 
 def _repair_branch(root: Location, name: str, how: RepairOptions) -> list[TableRepairStats]:
