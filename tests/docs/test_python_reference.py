@@ -15,12 +15,13 @@ import pytest
 import omnigraph
 import omnigraph.maintenance
 import omnigraph.spark
-from omnigraph.api import reference
+from omnigraph.api import reference, surface
 from tests.docs.markdown import ROOT, anchors
 from tests.style.source import python_sources
 
 PAGE = ROOT / "docs" / "user" / "python.md"
-DESCRIBED = [member for members in reference.SECTIONS.values() for member in members]
+DESCRIBED = [member for members in surface.SECTIONS.values() for member in members]
+TYPES = [member for member in DESCRIBED if inspect.isclass(member)]
 
 
 def test_the_reference_is_the_generated_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,26 +32,49 @@ def test_the_reference_is_the_generated_one(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("module", [omnigraph, omnigraph.maintenance, omnigraph.spark])
 def test_every_exported_name_is_described(module: Any) -> None:
-    known = {member.__name__ for member in (*DESCRIBED, *reference.ERRORS)} | {"__version__", "spark"}
+    known = {member.__name__ for member in (*DESCRIBED, *surface.ERRORS)} | {"__version__", "spark"}
     assert set(module.__all__) - known == set()
 
 
 def test_every_method_of_a_graph_is_described() -> None:
     found = anchors(PAGE.read_text())
     methods = {name for name, member in inspect.getmembers(omnigraph.Graph) if inspect.isfunction(member)}
-    public = {name for name in methods if not name.startswith("_")} - {"refuse_if_read_only"}
+    public = {name for name in methods if not name.startswith("_")} - {*surface.INTERNAL["Graph"]}
     assert {name for name in public if f"graph{name}" not in found} == set()
 
 
 def test_every_type_that_a_signature_names_is_described() -> None:
-    ours = {name for source in python_sources() if source.in_package for name in _classes(source.tree)}
+    ours = {name for source in python_sources() if source.in_package for name in _types(source.tree)}
     named = {word for text in _signatures() for word in re.findall(r"(?<![\w.])[A-Z]\w+", text)}
     described = {member.__name__ for member in DESCRIBED}
-    assert sorted((named & ours) - described - reference.OPAQUE) == []
+    assert sorted((named & ours) - described) == sorted(surface.OTHER_NAMES)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_everything_that_is_shown_has_a_sentence(kind: type[Any]) -> None:
+    if issubclass(kind, Enum):
+        told = reference.sentences(kind)
+        assert not told or told.keys() == {member.name for member in kind}
+        return
+    assert [name for name, _, sentence in reference.shown_values(kind) if not sentence] == []
+    assert [name for name, method in reference.shown_methods(kind) if not method.__doc__] == []
+
+
+@pytest.mark.parametrize("name", surface.INTERNAL)
+def test_what_is_kept_out_is_there(name: str) -> None:
+    (kind,) = (kind for kind in TYPES if kind.__name__ == name)
+    there = {*dir(kind), *(found.name for found in (fields(kind) if is_dataclass(kind) else ()))}
+    assert set(surface.INTERNAL[name]) - there == set()
+    shown = {shown for shown, _, _ in reference.shown_values(kind)}
+    assert shown.isdisjoint(surface.INTERNAL[name])
+
+
+def test_a_sentence_is_the_string_below() -> None:
+    assert reference.sentences(_Sample) == {"first": "In two lines.", "second": "Another."}
 
 
 def test_every_error_is_described() -> None:
-    names = {error.__name__ for error in reference.ERRORS}
+    names = {error.__name__ for error in surface.ERRORS}
     raised = {
         name
         for source in python_sources()
@@ -61,8 +85,26 @@ def test_every_error_is_described() -> None:
     assert raised - names == {"FailpointError", "WireError"}  # neither leaves the package
 
 
+class _Sample:
+    first: int
+    """In two
+    lines."""
+    second: int
+    """Another."""
+    third: int
+
+
 def _classes(tree: ast.Module) -> Iterator[str]:
     return (node.name for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def _types(tree: ast.Module) -> Iterator[str]:
+    """Classes, and types that are only another name of something."""
+    yield from _classes(tree)
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if not name.isupper():
+                yield name
 
 
 def _signatures() -> Iterator[str]:
@@ -70,7 +112,5 @@ def _signatures() -> Iterator[str]:
         if not inspect.isclass(member):
             yield reference.signature_text(member)
         elif not issubclass(member, Enum):
-            for _, below in reference.public_members(member):
-                yield reference.signature_text(below.fget if isinstance(below, property) else below)
-            if is_dataclass(member):
-                yield from (str(found.type) for found in fields(member) if not found.name.startswith("_"))
+            yield from (text for _, text, _ in reference.shown_values(member))
+            yield from (reference.signature_text(method) for _, method in reference.shown_methods(member))

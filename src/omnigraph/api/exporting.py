@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from omnigraph.base.errors import UsageError
+from omnigraph.base.ids import CommitId
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.moments import When
 from omnigraph.pipeline.export import Exported, ExportRequest, export
@@ -33,11 +35,38 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExportOutcome:
-    """What an export did, and the shape of what it wrote."""
+    """What an export did."""
 
     exported: Exported
     kind: TargetKind
+    """The shape of what it wrote."""
     format: ExportFormat
+    """How the rows are written."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The rows by the alias of their type, `node:Person` or `edge:Knows`."""
+        return self.exported.counts
+
+    @property
+    def total(self) -> int:
+        """All rows."""
+        return self.exported.total
+
+    @property
+    def commit(self) -> CommitId:
+        """The newest commit of what was exported."""
+        return self.exported.commit
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it wrote, as absolute paths or `s3://…`; none for stdout."""
+        return tuple(file.uri for file in self.exported.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it wrote."""
+        return self.exported.size_bytes
 
 
 def export_graph(root: Location, branch: str, options: ExportOptions) -> ExportOutcome:

@@ -39,14 +39,17 @@ if TYPE_CHECKING:
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class Graph(VersionedGraph, SchemaMethods):
-    """An open graph. `branch_name` is where reads and writes go unless a call says otherwise."""
+    """An open graph on one branch, where reads and writes go unless a call names another."""
 
     location: Location
     branch_name: str = MAIN
+    """The branch that it reads and writes, `main` unless another was opened."""
     read_only: bool = False
+    """Whether every call that would write is refused."""
 
     @property
     def uri(self) -> str:
+        """Where the graph is: an absolute path, or `s3://bucket/prefix`."""
         return self.location.uri
 
     def snapshot(
@@ -240,10 +243,12 @@ class Graph(VersionedGraph, SchemaMethods):
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How to open or create a graph: object-store settings and the actor of writes."""
+    """How to open or create a graph."""
 
     storage_options: Mapping[str, str] | None = None
+    """Settings of the object store, such as `aws_region`; None: the environment alone."""
     actor: str | None = None
+    """Who creates the graph, in its first commit; None: the login name. Later writes name their own."""
 
     def __post_init__(self) -> None:
         _check_options(self.storage_options, self.actor)

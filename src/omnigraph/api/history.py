@@ -33,39 +33,46 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EntityChange:
-    """One entity that changed. `before` and `after` are lines of graph data as objects, None where it is not there.
-
-    `table` has the name of its type, `table_id` tells the type from others that had or will have that name.
-    """
+    """One node or edge that changed."""
 
     table: str
+    """Its type, such as `node:Person`."""
     table_id: str
+    """The id of that table, which stays when the type gets another name."""
     id: str
+    """Its id."""
     kind: ChangeKind
+    """What happened to it."""
     before: dict[str, Any] | None
+    """What it was, as an object that `load` reads; None when it was not there."""
     after: dict[str, Any] | None
+    """What it is now, in the same form; None when it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """One commit and what it changed against its first parent: the schema, and then entities under its new names.
-
-    `table_names` has the name of each table by its id, also of one whose type went.
-    """
+    """One commit and what it changed against its first parent."""
 
     commit: CommitRecord
+    """The commit."""
     schema_steps: tuple[SchemaStep, ...]
+    """What it did to the schema, which comes before its changes of rows."""
     table_names: Mapping[TableId, str]
+    """The alias of each table by its id, also of one whose type went."""
     changes: Iterator[EntityChange]
+    """What it did to nodes and edges, under the new names of types and properties; it can be taken once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFeed:
-    """Commits after a cursor, oldest first, and the cursor to go on with once all of them were taken."""
+    """Some commits of a branch after a cursor."""
 
     commits: Iterator[CommitChanges]
+    """The commits, oldest first; they can be taken once."""
     cursor: str
+    """What to pass to the next call, once all of these commits were taken."""
     has_more: bool
+    """Whether there are more commits by now."""
 
 
 def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:

@@ -58,24 +58,24 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """What a load did, and whether it made its branch first. `indexes` is what was built after it, when asked for.
-
-    `unindexed` are the loaded types, by alias, with declared indexes that do not know the new rows yet.
-    """
+    """What a load did."""
 
     loaded: Loaded
     branch_created: bool
+    """Whether the load made its branch first."""
     indexes: IndexOutcome | None = None
+    """What was built after the load with `with_indexes`, else None."""
     unindexed: tuple[str, ...] = ()
+    """The loaded types, by alias, with declared indexes that do not know the new rows yet."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by the alias of their type, `node:Person` or `edge:Knows`."""
+        """The rows of the input by the alias of their type, `node:Person` or `edge:Knows`."""
         return self.loaded.counts
 
     @property
     def total(self) -> int:
-        """All rows."""
+        """All rows of the input."""
         return self.loaded.total
 
     @property

@@ -48,25 +48,29 @@ class MutationOptions:
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """What a mutation did. Without a commit nothing matched, and nothing was written.
-
-    `nodes` and `edges` tell how many were inserted, updated and deleted; a node or an edge counts once, however many
-    statements touched it. `affected_nodes` and `affected_edges` are their totals.
-    """
+    """What a mutation did. A node or an edge counts once, however many statements touched it."""
 
     query_name: str
+    """The name of the mutation in its text."""
     branch: str
+    """The branch that was written to."""
     nodes: EntityCounts
+    """How many nodes changed."""
     edges: EntityCounts
+    """How many edges changed, those too that went with their nodes."""
     actor: str
+    """Who made the change."""
     commit: CommitRecord | None
+    """The one commit, or None when nothing matched and nothing was written."""
 
     @property
     def affected_nodes(self) -> int:
+        """All nodes that were inserted, updated or deleted."""
         return self.nodes.total
 
     @property
     def affected_edges(self) -> int:
+        """All edges that were inserted, updated or deleted."""
         return self.edges.total
 
 

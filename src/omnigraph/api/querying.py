@@ -43,7 +43,9 @@ class PreparedQuery:
     """One query of a text, parsed once. Plans are kept for the last few schemas and table versions."""
 
     source: str
+    """The text of the query."""
     name: str | None = None
+    """Which query of the text it is; None when the text has only one."""
     source_name: str = "<query>"
     hops_ceiling: int | None = None
     _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)

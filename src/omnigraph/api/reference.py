@@ -2,205 +2,23 @@
 
 python -m omnigraph.api.reference > docs/user/python.md
 
-What is public is listed in `SECTIONS` and `ERRORS`; a test fails when a signature there names one of our types that is
-neither described nor opaque. Nothing is run.
+What is shown is listed in `api/surface.py`. The sentence of a field, or of a member of an enum, is the string that
+stands right below it in the source. Nothing is run.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Any, Final
 
-from omnigraph.api import history, loading, merging, mutating, querying, results
-from omnigraph.api.branching import BranchRecord, BranchStanding
-from omnigraph.api.exporting import ExportOutcome
-from omnigraph.api.graph import Graph, OpenOptions, init, open  # noqa: A004  # users write omnigraph.open
-from omnigraph.base import errors
-from omnigraph.base.progress import Progress
-from omnigraph.engine.embedding import EmbeddingProvider
-from omnigraph.engine.mutate import MutationRejectedError
-from omnigraph.engine.mutation_stage import EntityCounts
-from omnigraph.engine.options import QueryLimits
-from omnigraph.graph import check, commit, lease, pending, publish, records, requirements, schema_plan
-from omnigraph.graph.diff import ChangeKind, SchemaDiffError
-from omnigraph.graph.feed import ChangeFeedGapError
-from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, EntityStates, Side
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.maintenance import cleanup, cleanup_options, health, index_status, optimize, repair
-from omnigraph.maintenance.drift import Classification
-from omnigraph.maintenance.index_outcome import IndexOutcome, IndexRow
-from omnigraph.maintenance.index_plan import IndexStatus
-from omnigraph.maintenance.optimize_stats import PendingIndex, SkipReason, TableOptimizeStats
-from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions, TableRepairStats
-from omnigraph.maintenance.schema_apply import SchemaApplied, SchemaRejectedError
-from omnigraph.pipeline.data_source import OmnigraphDataSource
-from omnigraph.pipeline.export import Exported
-from omnigraph.pipeline.load import Loaded, LoadRejectedError
-from omnigraph.pipeline.session import session
-from omnigraph.pipeline.source_errors import DataSourceError
-from omnigraph.pipeline.source_write import TableMovedError
-from omnigraph.pipeline.task_errors import TaskError
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.commit import DisplacedCommitError
-from omnigraph.storage.failures import CommitRaceError, DatasetExistsError
+from omnigraph.api.surface import ERRORS, INTERNAL, MADE_BY_PROGRAMS, OTHER_NAMES, SECTIONS
 
-SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
-    "Opening": (init, open, OpenOptions),
-    "The graph": (Graph,),
-    "Reading": (
-        results.Result,
-        results.ResultSource,
-        querying.PreparedQuery,
-        EmbeddingProvider,
-        QueryLimits,
-        Snapshot,
-        records.TableRecord,
-        records.Pin,
-        records.SchemaRecord,
-    ),
-    "Writing": (
-        loading.LoadOutcome,
-        Loaded,
-        mutating.MutationResult,
-        EntityCounts,
-        ExportOutcome,
-        Exported,
-        schema_plan.SchemaPlan,
-        schema_plan.PlannedStep,
-        SchemaApplied,
-        Progress,
-    ),
-    "Branches and history": (
-        BranchStanding,
-        BranchRecord,
-        records.BranchParent,
-        records.CommitRecord,
-        records.TableMove,
-        records.StreamBatch,
-        history.EntityChange,
-        ChangeKind,
-        history.ChangeFeed,
-        history.CommitChanges,
-        history.SchemaStep,
-        merging.MergeOutcome,
-        merging.MergeResult,
-        merging.TableCounts,
-        merging.Conflict,
-        ConflictKind,
-        EntityName,
-        EntityStates,
-        Side,
-    ),
-    "Maintenance": (
-        optimize.optimize_all_tables,
-        optimize.OptimizeOptions,
-        TableOptimizeStats,
-        SkipReason,
-        PendingIndex,
-        IndexOutcome,
-        IndexRow,
-        IndexStatus,
-        IndexKind,
-        repair.repair_all_tables,
-        RepairOptions,
-        TableRepairStats,
-        Classification,
-        RepairAction,
-        cleanup.cleanup_all_tables,
-        cleanup_options.CleanupPolicyOptions,
-        cleanup_options.TableCleanupStats,
-        health.Finding,
-        health.Check,
-        health.Health,
-        index_status.IndexCoverage,
-        pending.PendingIntent,
-        pending.PendingState,
-        records.RecoveryRecord,
-    ),
-    "Spark": (session, OmnigraphDataSource),
-}
-ERRORS: Final[tuple[type[Exception], ...]] = (
-    errors.OmnigraphError,
-    errors.UsageError,
-    errors.ParameterError,
-    errors.ContentError,
-    errors.TextError,
-    errors.SchemaTextError,
-    errors.QueryTextError,
-    errors.RunError,
-    LoadRejectedError,
-    MutationRejectedError,
-    SchemaRejectedError,
-    errors.NotFoundError,
-    errors.RefusedError,
-    check.DriftError,
-    schema_plan.SchemaRefusedError,
-    SchemaDiffError,
-    requirements.PreconditionFailedError,
-    errors.ConflictError,
-    merging.MergeConflictError,
-    requirements.ReadSetConflictError,
-    lease.LeaseBusyError,
-    lease.LeaseLostError,
-    check.StagingTooOldError,
-    commit.UnsettledTableError,
-    publish.PublishContentionError,
-    publish.PublishLostError,
-    CommitRaceError,
-    DisplacedCommitError,
-    DatasetExistsError,
-    TableMovedError,
-    commit.RecoveryRequiredError,
-    ChangeFeedGapError,
-    errors.StorageError,
-    publish.PublishUnknownError,
-    errors.MachineError,
-    TaskError,
-    errors.FormatError,
-    errors.InvariantError,
-    DataSourceError,
-)
-OPAQUE: Final = frozenset(
-    {
-        "BranchId",
-        "BranchPlace",
-        "Catalog",
-        "Clock",
-        "CommitId",
-        "Cost",
-        "Coverage",
-        "EngineOptions",
-        "ExportFormat",
-        "GraphPlace",
-        "Incarnation",
-        "Intent",
-        "Location",
-        "Manifest",
-        "ManifestState",
-        "OperationId",
-        "QueryOptions",
-        "Report",
-        "RewriteBounds",
-        "RunOptions",
-        "RunTasks",
-        "SchemaHash",
-        "SparkSettings",
-        "Step",
-        "Stream",
-        "TableId",
-        "TargetKind",
-        "TypeId",
-        "Unsupported",
-        "World",
-    }
-)
-"""Types that a program passes on, prints or calls, without taking them apart."""
-
-_INSIDE: Final = frozenset({"checked", "plan", "bind", "policy", "warnings"})
 _LINE_LENGTH_MAX: Final = 100
 _HEAD: Final = """\
 # Python
@@ -224,6 +42,13 @@ try:
 except og.OmnigraphError as error:
     assert (error.kind.value, error.code) == ("bad_request", "T101")
 ```
+"""
+_DEFAULTS_HEAD: Final = "\n| name | type | unless given | |\n|---|---|---|---|\n"
+_OTHER_NAMES_HEAD: Final = """
+## Other names in signatures
+
+| name | |
+|---|---|
 """
 _ERRORS_HEAD: Final = """
 ## Errors
@@ -253,11 +78,13 @@ def _describe() -> Iterator[str]:
         yield f"\n## {title}\n"
         for member in members:
             yield from _describe_type(member) if inspect.isclass(member) else _describe_function(member)
+    yield _OTHER_NAMES_HEAD
+    yield from (f"| `{name}` | {sentence} |\n" for name, sentence in OTHER_NAMES.items())
     yield _ERRORS_HEAD
     yield "| error | is a | kind | raised when |\n|---|---|---|---|\n"
     for error in ERRORS:
         kind = getattr(error, "kind", None)
-        text = " ".join((error.__doc__ or "").split("\n\n", maxsplit=1)[0].split())
+        text = _line((error.__doc__ or "").split("\n\n", maxsplit=1)[0])
         base = error.__bases__[0].__name__
         yield f"| `{_home(error)}.{error.__name__}` | `{base}` | {f'`{kind.value}`' if kind else ''} | {text} |\n"
 
@@ -269,30 +96,84 @@ def _describe_function(function: Any) -> Iterator[str]:
 def _describe_type(kind: type[Any]) -> Iterator[str]:
     yield f"\n### {kind.__name__}\n\n`{_home(kind)}.{kind.__name__}`. {_paragraphs(kind)}\n"
     if issubclass(kind, Enum):
+        yield from _describe_enum(kind)
+        return
+    yield from _describe_values(kind)
+    methods = dict(shown_methods(kind))
+    if not _are_values(methods):
+        for name, method in methods.items():
+            yield f"\n#### {kind.__name__}.{name}\n\n{_code(signature_text(method))}\n{_paragraphs(method)}\n"
+
+
+def _describe_enum(kind: type[Enum]) -> Iterator[str]:
+    told = sentences(kind)
+    if not told:
         yield "\n" + ", ".join(f"`{member.value}`" for member in kind) + "\n"
         return
+    yield "\n| value | |\n|---|---|\n"
+    for member in kind:
+        yield f"| `{member.value}` | {told[member.name]} |\n"
+
+
+def _describe_values(kind: type[Any]) -> Iterator[str]:
+    """Everything that has a value without arguments, as a row with its sentence."""
+    rows = list(shown_values(kind))
+    if not rows:
+        return
+    defaults = {found.name: _default(found) for found in fields(kind)} if kind in MADE_BY_PROGRAMS else None
+    yield "\n| name | type | |\n|---|---|---|\n" if defaults is None else _DEFAULTS_HEAD
+    for name, returned, sentence in rows:
+        default = "" if defaults is None else f" {_cell(defaults.get(name, ''))} |"
+        yield f"| `{name}` | {_cell(returned)} |{default} {_escaped(sentence)} |\n"
+
+
+def shown_values(kind: type[Any]) -> Iterator[tuple[str, str, str]]:
+    """Name, type and sentence of each field and property, and of methods when none of them has parameters."""
+    hidden, told = INTERNAL.get(kind.__name__, ()), sentences(kind)
     if is_dataclass(kind):
-        yield "\n| field | type | unless given |\n|---|---|---|\n"
         for found in fields(kind):
-            if not found.name.startswith("_"):
-                yield f"| `{found.name}` | {_cell(str(found.type))} | {_cell(_default(found))} |\n"
-    for name, member in public_members(kind):
+            if not found.name.startswith("_") and found.name not in hidden:
+                yield found.name, str(found.type), told.get(found.name, "")
+    for name, member in _public_members(kind):
         if isinstance(member, property):
-            told = _paragraphs(member)
-            yield f"\n- `{name}`: `{_returned(member.fget)}`" + (f". {told}" if told else "") + "\n"
-        else:
-            yield f"\n#### {kind.__name__}.{name}\n\n{_code(signature_text(member))}\n{_paragraphs(member)}\n"
+            yield name, _returned(member.fget), _line(inspect.getdoc(member))
+    methods = dict(shown_methods(kind))
+    if _are_values(methods):
+        for name, method in methods.items():
+            yield f"{name}()", _returned(method), _line(inspect.getdoc(method))
 
 
-def public_members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
-    """The properties and then the documented methods of a class and of the classes of ours that it is made of."""
+def shown_methods(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """The public methods of a class."""
+    return ((name, member) for name, member in _public_members(kind) if inspect.isfunction(member))
+
+
+def sentences(kind: type[Any]) -> dict[str, str]:
+    """What stands right below the fields or members of a class, by their names."""
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    told = {}
+    for statement, below in pairwise(definition.body):
+        match statement, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                told[name] = _line(text)
+    return told
+
+
+def _public_members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """The members of a class and of the classes of ours that it is made of."""
     own = [base for base in kind.__mro__ if base.__module__.startswith("omnigraph.")]
-    named = {name: member for base in own for name, member in vars(base).items() if not name.startswith("_")}
-    yield from ((name, member) for name, member in named.items() if isinstance(member, property))
-    for name, member in named.items():
-        is_ours = name in _INSIDE or name.startswith("refuse_")
-        if inspect.isfunction(member) and member.__doc__ and not is_ours:
-            yield name, member
+    named = {name: member for base in own for name, member in vars(base).items()}
+    hidden = INTERNAL.get(kind.__name__, ())
+    return ((name, found) for name, found in named.items() if not name.startswith("_") and name not in hidden)
+
+
+def _are_values(methods: Mapping[str, Any]) -> bool:
+    """Whether every method only needs `self`."""
+    return all(len(inspect.signature(method).parameters) == 1 for method in methods.values())
 
 
 def signature_text(function: Any) -> str:
@@ -354,12 +235,20 @@ def _paragraphs(member: Any) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
 def _code(text: str) -> str:
     return f"```\n{text}\n```\n"
 
 
 def _cell(text: str) -> str:
-    return f"`{text.replace('|', chr(92) + '|')}`" if text else ""
+    return f"`{_escaped(text)}`" if text else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

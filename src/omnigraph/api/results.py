@@ -24,30 +24,36 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True, slots=True)
 class ResultSource:
-    """Which query gave a result, and of what: its branch, the manifest version and the commit."""
+    """Which query gave a result, and of which state of the graph."""
 
     query_name: str
+    """The name of the query in its text."""
     branch: str
+    """The branch that was read."""
     manifest_version: int
+    """The version of the graph that was read, as `Graph.query` takes it as `version`."""
     commit: str
+    """The newest commit of what was read."""
 
 
 @dataclass(slots=True)
 class Result:
-    """The rows of a query. Either the batches are taken one by one, or the whole is."""
+    """The rows of a query. Either the batches are taken one by one, which works once, or the whole is."""
 
     source: ResultSource
+    """Which query it was, and what it read."""
     stream: Stream
     _table: pa.Table | None = field(default=None, init=False)
     _is_taken: bool = field(default=False, init=False)
 
     @property
     def schema(self) -> pa.Schema:
+        """The Arrow types of the columns."""
         return self.stream.schema
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns, in order."""
+        """The names of the columns, in order: `p.slug`, or the name after `as`."""
         return list(self.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -8,20 +8,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One moment of one step. Tasks are counted as they finish; what is not known yet is None.
-
-    `rows` and `bytes` are sums over finished tasks. `bytes_total` is what all tasks together will report, so that
-    a reader of events can tell what remains; without it only the tasks say so.
-    """
+    """How far one step of some work is, as `report` is told. What is not known yet is None."""
 
     step: str
+    """What is being done, such as `load`, `check`, `sort` or `index`."""
     seconds: float
+    """How long the step has taken so far."""
     tasks_done: int
+    """How many tasks have finished."""
     tasks_total: int
+    """How many there are."""
     rows: int | None = None
+    """How many rows the finished tasks had."""
     bytes: int | None = None
+    """How many bytes they had."""
     bytes_total: int | None = None
+    """How many bytes all tasks together will have; None when only the tasks tell what remains."""
     is_last: bool = False
+    """Whether the step is done."""
 
 
 Report = Callable[[Progress], None]

@@ -20,10 +20,12 @@ from omnigraph.schema.property_types import VectorType
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingProvider:
-    """Makes a vector from a text. `model` is the name that `@embed(…, model="…")` has in the schema."""
+    """Makes vectors from the texts that a query gives to `nearest`."""
 
     embed: Callable[[str], Sequence[float]]
+    """Makes the vector of a text, as long as the property's."""
     model: str | None = None
+    """The model's name. It must be the one of `@embed(…, model="…")`, when the schema names one."""
 
 
 def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:

@@ -58,17 +58,18 @@ class MutationRequest:
 
 @dataclass(frozen=True, slots=True)
 class EntityCounts:
-    """How many nodes, or edges, a mutation changed; each counts once, however many statements touched it.
-
-    An insert whose key the graph has already is an update.
-    """
+    """How many nodes, or edges, a mutation changed."""
 
     inserted: int = 0
+    """Those that are new."""
     updated: int = 0
+    """Those that were there, also when an insert gave the same key."""
     deleted: int = 0
+    """Those that are gone."""
 
     @property
     def total(self) -> int:
+        """All three together."""
         return self.inserted + self.updated + self.deleted
 
     def __add__(self, other: EntityCounts) -> EntityCounts:
@@ -77,6 +78,7 @@ class EntityCounts:
         )
 
     def to_json(self) -> dict[str, int]:
+        """The three as a dictionary."""
         return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
 
 

@@ -33,14 +33,14 @@ class TraversalMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """How much memory and time one query may take; None is what every query may.
-
-    `hops` is how far a traversal without an upper bound, such as `{1,}`, goes; without it there is none.
-    """
+    """What one query may take; None is what every query may."""
 
     memory_bytes: int | None = None
+    """How many bytes of memory; a query that needs more ends with `query_memory`."""
     seconds: float | None = None
+    """How long it may run; after that it ends with `query_time`."""
     hops: int | None = None
+    """How far a traversal without an upper bound, such as `{1,}`, goes; None refuses such traversals."""
 
     def __post_init__(self) -> None:
         if self.hops is not None and not 1 <= self.hops <= TRAVERSAL_HOPS_MAX:

@@ -25,12 +25,16 @@ from omnigraph.storage.objects import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class BranchStanding:
-    """A branch, its newest commit, and what it and main have that the other lacks; None where it cannot be read."""
+    """A branch and how far it and main are apart, in commits."""
 
     record: BranchRecord
+    """The branch."""
     head: CommitRecord | None
+    """Its newest commit; None when the branch cannot be read."""
     ahead: int | None
+    """How many commits it has that main lacks; None when it cannot be read."""
     behind: int | None
+    """How many commits main has that it lacks; None when it cannot be read."""
 
     @property
     def is_readable(self) -> bool:

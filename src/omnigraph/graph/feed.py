@@ -41,10 +41,12 @@ class ChangeFeedGapError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True)
 class SchemaStep:
-    """A step that a commit took, and the table of its type, by which changes of rows name the type too."""
+    """A step that a commit took with the schema."""
 
     planned: PlannedStep
+    """The step."""
     table_id: TableId | None
+    """The table of its type, by which changes of rows name it too; None when it is about no one type."""
 
     def to_json(self) -> dict[str, Fact]:
         """As `schema plan` tells it; a rename has the old name and the new one as well."""

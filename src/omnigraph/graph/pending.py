@@ -18,21 +18,28 @@ from omnigraph.storage.objects import ObjectStore
 
 
 class PendingState(StrEnum):
-    """Where an intent stands."""
+    """Where a write stands."""
 
     LIVE = "live"
+    """Its writer is at work."""
     PENDING = "pending"
+    """It stopped half-way, and the next write or open finishes it or undoes it."""
     UNREADABLE = "unreadable"
+    """What it said of itself cannot be understood; nobody touches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIntent:
-    """One object of `__recovery/`. `intent` is None when it cannot be understood, and `why` says so."""
+    """A write under way, or one that stopped half-way."""
 
     path: str
+    """Where it said what it is about to do: an object below `__recovery/`."""
     state: PendingState
+    """Where it stands."""
     intent: Intent | None
+    """What it said; None when that cannot be understood."""
     why: str = ""
+    """Why it cannot be understood, or its lease cannot; else empty."""
 
 
 def list_pending(root: Location) -> tuple[PendingIntent, ...]:

@@ -42,10 +42,12 @@ def tombstone_object_id(table: TableId, version: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A published version of a dataset. `branch` is the Lance branch; None is Lance's main."""
+    """A published version of a Lance dataset."""
 
     branch: str | None
+    """The Lance branch; None is Lance's main."""
     version: int
+    """The Lance version."""
 
 
 def pin_text(pin: Pin | None) -> str | None:
@@ -55,18 +57,24 @@ def pin_text(pin: Pin | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """One table as published: its pin, its size, and the graph branch that owns the pinned Lance branch."""
+    """One table as published."""
 
     type_id: TypeId
     incarnation: Incarnation
     alias: str
+    """`node:Person` or `edge:Knows`."""
     path: str
+    """The folder of its Lance dataset, below the graph."""
     pin: Pin
+    """Which Lance version of the dataset has its rows."""
     owner: BranchId
+    """The id of the branch that wrote it; a branch reads its parent's table until it writes to it."""
     row_count: int
+    """How many rows it has."""
 
     @property
     def id(self) -> TableId:
+        """What names the table in commits and changes, also after its type got another name."""
         return table_id(self.type_id, self.incarnation)
 
 
@@ -81,11 +89,14 @@ class TombstoneRecord:
 
 @dataclass(frozen=True)
 class SchemaRecord:
-    """The accepted schema: source text, catalog as JSON, and its hash. The catalog is decoded when first asked for."""
+    """The accepted schema of a branch."""
 
     source: str
+    """The `.pg` text, as it was given."""
     catalog_json: str
+    """The compiled schema as JSON, with the ids of types and properties."""
     hash: SchemaHash
+    """Two schemas with the same hash are the same."""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -107,11 +118,14 @@ class SchemaRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """One table of a commit: where its pin was and where it is now. None on a side: created or dropped."""
+    """What a commit did to one table."""
 
     table: TableId
+    """Which table, by `TableRecord.id`."""
     before: Pin | None
+    """The version that was published before; None when the commit created the table."""
     after: Pin | None
+    """The version that the commit published; None when it dropped the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +133,43 @@ class StreamBatch:
     """One batch of a streaming query. A batch that a commit names is never committed again."""
 
     query: str
+    """The id of the streaming query."""
     batch: int
+    """The number of the batch in it, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One commit of the lineage, as stored."""
+    """One commit. It never changes."""
 
     id: CommitId
+    """The id, by which every call names the commit."""
     parent: CommitId | None
+    """The commit before it; None for the first of a graph."""
     merged_parent: CommitId | None
+    """The newest commit of what was merged; None unless it is a merge."""
     branch: str
+    """The branch on which it was made."""
     branch_id: BranchId
+    """The id of that branch, as another one may get its name."""
     actor: str
+    """Who made it."""
     operation: str
+    """`init`, `load`, `mutate`, `merge`, `revert`, `schema_apply`, `optimize`, `ensure_indices` or `repair`."""
     operation_id: OperationId
+    """The id of the write that made it."""
     created_us: int
+    """When, in microseconds since 1970-01-01 UTC."""
     manifest_hint: Pin
     tables: tuple[TableMove, ...]
+    """The tables that it changed."""
     counts: Mapping[str, int]
+    """What was done: of a load rows by alias, of a mutation `nodes` and `edges`, of others other counts."""
     schema_hash: SchemaHash
+    """The hash of the schema that it left."""
     pins: Mapping[TableId, Pin] | None = None
     stream: StreamBatch | None = None
+    """The batch of a Spark stream that it holds, else None."""
     extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
 
@@ -149,30 +178,46 @@ class BranchParent:
     """What a branch was made from."""
 
     branch: str
+    """The name of that branch."""
     branch_id: BranchId
+    """Its id, as another branch may get its name."""
     commit: CommitId
+    """The commit that the branch was made at."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchRecord:
-    """A live graph branch. The row is the branch."""
+    """A branch."""
 
     name: str
+    """The name."""
     id: BranchId
+    """The id; a branch that is deleted and made again has another one."""
     lance_branch: str | None
+    """Its name in the Lance datasets; None of main, which is Lance's main."""
     parent: BranchParent | None
+    """What it was made from; None of main."""
     creator: str
+    """Who made it."""
     created_us: int
+    """When, in microseconds since 1970-01-01 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRecord:
-    """One finished recovery: for whose operation, what it did, and what became of each table."""
+    """One finished recovery of a write that had stopped half-way."""
 
     operation_id: OperationId
+    """The id of that write."""
     kind: str
+    """What it was: `load`, `mutate`, …; `recovery` when a recovery itself had left something."""
     actor: str
+    """Who wrote."""
     action: str
+    """`rolled_forward`, `rolled_back`, `finished`, `nothing_moved`, `branch_gone` or `healed`."""
     recovered_us: int
+    """When it was recovered, in microseconds since 1970-01-01 UTC."""
     tables: Mapping[str, str]
+    """What became of each table, by its id: the action, or `fenced`, `drift`, `gone`, `discarded`, `restored`."""
     detail: str = ""
+    """More about it, if there is more."""

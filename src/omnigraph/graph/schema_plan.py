@@ -43,13 +43,16 @@ class SchemaRefusedError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step, what it costs, and how many rows its type has."""
+    """One step on the way to a schema. What it does is told by `to_json()`."""
 
     step: Step
     cost: Cost
+    """How its time grows with the rows."""
     rows: int
+    """How many rows its type has."""
 
     def to_json(self) -> dict[str, Fact]:
+        """`step` is its kind, `table_key` the type, `text` a sentence, and `cost` and `rows` as here."""
         table = None if isinstance(self.step, UpdateInterfaces | UpdateText) else self.step.alias
         return {
             "step": kind_of(self.step),
@@ -62,21 +65,26 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
-    """The way of a branch to a schema. `catalog` is the accepted one after the steps.
-
-    `counted`: the one before them, from whose counters they give ids; None when nothing gets an id.
-    """
+    """The way of a branch to a schema."""
 
     branch: str
+    """The branch that it is for."""
     commit: CommitId
+    """The newest commit of the branch when it was made."""
     source: str
+    """The `.pg` text of the desired schema."""
     catalog: Catalog
+    """The accepted schema after the steps."""
     steps: tuple[PlannedStep, ...]
+    """What would be done, in this order; none when the branch has the schema already."""
     unsupported: tuple[Unsupported, ...]
+    """What is refused; one is enough for nothing to be done."""
     counted: Catalog | None
+    """The one before them, from whose counters they give ids; None when nothing gets an id."""
 
     @property
     def can_apply(self) -> bool:
+        """Whether nothing is refused."""
         return not self.unsupported
 
     def refuse_unsupported(self) -> None:
@@ -92,6 +100,7 @@ class SchemaPlan:
         )
 
     def to_json(self) -> dict[str, Fact]:
+        """As `omnigraph schema plan --json` prints it."""
         return {
             "graph_branch": self.branch,
             "graph_commit_id": self.commit,

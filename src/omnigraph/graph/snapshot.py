@@ -23,22 +23,28 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One published state of a graph. `tables` maps an alias such as `node:Person` to its table."""
+    """One published state of a graph: its tables and its schema. It never changes."""
 
     root: Location
     branch: BranchRecord
+    """The branch that it is of."""
     manifest: Manifest
     head: CommitId
+    """The id of its newest commit."""
     schema: SchemaRecord
+    """The schema of the rows."""
     tables: Mapping[str, TableRecord]
+    """The tables by their alias, such as `node:Person`."""
     state: ManifestState = field(compare=False, repr=False)
 
     @property
     def version(self) -> int:
+        """Its number on the branch, which only grows; `Graph.query` takes it as `version`."""
         return self.manifest.version
 
     @property
     def stamp(self) -> int:
+        """The version of the storage format that it is written in."""
         return self.manifest.stamp
 
 

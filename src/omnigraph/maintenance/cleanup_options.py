@@ -21,12 +21,16 @@ _MICROSECONDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class CleanupPolicyOptions:
-    """How many versions and which ages to keep; at least one of the two. Without `confirm` nothing is deleted."""
+    """What cleanup keeps. One of the first two is needed; with both, either keeps a version."""
 
     keep_versions: int | None = None
+    """How many of the newest versions of each table stay; None: their number does not matter."""
     older_than: timedelta | None = None
+    """Versions that are not older stay; None: their age does not matter."""
     orphans_older_than: timedelta = timedelta(seconds=ORPHAN_GRACE_SECONDS)
+    """How old a file that nothing refers to must be to go, at least 2 days."""
     confirm: bool = False
+    """Delete; without it only tell what would go."""
 
     def policy(self, now_us: int) -> Policy:
         """The policy as of a moment; raise `UsageError` for one that must not be."""
@@ -68,23 +72,29 @@ class CleanupPolicyOptions:
 
 @dataclass(frozen=True, slots=True)
 class TableCleanupStats:
-    """What went of one table on one branch, or would go.
-
-    `files_removed` and `bytes_removed` are of everything: manifests, what only old versions needed, orphans and
-    orphaned branches. `files` are their paths below the graph, in the order in which they go.
-    """
+    """What went of one table on one branch, or would go."""
 
     table_key: str
+    """The table, `node:Person`, or another thing of the graph, such as `__manifest`."""
     branch: str
+    """The branch."""
     old_versions_removed: int
+    """How many old versions."""
     files_removed: int
+    """How many files in all."""
     bytes_removed: int
+    """The size of these files."""
     orphan_files_removed: int
+    """How many of them nothing referred to."""
     orphan_branches_removed: int
+    """How many Lance branches of deleted branches."""
     error: str | None
+    """Why it failed while the others went on, or None."""
     files: tuple[str, ...] = ()
+    """The paths of the files below the graph, in the order in which they go."""
 
     def to_json(self) -> dict[str, Fact]:
+        """As a table of `omnigraph cleanup --json`."""
         return {
             "table_key": self.table_key,
             "branch": self.branch,

@@ -23,9 +23,13 @@ class Classification(StrEnum):
     """What kind of drift a table has."""
 
     NO_DRIFT = "no_drift"
+    """The newest version is the published one."""
     VERIFIED_MAINTENANCE = "verified_maintenance"
+    """Files were only rearranged."""
     SUSPICIOUS = "suspicious"
+    """Anything else: rows, columns, indexes, settings, restores."""
     UNVERIFIABLE = "unverifiable"
+    """What was done cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)

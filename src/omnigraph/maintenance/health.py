@@ -16,36 +16,55 @@ class Check(StrEnum):
     """What is looked at, in this order."""
 
     MACHINE = "machine"
+    """Java, Spark and Lance."""
     FORMAT = "format"
+    """Whether this release can read every branch."""
     RECOVERY = "recovery"
+    """Writes that stopped half-way."""
     LOCKS = "locks"
+    """Locks that writers hold, or that cannot be understood."""
     DRIFT = "drift"
+    """Tables that another tool changed."""
     EDGES = "edges"
+    """Edges without nodes."""
     FRAGMENTS = "fragments"
+    """Small files, deleted rows, and settings for automatic cleanup."""
     INDEXES = "indexes"
+    """Rows that no declared index covers."""
     ORPHANS = "orphans"
+    """Files that nothing refers to."""
 
 
 class Health(StrEnum):
     """How a finding is meant."""
 
     OK = "ok"
+    """All is well."""
     NOTICE = "notice"
+    """It is worth knowing and can wait."""
     PROBLEM = "problem"
+    """Something is refused, unsafe or broken until somebody acts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found. `where` is a table, a branch or a path, empty for the whole graph."""
+    """One thing that was found."""
 
     check: Check
+    """What was looked at."""
     health: Health
+    """How bad it is."""
     message: str
+    """What was found, in words."""
     where: str = ""
+    """A table, a branch or a path; empty for the whole graph."""
     branch: str = ""
+    """The branch, or empty."""
     fix: str = ""
+    """The command that helps, or empty."""
 
     def to_json(self) -> dict[str, Fact]:
+        """As in `findings` of `omnigraph doctor --json`."""
         return {
             "check": self.check.value,
             "health": self.health.value,

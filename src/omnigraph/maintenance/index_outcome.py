@@ -12,18 +12,27 @@ from omnigraph.schema.indexable import IndexKind
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """One declared index. `fragments`, `rows` and `segments` are what was built now; `reason` says why nothing was."""
+    """One declared index."""
 
     table_key: str
+    """The table, such as `node:Person`."""
     property: str
+    """The column."""
     kind: IndexKind
+    """The kind of index."""
     status: IndexStatus
+    """What happened to it."""
     reason: str = ""
+    """Why nothing was built, or empty."""
     fragments: int = 0
+    """How many fragments were indexed now."""
     rows: int = 0
+    """How many rows were indexed now."""
     segments: int = 0
+    """How many segments of the index were built now; 0 when nothing was."""
 
     def to_json(self) -> dict[str, Fact]:
+        """The same as a dictionary."""
         return {
             "table_key": self.table_key,
             "property": self.property,
@@ -38,11 +47,14 @@ class IndexRow:
 
 @dataclass(frozen=True, slots=True)
 class IndexOutcome:
-    """The rows in the order of the schema, and the one commit, or None when nothing was built."""
+    """What ensuring indexes did."""
 
     branch: str
+    """The branch."""
     indexes: tuple[IndexRow, ...]
+    """Every declared index, in the order of the schema."""
     commit: CommitRecord | None
+    """The one commit, or None when nothing was built."""
 
     @property
     def built(self) -> tuple[IndexRow, ...]:
@@ -55,6 +67,7 @@ class IndexOutcome:
         return tuple(row for row in self.indexes if row.status is IndexStatus.SKIPPED)
 
     def to_json(self) -> dict[str, Fact]:
+        """The same as a dictionary, with the commit's id."""
         return {
             "branch": self.branch,
             "commit": None if self.commit is None else self.commit.id,

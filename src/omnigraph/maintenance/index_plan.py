@@ -24,10 +24,15 @@ class IndexStatus(StrEnum):
     """What happened to a declared index."""
 
     BUILT = "built"
+    """It is new."""
     EXTENDED = "extended"
+    """It took in rows that it did not cover."""
     REBUILT = "rebuilt"
+    """It was built again over every row, in place of the one that was there."""
     COMPLETE = "complete"
+    """It covered every row already."""
     SKIPPED = "skipped"
+    """It could not be built; `reason` says why."""
 
 
 @dataclass(frozen=True, slots=True)

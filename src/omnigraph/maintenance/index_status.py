@@ -30,18 +30,26 @@ NO_KIND: Final = "is of a type that has no index"
 
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
-    """One declared index, or with `kind` None a column whose `=` and ranges read every row."""
+    """How well one column is indexed."""
 
     table_key: str
+    """The table, such as `node:Person`."""
     branch: str
+    """The branch."""
     column: str
+    """The column."""
     kind: IndexKind | None
+    """The kind of the declared index; None for a column whose `=` and ranges read every row."""
     coverage: Coverage
+    """Which rows the index leaves out, if any."""
     rows: int
+    """How many rows the table has."""
     reason: str = ""
+    """Why there is no index, or empty."""
 
     @property
     def declared(self) -> bool:
+        """Whether the schema declares an index for it."""
         return self.kind is not None
 
     @property
@@ -50,6 +58,7 @@ class IndexCoverage:
         return self.declared and isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
 
     def to_json(self) -> dict[str, Fact]:
+        """As in `omnigraph index status --json`."""
         degraded = self.coverage if isinstance(self.coverage, Degraded) else Degraded((), 0)
         return {
             "table_key": self.table_key,

@@ -59,19 +59,20 @@ class BranchPlace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOptions:
-    """How to optimize.
-
-    `tables` are types by name or alias (None: all). `dry_run` only plans. `partial_progress` commits groups of tasks as
-    they finish. `rows_per_task` bounds what one task rewrites and `tasks_max` how many tasks a run takes on; several
-    runs converge. `blobs_compact` is whether Lance compacts tables with blobs, injected for tests.
-    """
+    """How to optimize."""
 
     tables: frozenset[str] | None = None
+    """Types by name or alias; None: all."""
     dry_run: bool = False
+    """Only plan."""
     partial_progress: bool = False
+    """Commit groups of tasks as they finish, so that an interrupted run loses little."""
     rows_per_task: int | None = None
+    """How many rows one task rewrites at most; None: about a million."""
     tasks_max: int | None = None
+    """How many tasks a run takes on at most; None: all. Several runs converge."""
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
+    """Whether Lance compacts tables with blobs; tests inject it."""
     world: World = field(default_factory=World)
 
     def refuse_nonsense(self) -> None:

@@ -25,20 +25,29 @@ class RepairAction(StrEnum):
     """What was done with a table."""
 
     NO_OP = "no_op"
+    """There was nothing to do."""
     PREVIEW = "preview"
+    """Nothing, as `confirm` was not given."""
     HEALED = "healed"
+    """A harmless change was published."""
     REFUSED = "refused"
+    """Nothing; `error` says why."""
     FORCED = "forced"
+    """A foreign change was published."""
     DISCARDED = "discarded"
+    """The table got its published content back."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """Nothing: look only. `confirm`: publish verified maintenance. `force`: publish the rest, `discard`: drop it."""
+    """What repair may do; without any it only looks."""
 
     confirm: bool = False
+    """Publish what is verified to be harmless."""
     force: bool = False
+    """Publish the rest too; needs `confirm`."""
     discard: bool = False
+    """Drop what was done instead of publishing it; needs `confirm`."""
 
     def refuse_contradiction(self) -> None:
         """Raise when the flags do not go together."""
@@ -67,25 +76,38 @@ class Obstacles:
 
 @dataclass(frozen=True, slots=True)
 class TableRepairStats:
-    """One table of one branch. The rows are what publishing would change, None when that cannot be told."""
+    """One table of one branch, as repair found it."""
 
     table_key: str
+    """The table, `node:Person`, or `__manifest` when the branch itself cannot be read."""
     branch: str
+    """The branch."""
     classification: Classification
+    """What kind of drift it has."""
     action: RepairAction
+    """What was done."""
     manifest_version: int
+    """The published Lance version of the table."""
     lance_head_version: int | None
+    """Its newest Lance version; None when the table cannot be read."""
     operations: tuple[str, ...]
+    """What was done to it since it was published, in Lance's words, such as `Delete`."""
     flag_error: str | None
+    """`error` in the words of the command line."""
     rows_added: int | None
+    """How many rows publishing adds; None when that cannot be told."""
     rows_updated: int | None
+    """How many rows publishing changes; None when that cannot be told."""
     rows_deleted: int | None
+    """How many rows publishing takes away; None when that cannot be told."""
     not_checked: tuple[str, ...] = ()
+    """What nobody checks of rows published by force: `constraints` and `endpoints`."""
     commit: str | None = None
+    """The graph commit that put it right, or None."""
 
     @property
     def error(self) -> str | None:
-        """Why nothing was done, in the words of Python; `flag_error` has those of the command line."""
+        """Why nothing was done, or in a preview why nothing could be; None when there is no such reason."""
         return None if self.flag_error is None else in_python(self.flag_error)
 
     @property
@@ -97,6 +119,7 @@ class TableRepairStats:
         )
 
     def to_json(self) -> dict[str, Fact]:
+        """As a table of `omnigraph repair --json`."""
         return {
             "table_key": self.table_key,
             "branch": self.branch,

@@ -84,10 +84,12 @@ class SchemaRequest:
 
 @dataclass(frozen=True, slots=True)
 class SchemaApplied:
-    """What was done, and its commit; None when the branch had the schema already."""
+    """What applying a schema did."""
 
     plan: SchemaPlan
+    """The steps that were taken."""
     commit: CommitRecord | None
+    """The one commit, or None when the branch had the schema already."""
 
 
 def apply_schema(

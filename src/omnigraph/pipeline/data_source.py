@@ -26,7 +26,7 @@ from omnigraph.pipeline.source_write import BatchWriter, TableWriter, plan_write
 
 
 class OmnigraphDataSource(DataSource):
-    """One type of one graph, to read, to write, to stream."""
+    """One type of one graph, to read, to write, to stream; docs/user/spark.md has its options."""
 
     _pinned: TableRead | None = None
 

@@ -46,7 +46,9 @@ class ExportFormat(Enum):
     """How rows are written."""
 
     NDJSON = "ndjson"
+    """A line of JSON per row, which `load` reads."""
     PARQUET = "parquet"
+    """Files of Parquet."""
 
 
 @dataclass(frozen=True, slots=True)

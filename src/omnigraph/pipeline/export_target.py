@@ -37,11 +37,14 @@ PARTS: Final = "parts"
 
 
 class TargetKind(Enum):
-    """The shapes of an export."""
+    """The shape of an export."""
 
     STREAM = "stream"
+    """Lines on stdout."""
     FILE = "file"
+    """One file."""
     FOLDER = "folder"
+    """A folder of files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,14 @@ from omnigraph.schema.property_types import (
 
 
 class IndexKind(Enum):
-    """BTREE for equality and ranges, INVERTED for full text, VECTOR for nearest neighbours by cosine."""
+    """What an index serves."""
 
     BTREE = "btree"
+    """Equality and ranges."""
     INVERTED = "inverted"
+    """Search in full text."""
     VECTOR = "vector"
+    """Nearest neighbours by cosine."""
 
 
 def index_kind(property_type: PropertyType) -> IndexKind | None:

@@ -39,7 +39,7 @@ class IndexDescription:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Every fragment is covered."""
+    """Every row is covered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ class Degraded:
     """Some rows are found only by scanning. Reads stay correct."""
 
     uncovered_fragments: tuple[int, ...]
+    """The numbers of the fragments that it does not cover."""
     uncovered_rows: int
+    """How many rows are in them."""
 
 
 Coverage = Indexed | Degraded

@@ -21,59 +21,78 @@ class ConflictKind(StrEnum):
     """Why a merge cannot go on by itself."""
 
     DIVERGENT_INSERT = "divergent_insert"
+    """Both sides inserted an entity with this id, and they differ."""
     DIVERGENT_UPDATE = "divergent_update"
+    """Both sides changed it, and they differ."""
     DELETE_VS_UPDATE = "delete_vs_update"
+    """One side deleted what the other changed."""
     ORPHAN_EDGE = "orphan_edge"
+    """An edge of one side ends at a node that the other deleted."""
     UNIQUE_VIOLATION = "unique_violation"
+    """Two entities would have the same `@unique` values."""
     CARDINALITY_VIOLATION = "cardinality_violation"
+    """A node would have more or fewer edges than `@card` allows."""
     VALUE_CONSTRAINT_VIOLATION = "value_constraint_violation"
+    """A value breaks a rule of the schema."""
     SCHEMA_DIVERGED = "schema_diverged"
+    """Both sides changed the schema, in ways that do not go together."""
 
 
 class Side(StrEnum):
-    """Whose state of an entity is the right one: the target's or the source's."""
+    """Whose state of an entity is the right one."""
 
     OURS = "ours"
+    """The target's."""
     THEIRS = "theirs"
+    """The source's."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntityName:
-    """An entity: its table, `node:T` or `edge:E`, and its id."""
+    """A node or an edge by name."""
 
     table: str
+    """Its type, `node:Person` or `edge:Knows`."""
     id: str
+    """Its id."""
 
     def describe(self) -> str:
+        """`Person ada`."""
         return f"{self.table.partition(':')[2]} {self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class EntityStates:
-    """What an entity is in the base and on both sides, as lines of graph data; None where it is not there."""
+    """What an entity is in three states, each a line of JSON; None where it is not there."""
 
     base: str | None
+    """When the sides parted."""
     ours: str | None
+    """In the target."""
     theirs: str | None
+    """In the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One thing that both sides disagree on.
-
-    `entity` is None when it is about the whole graph. `ours` and `theirs` are the entities that take the side's state
-    when somebody chooses that side. `states` are what the entity is; they are read last, for those who decide. `plans`
-    are the ways that the schema went on both sides.
-    """
+    """One thing that both sides disagree on."""
 
     kind: ConflictKind
+    """Why it is one."""
     entity: EntityName | None
+    """The node or edge; None when it is about the whole graph."""
     message: str
+    """What is wrong, in words."""
     properties: tuple[str, ...] = ()
+    """The properties that differ."""
     ours: tuple[EntityName, ...] = ()
+    """The entities that become the target's when somebody chooses `ours`; none: that settles nothing."""
     theirs: tuple[EntityName, ...] = ()
+    """The entities that become the source's when somebody chooses `theirs`; none: that settles nothing."""
     states: EntityStates | None = None
+    """What the entity is on both sides; None when it is about the schema."""
     plans: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """What the target and the source did to the schema, each as sentences."""
 
     def describe(self) -> str:
         """One line for people."""
@@ -83,6 +102,7 @@ class Conflict:
         return f"{self.kind}: {where}{self.message}{shown}{_describe_plans(self.plans)}"
 
     def to_json(self) -> dict[str, Fact]:
+        """As in `merge_conflicts` of `omnigraph branch merge --json`."""
         entity = self.entity
         table = None if entity is None else entity.table
         return {

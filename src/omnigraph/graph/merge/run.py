@@ -37,40 +37,54 @@ from omnigraph.storage.location import Location
 
 
 class MergeResult(StrEnum):
-    """How a merge ended, or would end: only a dry run ends with conflicts, else they are raised."""
+    """How a merge ended, or would end."""
 
     ALREADY_UP_TO_DATE = "already_up_to_date"
+    """There is nothing to merge."""
     FAST_FORWARD = "fast_forward"
+    """Only the source had changed."""
     MERGED = "merged"
+    """Both sides had changed, or a commit was undone."""
     CONFLICTS = "conflicts"
+    """Both changed the same. Only a dry run ends like this; else `MergeConflictError` is raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """What a merge does to one table. `adopted`: the branch points at main's version, whose rows were not counted."""
+    """What a merge does to one table."""
 
     table: str
+    """The table, such as `node:Person`."""
     inserted: int
+    """How many rows it gains."""
     updated: int
+    """How many rows it changes."""
     deleted: int
+    """How many rows it loses."""
     adopted: bool = False
+    """Whether the branch takes over main's version as it is; the rows are not counted then."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeOutcome:
-    """What a merge did, or would do. Without a commit nothing was written.
-
-    `schema_steps` are what the schema of the target goes through; a conflict over the schema has the steps of both.
-    """
+    """What a merge or a revert did, or would do."""
 
     source: str
+    """The branch or commit that was merged, or the commit that was undone."""
     target: str
+    """The branch that was written to."""
     result: MergeResult
+    """How it ended."""
     source_head: CommitId
+    """The commit that was merged or undone."""
     commit: CommitRecord | None
+    """The one commit, or None when nothing was written."""
     tables: tuple[TableCounts, ...] = ()
+    """What changed in each table."""
     conflicts: tuple[Conflict, ...] = ()
+    """What both sides disagree on, of a dry run."""
     schema_steps: tuple[PlannedStep, ...] = ()
+    """What the schema of the target goes through."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,11 @@ class Cost(Enum):
     """How a step's time grows."""
 
     METADATA = "metadata_only"
+    """It takes the same time whatever the number of rows."""
     READS = "reads_data"
+    """Every row of the type is read."""
     REWRITES = "rewrites_data"
+    """Every row of the type is written again, at least in part."""
 
 
 def cost_of(step: Step, rows: int) -> Cost:

@@ -205,12 +205,16 @@ class DropType:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A change that is refused. `property` None: of the type itself."""
+    """A change of the schema that is refused."""
 
     code: EvolutionCode
+    """Why, and what to do instead."""
     alias: str
+    """The type, such as `node:Person`."""
     property: str | None
+    """The property; None when it is about the type itself."""
     detail: str
+    """What is wrong, in words."""
 
 
 Step = (
