@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.query.coercion import Fitted, fit, midnight
@@ -26,7 +26,7 @@ from omnigraph.query.expressions import (
 )
 from omnigraph.query.rules.literal_coercion import as_filter, coerced
 from omnigraph.query.syntax import Operator
-from omnigraph.query.value_types import DATE, DATETIME, F64, I64
+from omnigraph.query.value_types import BOOL, DATE, DATETIME, F64, I64
 from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
 from omnigraph.schema.values import narrow
 from tests.query.reference import compared, value
@@ -127,6 +127,19 @@ def test_no_date_can_tell(naive: datetime, days: int, operator: Operator) -> Non
     assert answer is compared(operator, stored, moment)
 
 
+@given(
+    st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 3)).map(lambda naive: naive.replace(tzinfo=UTC)),
+    st.dates(date(2000, 1, 1), date(2000, 1, 3)),
+    st.sampled_from(COMPARISONS),
+)
+@example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), Operator.EQ)
+def test_two_literals_are_decided(moment: datetime, day: date, operator: Operator) -> None:
+    one, other = Literal(moment, DATETIME), Literal(day, DATE)
+    for left, right in ((one, other), (other, one), (other, other)):
+        decided = coerced(Compare(operator, left, right))
+        assert decided == Literal(compared(operator, left.value, right.value), BOOL)
+
+
 columns = st.sampled_from([ColumnRef("x", name, I32, nullable=True) for name in "ab"])
 leaves: st.SearchStrategy[Expr] = st.one_of(
     st.builds(
@@ -140,7 +153,13 @@ leaves: st.SearchStrategy[Expr] = st.one_of(
     st.builds(Compare, st.sampled_from(COMPARISONS), st.just(Literal(Decimal("0.5"), F64)), columns),
     st.builds(Compare, st.sampled_from(COMPARISONS), columns, columns),
     st.builds(IsNull, columns, st.booleans()),
-    st.builds(InList, columns, st.sampled_from([(Literal(1, I64),), (Literal(Decimal("1.5"), F64),), ()])),
+    st.builds(
+        InList,
+        columns,
+        st.sampled_from(
+            [(Literal(1, I64),), (Literal(Decimal("1.5"), F64),), (), (Literal(None, I64), Literal(1, I64))]
+        ),
+    ),
 )
 conditions: st.SearchStrategy[Expr] = st.recursive(
     leaves,

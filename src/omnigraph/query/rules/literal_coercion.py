@@ -9,9 +9,10 @@ test or an answer, because a filter does not tell false from null. A filter is n
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date, datetime
 from typing import Final
 
-from omnigraph.query.coercion import REVERSED, fit
+from omnigraph.query.coercion import REVERSED, fit, midnight
 from omnigraph.query.expression_walk import rewritten
 from omnigraph.query.expressions import (
     FALSE,
@@ -122,6 +123,7 @@ def _comparison(operator: Operator, left: Expr, literal: Literal) -> Expr:
 
 def _answer(operator: Operator, left: LiteralValue, right: LiteralValue) -> bool:
     """Two literals, of types that can be compared."""
+    left, right = _moment(left), _moment(right)
     is_equal = left == right
     if operator in {Operator.EQ, Operator.NE}:
         return is_equal is (operator is Operator.EQ)
@@ -135,6 +137,11 @@ def _answer(operator: Operator, left: LiteralValue, right: LiteralValue) -> bool
             return not is_less and not is_equal
         case _:
             return not is_less
+
+
+def _moment(value: LiteralValue) -> LiteralValue:
+    """Python compares no date with a datetime."""
+    return midnight(value) if isinstance(value, date) and not isinstance(value, datetime) else value
 
 
 def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Expr:
