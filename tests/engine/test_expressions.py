@@ -162,6 +162,8 @@ def test_lists_texts_and_choices() -> None:
     assert values(Prefix(text, part), rows) == [False, True, None, None]
     choices = (Literal(1, I64), Literal(7, I64))
     assert values(InList(column("n", I64), choices), rows) == [True, True, False, None]
+    with_null = (Literal(1, I64), Literal(None, I64))
+    assert values(InList(column("n", I64), with_null), rows) == [True, True, None, None]
 
 
 def test_ids_of_one_domain_are_compared_by_position() -> None:

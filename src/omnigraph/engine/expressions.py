@@ -194,7 +194,10 @@ def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -
 
 
 def _in_list(operand: Value, items: list[Value]) -> Value:
-    scalars = [item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type]
+    # `is_in` would say false, not null, beside a null item.
+    scalars = [
+        item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type and item.is_valid
+    ]
     if isinstance(operand, pa.Array) and len(scalars) == len(items) and items:
         choices: Array = pa.array([item.as_py() for item in scalars], type=operand.type)
         found: Value = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))

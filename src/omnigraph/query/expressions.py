@@ -184,7 +184,7 @@ class Compare(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class InList(_Condition):
-    """Whether a value is among these; no item is null. Null for a null value, also when there are no items."""
+    """Whether a value equals one of these: `=` joined by `or`, but null for a null value also without items."""
 
     operand: Expr
     items: tuple[Expr, ...]
