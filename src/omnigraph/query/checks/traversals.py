@@ -84,6 +84,13 @@ def _ends_fit(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
             return False
         types.append(bound.entity.table.type_id if bound else None)
     left, right = types
+    is_one = traversal.source == traversal.target and not traversal.source.is_anonymous
+    if is_one and left is None and source != target:
+        shown = quoted(f"${traversal.target.name}")
+        message = f"{edge.name} goes from {source.name} to {target.name}, and {shown} stands at both ends"
+        hint = "nodes of two types are never the same: write two variables"
+        env.report(QueryCode.WRONG_ENDPOINT, traversal.target.span, message, hint)
+        return False
     if left in {None, source.id} and right in {None, target.id}:
         return True
     if left in {None, target.id} and right in {None, source.id}:
