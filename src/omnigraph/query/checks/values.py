@@ -19,6 +19,7 @@ from omnigraph.query.syntax import (
 from omnigraph.query.tables import Column
 from omnigraph.query.value_types import DATE, DATETIME, is_assignable, value_type_text
 from omnigraph.schema.problems import quoted
+from omnigraph.schema.property_types import VectorType
 from omnigraph.schema.syntax import NumberLiteral, StringLiteral
 from omnigraph.schema.values import ValueMistake
 
@@ -47,8 +48,11 @@ def check_value(assignment: Assignment, column: Column, env: Env) -> Expr | None
 def _literal(given: Expression, column: Column, name: str, env: Env) -> Literal | None:
     value = value_from_expression(given, column.type)
     if isinstance(value, ValueMistake):
-        is_length = isinstance(given, ListLiteral) and "vector" in value.message
-        code = QueryCode.VECTOR_LENGTH if is_length else QueryCode.LITERAL
+        match given, column.type:
+            case ListLiteral(items), VectorType(size) if len(items) != size:
+                code = QueryCode.VECTOR_LENGTH
+            case _:
+                code = QueryCode.LITERAL
         env.report(code, given.span, f"{quoted(name)}: {value.message}", value.hint)
         return None
     return Literal(value, column.type)
