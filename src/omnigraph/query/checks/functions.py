@@ -91,9 +91,10 @@ def _has_right_count(call: Call, env: Env) -> bool:
     if call.distinct and name != Function.COUNT.value:
         env.report(QueryCode.ARGUMENT_COUNT, call.span, "only `count` takes `distinct`")
         return False
-    if not low <= len(call.arguments) <= high or len(call.named) > 1:
+    given = len(call.arguments) + (len(call.named) if len(call.arguments) >= low else 0)
+    if not low <= given <= high:
         wanted = str(low) if low == high else f"{low} or {high}"
-        message = f"`{name}` takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(call.arguments)}"
+        message = f"`{name}` takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
         env.report(QueryCode.ARGUMENT_COUNT, call.span, message)
         return False
     return not unknown
@@ -152,8 +153,7 @@ def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | 
         number = int(given.text)
         if low <= number <= high:
             return number
-    name = _NAMED.get(call.name.text, "it")
-    message = f"`{name}` of `{call.name.text}` is a whole number from {low} to {high}"
+    message = f"`{_NAMED[call.name.text]}` of `{call.name.text}` is a whole number from {low} to {high}"
     env.report(QueryCode.SEARCH_NUMBER, given.span, message)
     return None
 
