@@ -15,7 +15,6 @@ from omnigraph.query.lint_warnings import warn_about_file, warn_about_updates
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.problems import QueryProblems
 from omnigraph.query.shapes import QueryShape, query_shape
-from omnigraph.query.syntax import QueryFile
 from omnigraph.schema.catalog import Catalog
 
 
@@ -49,7 +48,7 @@ def lint_queries(
     """Look at files, given as pairs of a name and a text."""
     errors: list[Problem] = []
     warnings: list[Problem] = []
-    files: list[tuple[QueryFile, tuple[CheckedQuery, ...], QueryProblems]] = []
+    files: list[tuple[tuple[CheckedQuery, ...], QueryProblems]] = []
     for source, text in texts:
         problems = QueryProblems(source, text)
         try:
@@ -61,9 +60,9 @@ def lint_queries(
         errors.extend(problems.sorted())
         found = QueryProblems(source, text)
         warn_about_file(checked, found)
-        files.append((file, checked, found))
-    warn_about_updates([(checked, found) for _, checked, found in files], catalog)
-    for _, _, found in files:
+        files.append((checked, found))
+    warn_about_updates(files, catalog)
+    for _, found in files:
         warnings.extend(found.sorted())
-    shapes = tuple(query_shape(query, catalog) for _, checked, _ in files for query in checked)
+    shapes = tuple(query_shape(query, catalog) for checked, _ in files for query in checked)
     return LintReport(tuple(errors), tuple(warnings), shapes)

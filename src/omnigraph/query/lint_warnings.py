@@ -102,8 +102,10 @@ def _warn_about_literals(query: Query, problems: QueryProblems) -> None:
     written: list[StringLiteral | NumberLiteral] = []
     for expression in expressions:
         for found in expressions_of(expression):
-            if isinstance(found, Comparison) and isinstance(found.right, NullLiteral):
-                _warn_about_null(found.right, label, problems)
+            if isinstance(found, Comparison):
+                for side in (found.left, found.right):
+                    if isinstance(side, NullLiteral):
+                        _warn_about_null(side, label, problems)
             if not isinstance(body, ReadBody) and isinstance(found, StringLiteral | NumberLiteral):
                 written.append(found)
     if written:
