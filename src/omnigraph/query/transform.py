@@ -320,12 +320,11 @@ class _Builder(_Expressions):
     def list(self, parts: tuple[Token | Expression, ...]) -> ListLiteral:
         bracket = parts[0]
         assert isinstance(bracket, Token)
-        span = token_span(bracket)
         items = tuple(part for part in parts if not isinstance(part, Token))
         if len(items) > QUERY_LIST_ITEMS_MAX:
             message = f"a list has {len(items)} items, more than {QUERY_LIST_ITEMS_MAX}"
-            self._problems.report(QueryCode.LITERAL_TOO_LARGE, span, message, "give long lists as parameters")
-        return ListLiteral(items, span)
+            self._report(QueryCode.LITERAL_TOO_LARGE, bracket, message, "give long lists as parameters")
+        return ListLiteral(items, token_span(bracket))
 
 
 def _flattened(operands: list[Expression], junction: Junction) -> tuple[Expression, ...]:
