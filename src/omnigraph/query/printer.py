@@ -33,7 +33,6 @@ from omnigraph.query.syntax import (
     NullLiteral,
     NullTest,
     OptionalBlock,
-    Parameter,
     Query,
     QueryFile,
     ReadBody,
@@ -44,8 +43,8 @@ from omnigraph.query.syntax import (
     Variable,
     Word,
 )
-from omnigraph.schema.printer import print_annotation
-from omnigraph.schema.syntax import NumberLiteral, StringLiteral, TypeExpression
+from omnigraph.schema.printer import print_annotation, print_type
+from omnigraph.schema.syntax import NumberLiteral, StringLiteral
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
 _TIGHT: Final = frozenset({Sign.MUL, Sign.DIV})
@@ -61,33 +60,10 @@ def print_expression(expression: Expression) -> str:
     return _at_least(expression, _OR)
 
 
-def print_type(expression: TypeExpression) -> str:
-    """A parameter's type as it is written."""
-    text = expression.name.text
-    if expression.parameters is not None:
-        shown = (
-            json.dumps(literal.value, ensure_ascii=False)
-            if isinstance(literal, StringLiteral)
-            else literal.text
-            for literal in expression.parameters
-        )
-        text += f"({', '.join(shown)})"
-    if expression.is_list:
-        text = f"[{text}{'?' if expression.item_nullable else ''}]"
-    return text + ("?" if expression.nullable else "")
-
-
-def print_header(query: Query) -> str:
-    """The name and the parameters."""
-    return f"query {query.name.text}({', '.join(_parameter(found) for found in query.parameters)})"
-
-
-def _parameter(found: Parameter) -> str:
-    return f"${found.variable.name}: {print_type(found.type)}"
-
-
 def _query(query: Query) -> str:
-    head = print_header(query) + "".join(f" {print_annotation(found)}" for found in query.annotations)
+    parameters = ", ".join(f"${found.variable.name}: {print_type(found.type)}" for found in query.parameters)
+    annotations = "".join(f" {print_annotation(found)}" for found in query.annotations)
+    head = f"query {query.name.text}({parameters}){annotations}"
     body = query.body
     lines = (
         list(_read_lines(body))

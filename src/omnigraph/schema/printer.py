@@ -43,6 +43,16 @@ def print_annotation(annotation: Annotation) -> str:
     return f"{text}({', '.join(_argument(argument, open_end) for argument in annotation.arguments)})"
 
 
+def print_type(expression: TypeExpression) -> str:
+    """A type as it is written."""
+    text = expression.name.text
+    if expression.parameters is not None:
+        text += f"({', '.join(_argument(parameter) for parameter in expression.parameters)})"
+    if expression.is_list:
+        text = f"[{text}{'?' if expression.item_nullable else ''}]"
+    return text + ("?" if expression.nullable else "")
+
+
 def _declaration(declaration: Declaration) -> str:
     match declaration:
         case InterfaceSyntax():
@@ -71,16 +81,7 @@ def _body_lines(body: Body) -> list[str]:
 
 def _property(found: PropertySyntax) -> str:
     annotations = "".join(f" {print_annotation(annotation)}" for annotation in found.annotations)
-    return f"{found.name.text}: {_type(found.type)}{annotations}"
-
-
-def _type(expression: TypeExpression) -> str:
-    text = expression.name.text
-    if expression.parameters is not None:
-        text += f"({', '.join(_argument(parameter) for parameter in expression.parameters)})"
-    if expression.is_list:
-        text = f"[{text}{'?' if expression.item_nullable else ''}]"
-    return text + ("?" if expression.nullable else "")
+    return f"{found.name.text}: {print_type(found.type)}{annotations}"
 
 
 def _argument(argument: Argument, open_end: str = "") -> str:
