@@ -26,7 +26,7 @@ from omnigraph.query.plan import (
     StatementPlan,
     UpdateRows,
 )
-from omnigraph.query.plan_walk import Change, rewritten_plan, with_expressions
+from omnigraph.query.plan_walk import Change, rewritten_plan, steps_of, with_expressions
 from omnigraph.query.rules.literal_coercion import literal_coercion
 from omnigraph.query.tables import Table
 from omnigraph.query.value_types import DATE, DATETIME, F64, is_float
@@ -72,16 +72,11 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
 
 def _check_limits(root: Relation) -> None:
     """A limit that a parameter gives is known only now."""
-
-    def check(step: Relation) -> Relation:
-        if isinstance(step, Limit):
-            for found in (step.count, step.offset):
-                if isinstance(found, Literal) and isinstance(found.value, int) and found.value < 0:
-                    message = f"a limit or an offset is {found.value}, and must not be negative"
-                    raise ParameterError(message, code="query_parameter", hint="give 0 or more")
-        return step
-
-    rewritten_plan(root, check)
+    for step in steps_of(root):
+        for found in (step.count, step.offset) if isinstance(step, Limit) else ():
+            if isinstance(found, Literal) and isinstance(found.value, int) and found.value < 0:
+                message = f"a limit or an offset is {found.value}, and must not be negative"
+                raise ParameterError(message, code="query_parameter", hint="give 0 or more")
 
 
 def _stored(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple[Assigned, ...]:

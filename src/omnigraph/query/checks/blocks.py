@@ -185,13 +185,8 @@ def _check_optional(optional: OptionalBlock, block: Block) -> None:
 def _check_not(negation: NotBlock, block: Block) -> None:
     inner = check_block(negation.clauses, block.context, dict(block.visible), negation.span)
     block.context.inside_not.update(inner.visible.keys() - block.visible.keys())
-    outside = frozenset(bound.entity.name for bound in inner.outer.values())
-    block.stage_of(needs_of(inner) & outside).negations.append(inner)
-
-
-def needs_of(block: Block) -> frozenset[str]:
-    """The names of the outer entities that a block depends on."""
-    return frozenset(found.entity for found in outer_columns(block))
+    needed = frozenset(found.entity for found in outer_columns(inner))
+    block.stage_of(needed).negations.append(inner)
 
 
 def outer_columns(block: Block) -> tuple[ColumnRef, ...]:

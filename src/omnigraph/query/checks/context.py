@@ -64,7 +64,9 @@ class Context:
 
     def table(self, entity_type: NodeType | EdgeType) -> Table:
         """The table of a type, made once."""
-        return self._tables.setdefault(entity_type.id, table_of(entity_type))
+        if entity_type.id not in self._tables:
+            self._tables[entity_type.id] = table_of(entity_type)
+        return self._tables[entity_type.id]
 
     def new_entity(self, variable: Variable, table: Table) -> Entity:
         """An entity with a name of its own: the variable's if that is free, or one with a number."""

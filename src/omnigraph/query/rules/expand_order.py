@@ -60,7 +60,6 @@ class _Ordering:
     def run(self) -> Relation:
         plan = self.pattern.input
         if plan is not None:
-            plan = self._filtered(plan)
             plan = self._grown(plan)
         while self.entities:
             plan = self._joined(plan, self._grown(self._start()))
