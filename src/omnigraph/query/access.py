@@ -1,4 +1,4 @@
-"""How a table is read: the two halves of a scan's filter, and the index that serves it.
+"""How a table is read: the two halves of a scan's filter.
 
 A filter is split. What Lance can do is pushed: comparisons of a column with a value of exactly its type, `in`, prefixes
 and null tests, joined in any way. Everything else is evaluated on the scanned rows. Both halves hold, always.
@@ -26,7 +26,6 @@ from omnigraph.query.expressions import (
     require,
 )
 from omnigraph.query.value_types import is_sortable
-from omnigraph.schema.indexable import IndexKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +44,6 @@ class ScanFilter:
 
 
 NO_FILTER: Final = ScanFilter()
-
-
-@dataclass(frozen=True, slots=True)
-class IndexUse:
-    """The index that serves a read, and how many rows it does not cover."""
-
-    column: str
-    kind: IndexKind
-    uncovered_fragments: int = 0
-    uncovered_rows: int = 0
 
 
 def split_filter(conjuncts: tuple[Expr, ...]) -> ScanFilter:

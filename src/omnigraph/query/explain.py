@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.query.access import IndexUse, ScanFilter
+from omnigraph.query.access import ScanFilter
 from omnigraph.query.expression_text import conjunction_text, expression_text
 from omnigraph.query.expressions import Param
+from omnigraph.query.facts import IndexFact
 from omnigraph.query.plan import (
     Aggregate,
     Argument,
@@ -44,7 +45,7 @@ from omnigraph.query.plan import (
     Unit,
     UpdateRows,
 )
-from omnigraph.query.plan_walk import inputs_of, steps_of
+from omnigraph.query.plan_walk import inputs_of, roots_of, steps_of
 from omnigraph.query.value_types import value_type_text
 from omnigraph.schema.indexable import IndexKind
 
@@ -86,7 +87,7 @@ def explain_steps(
     """The lines below the head, in order."""
     found: list[ExplainedStep] = []
     number = 0
-    for relation, title in _roots(plan):
+    for relation, title in _titled(plan):
         if title:
             found.append(ExplainedStep(None, 1, title, StepFigures()))
         for text, depth in _tree(relation, 2 if title else 1) if relation is not None else ():
@@ -97,10 +98,10 @@ def explain_steps(
 
 def numbered_steps(plan: QueryPlan) -> tuple[Relation, ...]:
     """The steps in the order of their numbers; the first has number 1."""
-    return tuple(step for relation, _ in _roots(plan) if relation is not None for step in steps_of(relation))
+    return tuple(step for root in roots_of(plan) for step in steps_of(root))
 
 
-def _roots(plan: QueryPlan) -> Iterator[tuple[Relation | None, str]]:
+def _titled(plan: QueryPlan) -> Iterator[tuple[Relation | None, str]]:
     if isinstance(plan, ReadPlan):
         yield plan.root, ""
         return
@@ -175,10 +176,9 @@ def _step(relation: Relation) -> str:
             return f"{'anti' if negated else 'semi'} join{_by(keys)}"
         case LeftJoin(_, _, keys):
             return f"left join{_by(keys)}"
-        case Search(_, scores, top, index):
+        case Search(_, scores, index):
             shown = ", ".join(f"{expression_text(found.score)} as {found.name}" for found in scores)
-            best = f", best {expression_text(top)}" if top is not None else ""
-            return f"search {shown}{best}{_without(index)}"
+            return f"search {shown}{_without(index)}"
         case Aggregate() | Order() | Limit() | Project():
             return _result_step(relation)
         case _:
@@ -256,7 +256,7 @@ def _arrow(source: str, edge: str, target: str, direction: Direction, bounds: tu
     return f"{source} {left}[{edge}{hops}]{right} {target}"
 
 
-def _access(columns: tuple[str, ...], scan_filter: ScanFilter, index: IndexUse | None) -> str:
+def _access(columns: tuple[str, ...], scan_filter: ScanFilter, index: IndexFact | None) -> str:
     text = f" [{', '.join(columns)}]"
     if scan_filter.pushed:
         text += f" where {conjunction_text(scan_filter.pushed)}"
@@ -265,7 +265,7 @@ def _access(columns: tuple[str, ...], scan_filter: ScanFilter, index: IndexUse |
     return text + _index(index)
 
 
-def _index(index: IndexUse | None) -> str:
+def _index(index: IndexFact | None) -> str:
     if index is None:
         return ""
     if index.kind in (IndexKind.INVERTED, IndexKind.VECTOR):
@@ -274,7 +274,7 @@ def _index(index: IndexUse | None) -> str:
     return f" using {index.kind.value} on {index.column}{missing}"
 
 
-def _without(indexes: tuple[IndexUse, ...]) -> str:
+def _without(indexes: tuple[IndexFact, ...]) -> str:
     """Searches are exact, so the indexes that there are for them are not asked."""
     named = " and ".join(f"the {index.kind.value} index on {index.column}" for index in indexes)
     return f" exactly, without {named}" if named else ""

@@ -85,7 +85,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def columns_of(expr: Expr) -> Iterator[ColumnRef]:
-    """Every column that computing the expression reads."""
+    """Every column of an entity that computing the expression reads."""
     for found in walk(expr):
         if isinstance(found, ColumnRef):
             yield found
@@ -94,6 +94,12 @@ def columns_of(expr: Expr) -> Iterator[ColumnRef]:
                 column = found.table.column(name)
                 assert column is not None
                 yield ColumnRef(found.entity, name, column.type, column.nullable or found.nullable)
+
+
+def reads_of(expr: Expr) -> frozenset[str]:
+    """The names of all columns that computing the expression reads, those that steps below made among them."""
+    made = (found.name for found in walk(expr) if isinstance(found, OutputRef))
+    return frozenset((*(found.name for found in columns_of(expr)), *made))
 
 
 def entities_of(expr: Expr) -> frozenset[str]:

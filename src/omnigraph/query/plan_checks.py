@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.query.access import ScanFilter
-from omnigraph.query.expression_walk import columns_of, walk
-from omnigraph.query.expressions import Expr, OutputRef, require
+from omnigraph.query.expression_walk import columns_of, reads_of
+from omnigraph.query.expressions import Expr, require
 from omnigraph.query.fields import Fields, names
 from omnigraph.query.tables import Entity
 
@@ -36,13 +36,8 @@ def require_columns(expressions: tuple[Expr, ...], fields: Fields) -> None:
     """Every column that the expressions read is there."""
     known = set(names(fields))
     for expression in expressions:
-        missing = [found.name for found in columns_of(expression) if found.name not in known]
-        missing += [
-            found.name
-            for found in walk(expression)
-            if isinstance(found, OutputRef) and found.name not in known
-        ]
-        require(not missing, f"an expression reads {missing}, of {sorted(known)}")
+        missing = reads_of(expression) - known
+        require(not missing, f"an expression reads {sorted(missing)}, of {sorted(known)}")
 
 
 def require_own(scan_filter: ScanFilter, entity: Entity) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from omnigraph.query.access import NO_FILTER, IndexUse, ScanFilter
+from omnigraph.query.access import NO_FILTER, ScanFilter
 from omnigraph.query.expressions import ColumnRef, Expr, require
+from omnigraph.query.facts import IndexFact
 from omnigraph.query.fields import Field, Fields, entity_fields, joined, names, nullable
 from omnigraph.query.plan_checks import Step, require_columns, require_own
 from omnigraph.query.tables import Entity, Table
@@ -99,7 +100,7 @@ class Scan(Step):
     entity: Entity
     columns: tuple[str, ...]
     filter: ScanFilter = NO_FILTER
-    index: IndexUse | None = None
+    index: IndexFact | None = None
 
     def _check(self) -> None:
         require("id" in self.columns, "a scan always gives the id")
@@ -119,7 +120,7 @@ class EdgeScan(Step):
     columns: tuple[str, ...]
     undirected: bool = False
     filter: ScanFilter = NO_FILTER
-    index: IndexUse | None = None
+    index: IndexFact | None = None
 
     def _check(self) -> None:
         require("id" in self.columns, "a scan always gives the id")
@@ -145,7 +146,7 @@ class Expand(Step):
     direction: Direction
     low: int = 1
     high: int = 1
-    index: IndexUse | None = None
+    index: IndexFact | None = None
 
     def _check(self) -> None:
         require(self.source.id in names(self.input.outputs), f"{self.source.name} is not bound")
@@ -166,7 +167,7 @@ class ExpandInto(Step):
     direction: Direction
     low: int = 1
     high: int = 1
-    index: IndexUse | None = None
+    index: IndexFact | None = None
 
     def _check(self) -> None:
         known = names(self.input.outputs)
@@ -189,7 +190,7 @@ class EdgeExpand(Step):
     columns: tuple[str, ...]
     filter: ScanFilter = NO_FILTER
     into: bool = False
-    index: IndexUse | None = None
+    index: IndexFact | None = None
 
     def _check(self) -> None:
         known = names(self.input.outputs)
@@ -214,7 +215,7 @@ class Lookup(Step):
     columns: tuple[str, ...]
     filter: ScanFilter = NO_FILTER
     keep_missing: bool = False
-    index: IndexUse | None = None
+    index: IndexFact | None = None
 
     def _check(self) -> None:
         require(self.entity.id in names(self.input.outputs), f"{self.entity.name} is not bound")

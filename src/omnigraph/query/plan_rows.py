@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.query.access import IndexUse
 from omnigraph.query.expressions import AggregateCall, Expr, Score, require
+from omnigraph.query.facts import IndexFact
 from omnigraph.query.fields import Field, Fields, Named, joined, names, nullable
 from omnigraph.query.plan_checks import Step, require_columns, require_keys
 
@@ -92,15 +92,11 @@ class ScoreColumn:
 
 @dataclass(frozen=True, slots=True)
 class Search(Step):
-    """Adds scores to the rows of the input. With `top`, only the rows that can be among the first `top` are needed.
-
-    `top` is set when the rows are then ordered by the only score first and cut: ties at the cut must all be kept.
-    """
+    """Adds scores to the rows of the input."""
 
     input: Relation
     scores: tuple[ScoreColumn, ...]
-    top: Expr | None = None
-    index: tuple[IndexUse, ...] = ()
+    index: tuple[IndexFact, ...] = ()
 
     def _check(self) -> None:
         require_columns(tuple(found.score for found in self.scores), self.input.outputs)

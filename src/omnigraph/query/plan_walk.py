@@ -20,6 +20,7 @@ from omnigraph.query.plan import (
     Expand,
     ExpandInto,
     Filter,
+    InsertRow,
     LeftJoin,
     Limit,
     Lookup,
@@ -27,6 +28,8 @@ from omnigraph.query.plan import (
     OrderKey,
     Pattern,
     Project,
+    QueryPlan,
+    ReadPlan,
     Relation,
     Scan,
     ScoreColumn,
@@ -82,6 +85,13 @@ def steps_of(relation: Relation) -> Iterator[Relation]:
         yield from steps_of(below)
 
 
+def roots_of(plan: QueryPlan) -> tuple[Relation, ...]:
+    """The relation of a read; of a mutation, those that give the rows of its updates and deletes, in order."""
+    if isinstance(plan, ReadPlan):
+        return (plan.root,)
+    return tuple(found.rows for found in plan.statements if not isinstance(found, InsertRow))
+
+
 def argument_columns(inner: Relation) -> frozenset[str]:
     """The columns that an inner plan takes from its outer rows, not those of plans inside it."""
     if isinstance(inner, Argument):
@@ -106,11 +116,11 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
         case Filter(conditions=conditions):
             changed = _changed(conditions, change)
             return relation if changed is conditions else replace(relation, conditions=changed)
-        case Search(scores=scores, top=top):
+        case Search(scores=scores):
             found_scores = tuple(
                 ScoreColumn(found.name, cast(Score, change(found.score))) for found in scores
             )
-            return replace(relation, scores=found_scores, top=None if top is None else change(top))
+            return replace(relation, scores=found_scores)
         case Aggregate(keys=keys, aggregates=aggregates):
             return replace(
                 relation,

@@ -20,7 +20,7 @@ from omnigraph.query.plan import (
     Scan,
     UpdateRows,
 )
-from omnigraph.query.plan_walk import steps_of
+from omnigraph.query.plan_walk import roots_of, steps_of
 from omnigraph.query.tables import Table
 from omnigraph.query.value_types import value_type_text
 from omnigraph.schema.catalog import Catalog, TypeKind, told_order
@@ -76,15 +76,9 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
         columns=tuple(
             ColumnShape(found.name, value_type_text(found.type), found.nullable) for found in fields
         ),
-        reads=_sorted({table.alias for root in _roots(plan) for table in _tables(root)}),
+        reads=_sorted({table.alias for root in roots_of(plan) for table in _tables(root)}),
         writes=_sorted(_writes(plan, catalog)),
     )
-
-
-def _roots(plan: QueryPlan) -> tuple[Relation, ...]:
-    if isinstance(plan, ReadPlan):
-        return (plan.root,)
-    return tuple(found.rows for found in plan.statements if not isinstance(found, InsertRow))
 
 
 def _tables(root: Relation) -> set[Table]:

@@ -22,23 +22,20 @@ from omnigraph.query.plan import (
     Expand,
     ExpandInto,
     Filter,
-    InsertRow,
     LeftJoin,
     Limit,
     Link,
     Lookup,
-    MutationPlan,
     Order,
     Pattern,
     Project,
     QueryPlan,
-    ReadPlan,
     Relation,
     Scan,
     Search,
     Unit,
 )
-from omnigraph.query.plan_walk import inputs_of
+from omnigraph.query.plan_walk import inputs_of, roots_of
 
 _KEPT_BY_CHECK: Final = 0.5
 _GROUPS: Final = 0.1
@@ -46,13 +43,8 @@ _GROUPS: Final = 0.1
 
 def estimate_steps(plan: QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigures]:
     """A figure for every numbered step of a rewritten plan."""
-    roots = [plan.root] if isinstance(plan, ReadPlan) else _changed_rows(plan)
-    rows = (found for root in roots for found in _walk(root, facts, 1.0))
+    rows = (found for root in roots_of(plan) for found in _walk(root, facts, 1.0))
     return {number: StepFigures(rows_estimated=round(found)) for number, found in enumerate(rows, start=1)}
-
-
-def _changed_rows(plan: MutationPlan) -> list[Relation]:
-    return [found.rows for found in plan.statements if not isinstance(found, InsertRow)]
 
 
 def _walk(relation: Relation, facts: PlanFacts, outer: float) -> Iterator[float]:

@@ -152,7 +152,7 @@ def _relation(result: Result, block: Block) -> Relation | None:
         relation, columns, keys, ties = grouped
     elif scores_of(result.expressions):
         keys = keys or implied_order(columns)
-        relation, columns, keys = add_scores(relation, columns, keys, result.limit)
+        relation, columns, keys = add_scores(relation, columns, keys)
     if keys:
         relation = Order(relation, keys, ties)
     if result.limit:

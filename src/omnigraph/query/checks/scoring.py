@@ -7,11 +7,9 @@ nearest first, the highest `bm25` or `rrf` first.
 from __future__ import annotations
 
 from omnigraph.query.expression_walk import parts_of, replaced
-from omnigraph.query.expressions import Computed, Expr, IsNull, Literal, Nearest, OutputRef, Score
+from omnigraph.query.expressions import Expr, IsNull, Nearest, OutputRef, Score
 from omnigraph.query.fields import Named
 from omnigraph.query.plan import Filter, OrderKey, Relation, ScoreColumn, Search
-from omnigraph.query.syntax import Sign
-from omnigraph.query.value_types import I64
 
 Scored = tuple[Relation, tuple[Named, ...], tuple[OrderKey, ...]]
 
@@ -33,12 +31,7 @@ def implied_order(columns: tuple[Named, ...]) -> tuple[OrderKey, ...]:
     return () if first is None else (OrderKey(first, descending=not isinstance(first, Nearest)),)
 
 
-def add_scores(
-    relation: Relation,
-    columns: tuple[Named, ...],
-    keys: tuple[OrderKey, ...],
-    limit: tuple[Expr, Expr | None] | None,
-) -> Scored:
+def add_scores(relation: Relation, columns: tuple[Named, ...], keys: tuple[OrderKey, ...]) -> Scored:
     """The relation with its scores, and the expressions over their columns."""
     scores = scores_of((*(found.expression for found in columns), *(key.expression for key in keys)))
     named = {score: f"score_{number}" for number, score in enumerate(scores, start=1)}
@@ -46,11 +39,7 @@ def add_scores(
     present = dict.fromkeys(IsNull(score.column, negated=True) for score in near if score.column.nullable)
     if present:
         relation = Filter(relation, tuple(present))
-    relation = Search(
-        relation,
-        tuple(ScoreColumn(name, score) for score, name in named.items()),
-        _top(scores, keys, limit),
-    )
+    relation = Search(relation, tuple(ScoreColumn(name, score) for score, name in named.items()))
 
     def read(expression: Expr) -> Expr | None:
         if not isinstance(expression, Score):
@@ -62,20 +51,3 @@ def add_scores(
         tuple(Named(found.name, replaced(found.expression, read)) for found in columns),
         tuple(OrderKey(replaced(key.expression, read), key.descending) for key in keys),
     )
-
-
-def _top(
-    scores: tuple[Score, ...], keys: tuple[OrderKey, ...], limit: tuple[Expr, Expr | None] | None
-) -> Expr | None:
-    """How many rows of the best can matter, when there is one score and the rows are ordered by it, best first."""
-    if len(scores) != 1 or not keys or limit is None or keys[0].expression != scores[0]:
-        return None
-    if keys[0].descending == isinstance(scores[0], Nearest):
-        return None
-    match limit:
-        case count, None:
-            return count
-        case Literal(int() as count), Literal(int() as offset):
-            return Literal(count + offset, I64)
-        case count, offset:
-            return Computed(Sign.ADD, count, offset)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from omnigraph.query.expression_walk import columns_of, walk
-from omnigraph.query.expressions import Expr, OutputRef
+from omnigraph.query.expression_walk import reads_of
+from omnigraph.query.expressions import Expr
 from omnigraph.query.facts import PlanFacts
 from omnigraph.query.fields import names
 from omnigraph.query.plan import (
@@ -117,8 +117,4 @@ def _kept(entity: str, columns: tuple[str, ...], needed: Needed) -> tuple[str, .
 
 
 def _reads(expressions: Iterable[Expr]) -> Needed:
-    found: set[str] = set()
-    for expression in expressions:
-        found.update(column.name for column in columns_of(expression))
-        found.update(part.name for part in walk(expression) if isinstance(part, OutputRef))
-    return frozenset(found)
+    return frozenset[str]().union(*(reads_of(expression) for expression in expressions))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph.query.expression_walk import columns_of, walk
-from omnigraph.query.expressions import And, Expr, OutputRef
+from omnigraph.query.expression_walk import reads_of
+from omnigraph.query.expressions import And, Expr
 from omnigraph.query.facts import PlanFacts
 from omnigraph.query.fields import names
-from omnigraph.query.plan import CrossJoin, ExistsJoin, Filter, LeftJoin, Pattern, Relation
+from omnigraph.query.plan import ExistsJoin, Filter, LeftJoin, Pattern, Relation
 from omnigraph.query.plan_walk import rewritten_plan
 
 
@@ -47,10 +47,6 @@ def _pushed(below: Relation, conditions: tuple[Expr, ...]) -> Relation:
         case ExistsJoin(outer) | LeftJoin(outer):
             down, stay = _split(conditions, outer)
             return _filter(replace(below, input=_pushed(outer, down)), stay)
-        case CrossJoin(left, right):
-            to_left, rest = _split(conditions, left)
-            to_right, stay = _split(rest, right)
-            return _filter(replace(below, left=_pushed(left, to_left), right=_pushed(right, to_right)), stay)
         case _:
             return _filter(below, conditions)
 
@@ -58,13 +54,8 @@ def _pushed(below: Relation, conditions: tuple[Expr, ...]) -> Relation:
 def _split(conditions: tuple[Expr, ...], side: Relation) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """What reads only this side, and the rest."""
     known = set(names(side.outputs))
-    down = tuple(found for found in conditions if _reads(found) <= known)
-    return down, tuple(found for found in conditions if not _reads(found) <= known)
-
-
-def _reads(condition: Expr) -> set[str]:
-    outputs = {found.name for found in walk(condition) if isinstance(found, OutputRef)}
-    return outputs | {found.name for found in columns_of(condition)}
+    down = tuple(found for found in conditions if reads_of(found) <= known)
+    return down, tuple(found for found in conditions if not reads_of(found) <= known)
 
 
 def _filter(relation: Relation, conditions: tuple[Expr, ...]) -> Relation:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from omnigraph.query.access import IndexUse, ScanFilter
+from omnigraph.query.access import ScanFilter
 from omnigraph.query.expressions import (
     Bm25,
     ColumnRef,
@@ -25,7 +25,7 @@ from omnigraph.query.expressions import (
     Score,
     TextMatch,
 )
-from omnigraph.query.facts import PlanFacts, TableFacts
+from omnigraph.query.facts import IndexFact, PlanFacts, TableFacts
 from omnigraph.query.plan import (
     Direction,
     EdgeExpand,
@@ -62,7 +62,7 @@ def index_choice(root: Relation, facts: PlanFacts) -> Relation:
                 return replace(relation, index=_best(scan_filter, facts.table(edge.table.alias)))
             case Lookup(entity=entity):
                 found = facts.table(entity.table.alias)
-                return replace(relation, index=_use(found, "id", IndexKind.BTREE))
+                return replace(relation, index=found.index("id", IndexKind.BTREE))
             case Expand(table=table, direction=direction) | ExpandInto(table=table, direction=direction):
                 return replace(relation, index=_end(facts.table(table.alias), direction))
             case EdgeExpand(edge=edge, direction=direction):
@@ -87,11 +87,11 @@ def _entities(root: Relation) -> Iterator[Entity]:
                 yield from (edge, target)
 
 
-def _best(scan_filter: ScanFilter, table: TableFacts) -> IndexUse | None:
-    found: list[tuple[int, IndexUse]] = []
+def _best(scan_filter: ScanFilter, table: TableFacts) -> IndexFact | None:
+    found: list[tuple[int, IndexFact]] = []
     for conjunct in scan_filter.conjuncts:
         served = _served(conjunct)
-        use = _use(table, served[1], served[2]) if served else None
+        use = table.index(served[1], served[2]) if served else None
         if served and use:
             found.append((served[0], use))
     return min(found, key=lambda choice: choice[0])[1] if found else None
@@ -114,29 +114,22 @@ def _served(condition: Expr) -> tuple[int, str, IndexKind] | None:
             return None
 
 
-def _use(table: TableFacts, column: str, kind: IndexKind) -> IndexUse | None:
-    found = table.index(column, kind)
-    if found is None:
-        return None
-    return IndexUse(column, kind, found.uncovered_fragments, found.uncovered_rows)
-
-
-def _end(table: TableFacts, direction: Direction) -> IndexUse | None:
+def _end(table: TableFacts, direction: Direction) -> IndexFact | None:
     """The index that finds the edges at a node; both ends need one when either can be the near one."""
-    uses = [_use(table, column, IndexKind.BTREE) for column in _ENDS[direction]]
+    uses = [table.index(column, IndexKind.BTREE) for column in _ENDS[direction]]
     present = [use for use in uses if use is not None]
     if len(present) < len(uses):
         return None
     return max(present, key=lambda use: use.uncovered_rows)
 
 
-def _score_uses(score: Score, tables: dict[str, Table], facts: PlanFacts) -> Iterator[IndexUse]:
+def _score_uses(score: Score, tables: dict[str, Table], facts: PlanFacts) -> Iterator[IndexFact]:
     match score:
         case Rrf(first, second):
             yield from _score_uses(first, tables, facts)
             yield from _score_uses(second, tables, facts)
         case Nearest(column) | Bm25(column):
             kind = IndexKind.VECTOR if isinstance(score, Nearest) else IndexKind.INVERTED
-            use = _use(facts.table(tables[column.entity].alias), column.column, kind)
+            use = facts.table(tables[column.entity].alias).index(column.column, kind)
             if use:
                 yield use
