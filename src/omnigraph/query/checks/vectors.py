@@ -7,7 +7,7 @@ from omnigraph.query.checks.context import Env
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.expressions import ColumnRef, Expr, Literal, Nearest, Param
 from omnigraph.query.json_values import value_from_expression
-from omnigraph.query.syntax import Access, Call, Expression, ListLiteral
+from omnigraph.query.syntax import Call, Expression, ListLiteral
 from omnigraph.query.tables import Column
 from omnigraph.query.value_types import Family, family_of, value_type_text
 from omnigraph.schema.property_types import ListType, Scalar, VectorType
@@ -26,7 +26,7 @@ def check_nearest(call: Call, env: Env, check: Check) -> Nearest | None:
     query = _vector(given, column, env) if isinstance(given, ListLiteral) else check(given, env, None)
     if column is None or query is None or not check_constant(query, given, "nearest", env):
         return None
-    return _nearest(column, query, place, given, env)
+    return _nearest(column, query, given, env)
 
 
 def check_constant(query: Expr, given: Expression, name: str, env: Env) -> bool:
@@ -54,9 +54,7 @@ def _vector(given: ListLiteral, column: ColumnRef | None, env: Env) -> Literal |
     return Literal(value, wanted)
 
 
-def _nearest(
-    column: ColumnRef, query: Expr, place: Expression, given: Expression, env: Env
-) -> Nearest | None:
+def _nearest(column: ColumnRef, query: Expr, given: Expression, env: Env) -> Nearest | None:
     assert isinstance(column.type, VectorType)
     match query.type:
         case VectorType(size):
@@ -73,7 +71,7 @@ def _nearest(
         message = f"`nearest` needs a vector or a text, not {value_type_text(query.type)}"
         env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
         return None
-    made = _embedded(column, place, env)
+    made = _embedded(column, env)
     if made is None:
         hint = 'give a vector, or declare the property with `@embed("source")`'
         message = "a text is looked for, and no `@embed` says how the property's vectors are made"
@@ -82,7 +80,9 @@ def _nearest(
     return Nearest(column, query, embed=True, model=made.model)
 
 
-def _embedded(column: ColumnRef, place: Expression, env: Env) -> Column | None:
-    assert isinstance(place, Access), "only `$x.property` makes a column outside of `where`"
-    found = env.variables[place.variable.name].entity.table.column(column.column)
-    return found if found is not None and found.embedded else None
+def _embedded(column: ColumnRef, env: Env) -> Column | None:
+    """By the entity of the column: in `order` it may be written as a name of `return`, without its variable."""
+    entities = (bound.entity for bound in env.variables.values())
+    table = next(found.table for found in entities if found.name == column.entity)
+    made = table.column(column.column)
+    return made if made is not None and made.embedded else None
