@@ -43,6 +43,23 @@ def test_a_glob_gives_what_it_matches(folder: Path) -> None:
     assert names(f"{folder}/**/*.parquet") == ["c.parquet"]
 
 
+def test_a_glob_passes_over_what_lies_beside_data(folder: Path) -> None:
+    (folder / "_temporary").mkdir()
+    (folder / "_temporary" / "half.jsonl").write_bytes(b"12")
+    assert names(f"{folder}/**/*.jsonl") == ["b.jsonl"]
+    assert names(f"{folder}/_*/*.jsonl") == ["half.jsonl"]
+    assert names(f"{folder}/_temporary/*.jsonl") == ["half.jsonl"]
+
+
+def test_a_folder_that_is_called_like_a_glob_is_none(tmp_path: Path) -> None:
+    odd = tmp_path / "a[1]"
+    odd.mkdir()
+    (odd / "b.jsonl").write_bytes(b"12")
+    assert names(f"{odd}/*.jsonl") == ["b.jsonl"]
+    with pytest.raises(UsageError, match="no data"):
+        find_inputs([f"{odd}/missing.jsonl"])
+
+
 def test_a_file_that_is_named_twice_is_read_once(folder: Path) -> None:
     assert names(f"{folder}/b.jsonl", str(folder / "sub" / ".." / "b.jsonl")) == ["b.jsonl"]
 
@@ -79,6 +96,8 @@ def test_s3_has_files_folders_and_globs(s3_location: Location) -> None:
         "in/notes.txt",
         "in/_tmp/d.jsonl",
         "in/.e.jsonl",
+        "_up/f.jsonl",
+        "_up/_tmp/g.jsonl",
     ):
         store.create(path, path.encode())
     options = dict(s3_location.options)
@@ -90,6 +109,7 @@ def test_s3_has_files_folders_and_globs(s3_location: Location) -> None:
     assert found(f"{uri}/in/a.jsonl") == ["in/a.jsonl"]
     assert found(f"{uri}/in") == ["in/a.jsonl", "in/b.jsonl", "in/deep/c.jsonl"]
     assert found(f"{uri}/in/*.jsonl") == ["in/a.jsonl", "in/b.jsonl", "in/deep/c.jsonl"]
+    assert found(f"{uri}/_up") == found(f"{uri}/_up/*.jsonl") == ["_up/f.jsonl"]
     assert find_inputs([f"{uri}/in/a.jsonl"], options)[0].size == len("in/a.jsonl")
     with pytest.raises(UsageError):
         found(f"{uri}/in/none.jsonl")

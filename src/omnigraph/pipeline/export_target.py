@@ -21,7 +21,7 @@ from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.limits import EXPORT_COPY_BYTES
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.pipeline.export_part import ExportFormat, Part
-from omnigraph.pipeline.inputs import Compression
+from omnigraph.pipeline.inputs import Compression, compression_of
 from omnigraph.schema import Entity
 from omnigraph.storage.byte_sink import file_exists, move_file, write_file
 from omnigraph.storage.byte_source import read_bytes
@@ -93,9 +93,7 @@ def parse_target(
             code="export_format",
             hint="pass --format parquet and a folder, or name the file .jsonl",
         )
-    packed = (Compression.GZIP, Compression.ZSTD)
-    compression = next((found for found in packed if out.endswith(found.value)), Compression.NONE)
-    return Target(TargetKind.FILE, location, force, compression)
+    return Target(TargetKind.FILE, location, force, compression_of(out))
 
 
 def refuse_taken(target: Target) -> None:

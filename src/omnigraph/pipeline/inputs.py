@@ -11,7 +11,7 @@ import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from omnigraph.base.errors import ContentError, UsageError
@@ -96,16 +96,17 @@ def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
     path = Path(location.uri)
     if path.is_dir():
         _refuse_graph(name, path)
-        found = (entry for entry in path.rglob("*") if entry.is_file())
-        yield from _data_files(sorted(entry for entry in found if not _is_beside(path, entry)))
+        found = sorted(entry for entry in path.rglob("*") if entry.is_file())
+        for entry in found:
+            # Other files that lie there are passed over.
+            if _format_of(entry.name) is not None and not _is_aside(entry.relative_to(path).parts):
+                yield _named_file(entry, str(entry))
     elif path.is_file():
         yield _named_file(path, name)
     elif _GLOB_CHARACTERS & set(name):
-        pattern = path.relative_to(path.anchor)
-        matches = sorted(Path(path.anchor).glob(str(pattern)))
-        for match in matches:
-            # As in a shell, a hidden file must be asked for; and what only lies beside data, too.
-            if match.is_file() and (_is_aside(pattern.name) or not _is_aside(match.name)):
+        folder, pattern = _split_glob(path)
+        for match in sorted(folder.glob(str(pattern))):
+            if match.is_file() and not _is_aside(match.relative_to(folder).parts, pattern.parts):
                 yield _named_file(match, str(match))
 
 
@@ -113,25 +114,19 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     bucket, _, key = location.uri.split("://", 1)[1].partition("/")
     fixed = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
     folder = fixed.rpartition("/")[0] if fixed != key else key
-    root = Location(
-        location.scheme, f"{location.scheme.value}://{bucket}/{folder}".rstrip("/"), location.options
-    )
-    parent, _, leaf = key.rpartition("/")
-    if fixed == key:
-        beside = ObjectStore(
-            Location(
-                location.scheme, f"{location.scheme.value}://{bucket}/{parent}".rstrip("/"), location.options
-            )
-        )
-        for entry in beside.list(""):
-            if entry.path == leaf:
-                yield _file(name, beside.location.child(entry.path), entry.size)
-                return
+    whole_bucket = Location(location.scheme, f"{location.scheme.value}://{bucket}", location.options)
+    if key and fixed == key:
+        size = ObjectStore(whole_bucket).size(key)
+        if size is not None:
+            yield _file(name, whole_bucket.child(key), size)
+            return
+    root = whole_bucket.child(folder) if folder else whole_bucket
+    asked = key.removeprefix(folder).split("/")
     for entry in ObjectStore(root).list(""):
         whole = f"{folder}/{entry.path}" if folder else entry.path
         if fixed != key and not fnmatch.fnmatchcase(whole, key):
             continue
-        if any(map(_is_aside, entry.path.split("/"))) and not any(map(_is_aside, key.split("/"))):
+        if _is_aside(entry.path.split("/"), asked):
             continue
         if fixed != key or _format_of(entry.path) is not None:
             place = root.child(entry.path)
@@ -148,20 +143,27 @@ def _refuse_graph(name: str, path: Path) -> None:
         )
 
 
-def _is_beside(folder: Path, path: Path) -> bool:
-    """Whether the file, or a folder on the way to it, is hidden or only lies beside data, like a log."""
-    return any(_is_aside(part) for part in path.relative_to(folder).parts)
+def _split_glob(path: Path) -> tuple[Path, PurePath]:
+    """The folder that a glob is looked for in, and the rest. What is there under this very name is no pattern."""
+    parts = path.parts
+    patterns = (
+        at
+        for at, part in enumerate(parts)
+        if _GLOB_CHARACTERS & set(part) and not Path(*parts[: at + 1]).exists()
+    )
+    first = next(patterns, len(parts) - 1)
+    return Path(*parts[:first]), PurePath(*parts[first:])
 
 
-def _is_aside(name: str) -> bool:
-    return name.startswith((".", "_"))
+def _is_aside(found: Sequence[str], asked: Sequence[str] = ()) -> bool:
+    """Whether a file, or a folder on the way to it, is hidden or only lies beside data, like a log.
 
-
-def _data_files(paths: Sequence[Path]) -> Iterator[InputFile]:
-    """The data files among those of a directory; others that lie there are passed over."""
-    for path in paths:
-        if _format_of(path.name) is not None:
-            yield _named_file(path, str(path))
+    As in a shell, one that is asked for by such a name is meant.
+    """
+    beside = (".", "_")
+    return any(part.startswith(beside) for part in found) and not any(
+        part.startswith(beside) for part in asked
+    )
 
 
 def _named_file(path: Path, name: str) -> InputFile:
@@ -177,7 +179,7 @@ def _file(name: str, location: Location, size: int) -> InputFile:
             hint="name it .jsonl, .ndjson, .json or .csv (also .gz or .zst), or .parquet",
             facts={"data": name},
         )
-    compression = _compression_of(location.uri)
+    compression = compression_of(location.uri)
     if format_ is InputFormat.PARQUET and compression is not Compression.NONE:
         raise UsageError(
             f"'{name}' is Parquet inside of another packing",
@@ -188,9 +190,10 @@ def _file(name: str, location: Location, size: int) -> InputFile:
     return InputFile(name, location, size, format_, compression)
 
 
-def _compression_of(name: str) -> Compression:
+def compression_of(name: str) -> Compression:
+    """How a file of this name is packed."""
     return next((c for c in (Compression.GZIP, Compression.ZSTD) if name.endswith(c.value)), Compression.NONE)
 
 
 def _format_of(name: str) -> InputFormat | None:
-    return _FORMATS.get(Path(name.removesuffix(_compression_of(name).value)).suffix.lower())
+    return _FORMATS.get(Path(name.removesuffix(compression_of(name).value)).suffix.lower())

@@ -78,6 +78,15 @@ class ObjectStore:
                 refuse_missing_bucket(missing)
                 return None
 
+    def size(self, path: str) -> int | None:
+        """How many bytes the object has, or None if there is none."""
+        with self._errors("look for an object", path):
+            try:
+                return int(obstore.head(self._store(), path)["size"])
+            except FileNotFoundError as missing:
+                refuse_missing_bucket(missing)
+                return None
+
     def list(self, prefix: str) -> tuple[ObjectEntry, ...]:
         """Every object below the folder `prefix` (all of them for ""), ordered by path."""
         with self._errors("list objects", prefix):
