@@ -27,6 +27,15 @@ def test_files_go_before_variables_and_a_master_before_a_connect_server(tmp_path
     assert read_spark_defaults(files) == {"spark.master": "spark://a:7077", "spark.x": "y z"}
 
 
+@pytest.mark.parametrize(
+    "line", ["spark.master {}", "spark.master={}", " spark.master =  {} ", "spark.master:{}"]
+)
+def test_a_value_may_hold_what_separates_it_from_its_name(tmp_path: Path, line: str) -> None:
+    address = "sc://a:15002/;token=b"
+    (tmp_path / "spark-defaults.conf").write_text(line.format(address))
+    assert configured_master({"SPARK_CONF_DIR": str(tmp_path)}) == address
+
+
 @pytest.mark.parametrize("address", ["sc://", "sc://host:port"])
 def test_an_address_that_is_none(address: str) -> None:
     with pytest.raises(UsageError, match="no address"):

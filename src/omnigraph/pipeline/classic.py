@@ -8,6 +8,7 @@ variables say goes before what is chosen here, and what the caller says before b
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +35,9 @@ QUIET: Final = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.catalogImplementation": "in-memory",
 }
-_ON_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+ON_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# As in Java's own files of properties: a value may hold what separates it from its name.
+_SETTING: Final = re.compile(r"(?P<name>[^=:\s]+)\s*[=:\s]\s*(?P<value>.+)")
 
 
 def start_classic_session(
@@ -46,7 +49,7 @@ def start_classic_session(
     from pyspark.sql import SparkSession
 
     on_loopback = _is_on_loopback(master)
-    ours = {**QUIET, **(_ON_LOOPBACK if on_loopback else {})}
+    ours = {**QUIET, **(ON_LOOPBACK if on_loopback else {})}
     theirs = read_spark_defaults()
     chosen = SparkConf(loadDefaults=False)
     for name, value in {**{name: ours[name] for name in ours if name not in theirs}, **conf}.items():
@@ -75,8 +78,8 @@ def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, st
     if not folder or not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
-    pairs = (line.replace("=", " ", 1).split(None, 1) for line in lines if line and not line.startswith("#"))
-    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+    found = (_SETTING.fullmatch(line) for line in lines if not line.startswith("#"))
+    return {setting["name"]: setting["value"] for setting in found if setting}
 
 
 def _is_on_loopback(master: str) -> bool:

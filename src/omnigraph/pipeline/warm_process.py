@@ -31,7 +31,7 @@ from omnigraph.base.limits import (
 )
 from omnigraph.base.process import current_process
 from omnigraph.pipeline.class_archive import class_archive
-from omnigraph.pipeline.classic import QUIET
+from omnigraph.pipeline.classic import ON_LOOPBACK, QUIET
 from omnigraph.pipeline.connect import is_listening
 from omnigraph.pipeline.jvm import START_FLAGS, jvm_environment
 from omnigraph.pipeline.warm_state import (
@@ -126,9 +126,8 @@ def _command(port: int) -> list[str]:
     assert spec.origin is not None
     settings = {
         **QUIET,
+        **ON_LOOPBACK,
         "spark.app.name": "omnigraph warm server",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.session.manager.defaultSessionTimeout": "365d",  # commands share one: see WarmServer
