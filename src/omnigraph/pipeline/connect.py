@@ -47,6 +47,11 @@ def is_connect(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
+def is_on_this_machine(session: SparkSession) -> bool:
+    """Whether the executors surely run here, with this Python and these files; a local cluster's do too."""
+    return not is_connect(session) and str(session.sparkContext.master).startswith("local")
+
+
 def is_connect_address(place: str) -> bool:
     """Whether this is the address of a Connect server and not a master."""
     return place.startswith("sc://")

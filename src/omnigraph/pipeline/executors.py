@@ -18,9 +18,12 @@ from weakref import WeakSet
 
 from omnigraph.base.cache_folder import cache_directory
 from omnigraph.base.limits import EXECUTOR_PROBES
-from omnigraph.pipeline.connect import is_connect
+from omnigraph.base.progress import report_nothing
+from omnigraph.pipeline.connect import is_on_this_machine
+from omnigraph.pipeline.job import run_job
 from omnigraph.pipeline.task_errors import executors_lack
 from omnigraph.pipeline.warm_state import installation
+from omnigraph.pipeline.watch import Watch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,14 +33,15 @@ _NEEDED: Final = ("lance", "obstore", "msgspec")
 _ready: Final[WeakSet[Any]] = WeakSet()
 
 
-def prepare_executors(session: SparkSession, run: Callable[[Callable[[], Any]], Any]) -> None:
-    """Send the package where it is missing; raise where it could not work. `run` runs one Spark action."""
-    if session in _ready or _share_this_python(session):
+def prepare_executors(session: SparkSession) -> None:
+    """Send the package where it is missing; raise where it could not work."""
+    if session in _ready or is_on_this_machine(session):
         return
     frame = session.range(0, EXECUTOR_PROBES, 1, numPartitions=EXECUTOR_PROBES).mapInArrow(
         _make_probe(_NEEDED), "found string"
     )
-    found = [json.loads(row["found"]) for row in run(frame.toArrow).to_pylist()]
+    answers = run_job(session, frame.toArrow, Watch("prepare executors", 0, report_nothing))
+    found = [json.loads(row["found"]) for row in answers.to_pylist()]
     for package in _NEEDED:
         if any(package in answer["missing"] for answer in found):
             raise executors_lack(package)
@@ -66,11 +70,8 @@ def pack_package() -> Path:
     return path
 
 
-def _share_this_python(session: SparkSession) -> bool:
-    return not is_connect(session) and str(session.sparkContext.master).startswith("local")
-
-
 def _version() -> str:
+    # The package itself stands above this room, which may not import it.
     return str(vars(sys.modules["omnigraph"])["__version__"])
 
 

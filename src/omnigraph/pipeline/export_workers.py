@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.base.progress import Report, report_nothing
-from omnigraph.pipeline.connect import is_connect
+from omnigraph.pipeline.connect import is_on_this_machine
 from omnigraph.pipeline.export_part import Part, write_part
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
@@ -32,9 +32,7 @@ class SparkWorkers:
         return run_tasks(self._session(), function, tasks, RunOptions(step, self.report, measure))
 
     def share_disk(self) -> bool:
-        """Only those of a local session do for certain; also a local cluster is on this machine."""
-        session = self._session()
-        return not is_connect(session) and str(session.sparkContext.master).startswith("local")
+        return is_on_this_machine(self._session())
 
     def _session(self) -> SparkSession:
         return spark_session(self.settings)

@@ -32,8 +32,8 @@ from omnigraph.pipeline.query_values import plan_column, spark_name
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.task_errors import TaskError
 from omnigraph.pipeline.watch import Watch
-from omnigraph.query.expression_walk import columns_of, walk
-from omnigraph.query.expressions import Bm25, EntityRef, Expr, Nearest, OutputRef, Rrf, TextMatch
+from omnigraph.query.expression_walk import reads_of, walk
+from omnigraph.query.expressions import Bm25, EntityRef, Expr, Nearest, Rrf, TextMatch
 from omnigraph.query.fields import names
 from omnigraph.query.plan import Project, ReadPlan, Relation, Search
 from omnigraph.query.plan_walk import steps_of, with_expressions
@@ -96,8 +96,7 @@ def _batches(
     session: SparkSession, snapshot: Snapshot, root: Project, watched: tuple[Budget, Report]
 ) -> Iterator[pa.RecordBatch]:
     budget, report = watched
-    silent = Watch("query", 0, report_nothing)
-    prepare_executors(session, lambda action: run_job(session, action, silent))
+    prepare_executors(session)
     read = _read_names(root)
     types = {field.name: field.type for field in root.input.outputs}
 
@@ -140,10 +139,7 @@ def _result_too_large(session: SparkSession) -> RunError:
 
 def _read_names(root: Project) -> tuple[str, ...]:
     """The columns that the result reads, in the order of the rows below."""
-    read: set[str] = set()
-    for found in root.columns:
-        read.update(column.name for column in columns_of(found.expression))
-        read.update(expr.name for expr in walk(found.expression) if isinstance(expr, OutputRef))
+    read = frozenset[str]().union(*(reads_of(found.expression) for found in root.columns))
     return tuple(name for name in names(root.input.outputs) if name in read)
 
 

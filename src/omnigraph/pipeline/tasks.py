@@ -89,8 +89,7 @@ def run_partitions(
     """
     session = frame.sparkSession
     options = options or RunOptions()
-    silent = Watch(options.step, 0, report_nothing)
-    prepare_executors(session, lambda action: run_job(session, action, silent))
+    prepare_executors(session)
     size_sum = make_size_sum(session) if options.measure and not is_connect(session) else None
     watch = Watch(options.step, count, options.report)
     watch.measure_with(size_sum, options.bytes_total)
