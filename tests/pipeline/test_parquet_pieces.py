@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.base.errors import ContentError, OmnigraphError
-from omnigraph.pipeline import parquet_pieces
+from omnigraph.pipeline import arrow_rows, parquet_pieces
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.parquet_pieces import plan_parquet_pieces
 from omnigraph.schema import build_catalog, parse_schema
@@ -53,7 +53,7 @@ def people(count: int) -> dict[str, Any]:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of some row groups and batches of some rows, without a gigabyte of input."""
     monkeypatch.setattr(parquet_pieces, "LOAD_RANGE_BYTES", 1_000)
-    monkeypatch.setattr(parquet_pieces, "LOAD_BLOCK_BYTES", 50)
+    monkeypatch.setattr(arrow_rows, "LOAD_BLOCK_BYTES", 50)
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -15,14 +15,12 @@ import pyarrow as pa
 
 from omnigraph.base.errors import ContentError, UsageError
 from omnigraph.base.limits import (
-    LOAD_BLOCK_BYTES,
-    LOAD_BLOCK_ROWS_MAX,
     LOAD_RANGE_BYTES,
     LOAD_RANGE_BYTES_MIN,
     LOAD_RANGES_MIN,
 )
 from omnigraph.graph.scratch import Scratch
-from omnigraph.pipeline.arrow_rows import arrow_block
+from omnigraph.pipeline.arrow_rows import arrow_block, block_rows
 from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.input_types import refuse_foreign_columns, refuse_twin_columns, type_of_rows
 from omnigraph.pipeline.packed_stream import packed_stream
@@ -147,8 +145,7 @@ def _grouped(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
 
 
 def _sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-    rows = min(LOAD_BLOCK_ROWS_MAX, max(1, LOAD_BLOCK_BYTES // row_bytes))
+    rows = block_rows(batch.nbytes, batch.num_rows)
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 

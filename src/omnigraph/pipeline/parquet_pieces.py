@@ -16,13 +16,11 @@ import pyarrow.parquet as pq
 
 from omnigraph.base.limits import (
     INPUT_PLAN_THREADS,
-    LOAD_BLOCK_BYTES,
-    LOAD_BLOCK_ROWS_MAX,
     LOAD_RANGE_BYTES,
     PARQUET_BUFFER_BYTES,
     PARQUET_FIELD_TEXT_BYTES,
 )
-from omnigraph.pipeline.arrow_rows import arrow_block
+from omnigraph.pipeline.arrow_rows import arrow_block, block_rows
 from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.input_types import refuse_foreign_columns, refuse_twin_columns, type_of_rows
 from omnigraph.pipeline.inputs import InputFile, unreadable_input
@@ -57,8 +55,7 @@ class ParquetPiece:
             yield arrow_block(entity, batch)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        row_bytes = max(1, self.size_bytes // max(1, self.rows))
-        rows = min(LOAD_BLOCK_ROWS_MAX, max(1, LOAD_BLOCK_BYTES // row_bytes))
+        rows = block_rows(self.size_bytes, self.rows)
         try:
             with _open(self.file) as file:
                 yield from file.iter_batches(
