@@ -82,7 +82,7 @@ def _split(data: bytes, *, is_last: bool) -> tuple[Stretch, bytes]:
     if is_last and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     cut = int(ends[-1]) if len(ends) else 0
-    return _made(data, ends, newlines, ()), data[cut:]
+    return _made(data, ends, newlines), data[cut:]
 
 
 def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
@@ -132,10 +132,10 @@ def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Stre
     return Stretch(records[0], records[1], shown, lines), data[at:]
 
 
-def _made(data: bytes, ends: Any, newlines: Any, bad: tuple[BadLine, ...]) -> Stretch:
+def _made(data: bytes, ends: Any, newlines: Any) -> Stretch:
     """The rows between ends that all are row ends."""
     if not len(ends):
-        return Stretch(b"", np.empty(0, dtype=np.int64), bad, 0)
+        return Stretch(b"", np.empty(0, dtype=np.int64), (), 0)
     begins = np.concatenate([[0], ends[:-1]])
     starts = np.searchsorted(newlines, begins).astype(np.int64)
     cut = int(ends[-1])
@@ -144,9 +144,9 @@ def _made(data: bytes, ends: Any, newlines: Any, bad: tuple[BadLine, ...]) -> St
     lengths = ends - begins
     blank = (octets[begins] == _NEWLINE) | ((lengths == 2) & (octets[begins] == _RETURN))
     if not blank.any():
-        return Stretch(data[:cut], starts, bad, lines)
+        return Stretch(data[:cut], starts, (), lines)
     kept = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
-    return Stretch(b"".join(kept), starts[~blank], bad, lines)
+    return Stretch(b"".join(kept), starts[~blank], (), lines)
 
 
 def _without_blanks(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:

@@ -32,6 +32,7 @@ from omnigraph.pipeline.export_rows import (
 )
 from omnigraph.pipeline.export_runs import RunPiece, read_runs
 from omnigraph.pipeline.inputs import Compression
+from omnigraph.schema import arrow_schema
 from omnigraph.storage.byte_sink import write_file
 from omnigraph.storage.dataset import ADDRESS, Dataset
 from omnigraph.storage.location import Location
@@ -108,7 +109,7 @@ def _write_lines(dataset: Dataset, table: ExportTable, rows: pa.RecordBatch, sin
 def _write_parquet(dataset: Dataset, task: PartTask, rows: pa.RecordBatch | None, file: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
-    schema = parquet_schema(task.table)
+    schema = _parquet_schema(task.table)
     blobs = blob_names(task.table.entity)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for some in () if rows is None else bounded(task.table.entity, rows) if blobs else (rows,):
@@ -119,10 +120,8 @@ def _write_parquet(dataset: Dataset, task: PartTask, rows: pa.RecordBatch | None
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
-def parquet_schema(table: ExportTable) -> pa.Schema:
+def _parquet_schema(table: ExportTable) -> pa.Schema:
     """The columns of a Parquet file of a type: the id, the ends of an edge, the properties."""
-    from omnigraph.schema import arrow_schema
-
     blobs = blob_names(table.entity)
     fields = [
         pa.field(

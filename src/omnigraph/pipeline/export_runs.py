@@ -50,14 +50,13 @@ class Run:
     """The pieces of one run by the number of their part."""
 
     pieces: dict[int, RunPiece]
-    rows: int
 
 
 def write_run(task: RunTask) -> Run:
     """Sort some rows."""
     rows = ordered(list(read_slices(task.table.version.open(), task.table, task.slices, task.batch_rows)))
     if rows is None:
-        return Run({}, 0)
+        return Run({})
     ids = rows.column(ID)
     places = [0, *(place_of(ids, bound) for bound in task.bounds), rows.num_rows]
     name = f"run-{new_ulid()}"
@@ -69,7 +68,7 @@ def write_run(task: RunTask) -> Run:
                 with pa.ipc.new_stream(sink, rows.schema) as stream:
                     stream.write_batch(rows.slice(start, end - start))
                 pieces[part] = RunPiece(name, begin, file.tell() - begin)
-    return Run(pieces, rows.num_rows)
+    return Run(pieces)
 
 
 def read_runs(scratch: Scratch, pieces: Iterable[RunPiece]) -> Iterator[pa.RecordBatch]:

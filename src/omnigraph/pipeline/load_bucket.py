@@ -79,7 +79,7 @@ class InputRows:
 
 
 class Bucket:
-    """Reads sections, each once, and gathers what is found wrong."""
+    """Reads sections, those of the graph once each, and gathers what is found wrong."""
 
     def __init__(self, task: BucketTask) -> None:
         self.facts: Final = task.facts
@@ -91,11 +91,10 @@ class Bucket:
 
     def input_rows(self, alias: str, section: str) -> InputRows:
         """The rows of a section of the input."""
-        files = dict.fromkeys([self.facts.first_files[alias]])
+        files = {self.facts.first_files[alias]: 0}
         tables, numbers, lines = [], [], []
         for origin, table in read_slices(self.facts.buckets.scratch, self._slices.get(section, ())):
-            number = list(files).index(origin.name) if origin.name in files else len(files)
-            files.setdefault(origin.name)
+            number = files.setdefault(origin.name, len(files))
             tables.append(table)
             numbers.append(np.full(table.num_rows, number, dtype=np.int32))
             lines.append(np.asarray(table.column(LINE)) + self.facts.before[origin.name, origin.part])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from omnigraph.base.limits import LOAD_BUCKET_BYTES, LOAD_BUCKETS_MAX, LOAD_GRAPH_ROWS_PER_TASK
 from omnigraph.graph.scratch import Scratch
@@ -28,6 +28,9 @@ from omnigraph.schema import EdgeType
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.fragments import group_fragments
 from omnigraph.storage.staging import Deletions
+
+_UNSIZED_BUCKETS: Final = 16
+"""For an input that does not say how large it is: a frame of Spark's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class BucketVerdict:
 
 def bucket_count(size_bytes: int | None) -> int:
     """Into how many buckets the keys of an input of about that size go, so that each is small."""
-    wanted = 16 if size_bytes is None else -(-size_bytes // LOAD_BUCKET_BYTES)
+    wanted = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // LOAD_BUCKET_BYTES)
     return min(max(wanted, 1), LOAD_BUCKETS_MAX)
 
 

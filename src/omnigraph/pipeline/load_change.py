@@ -81,10 +81,6 @@ class LoadedInput:
     keys: tuple[KeyFile, ...]
     errors: tuple[ErrorStream, ...]
 
-    @property
-    def total(self) -> int:
-        return sum(loaded.count for loaded in self.types)
-
 
 def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
     """Put the parts together in the order of the files and their lines."""

@@ -62,7 +62,7 @@ def is_counted(entity: Entity) -> bool:
 
 def unique_key(entity: Entity, number: int, rows: pa.RecordBatch | pa.Table) -> Column:
     """What a `@unique` of the type compares."""
-    return unique_keys([_column(rows, name) for name in entity.rules.uniques[number]])
+    return unique_keys([whole_array(rows.column(name)) for name in entity.rules.uniques[number]])
 
 
 def add_input_keys(
@@ -86,7 +86,3 @@ def add_input_keys(
 def keyed(keys: Column, name: str, values: Column) -> pa.RecordBatch:
     """A batch of keys and one thing to know of each."""
     return pa.RecordBatch.from_arrays([keys, values], names=[KEY, name])
-
-
-def _column(rows: pa.RecordBatch | pa.Table, name: str) -> Column:
-    return whole_array(rows.column(name))

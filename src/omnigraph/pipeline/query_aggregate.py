@@ -22,8 +22,6 @@ def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
     """One row per group."""
     keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
     calls = [_call(found.call).alias(spark_name(found.name)) for found in step.aggregates]
-    if not calls:
-        return frame.select(*keys).distinct()
     return frame.groupBy(*keys).agg(*calls)
 
 

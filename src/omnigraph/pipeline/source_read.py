@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import SOURCE_PARTITION_ROWS
 from omnigraph.graph.moments import read_state
-from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.tables import pinned_version
 from omnigraph.pipeline.source_errors import told_to_spark
 from omnigraph.pipeline.source_options import ReadOptions
@@ -43,7 +42,7 @@ class TableRead:
 
 def plan_read(options: ReadOptions) -> TableRead:
     """Pin what the options name, and check its columns and filter before any task starts."""
-    snapshot = _snapshot(options)
+    snapshot = read_state(options.root, options.branch, options.when)
     entity = find_type(snapshot.schema.catalog, options.type)
     table = snapshot.tables[entity.alias]
     pinned = pinned_version(snapshot.root, table)
@@ -85,7 +84,3 @@ class TableReader(DataSourceReader):
         with told_to_spark():
             for batch in scan_fragments(self._read.table.open(), fragments, self._read.scan):
                 yield spark_batch(batch, self._read.schema)
-
-
-def _snapshot(options: ReadOptions) -> Snapshot:
-    return read_state(options.root, options.branch, options.when)

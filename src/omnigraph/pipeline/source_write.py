@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_keys import LINE
 from omnigraph.pipeline.load_source import RunTasks, run_here
 from omnigraph.pipeline.load_task import LoadedRows, LoadPart, LoadShape, load_blocks
+from omnigraph.pipeline.packed_stream import packed_stream
 from omnigraph.pipeline.source_errors import told_to_spark
 from omnigraph.pipeline.source_options import WriteOptions
 from omnigraph.pipeline.source_types import ENDS, column_names, find_type
@@ -135,7 +136,7 @@ class HandedParts:
 
     plan: WritePlan
     parts: list[LoadPart]
-    was_read: bool = field(default=False)
+    was_read: bool = False
 
     @property
     def text_bytes(self) -> int:
@@ -265,10 +266,7 @@ def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadP
 
 def _no_rows(entity: Entity) -> LoadedRows:
     schema = arrow_schema(entity).append(pa.field(LINE, pa.int64()))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema):
-        pass
-    return LoadedRows(0, pickle.dumps([]), sink.getvalue().to_pybytes())
+    return LoadedRows(0, pickle.dumps([]), packed_stream(schema, ()))
 
 
 def _is_same_place(planned: DatasetVersion, target: DatasetVersion | None) -> bool:
