@@ -63,6 +63,30 @@ def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_
     assert all(found["created"] == moment(found["created_at"]) for found in document["recoveries"])
 
 
+@pytest.mark.parametrize("command", [("repair",), ("cleanup", "--keep", "10")], ids=lambda words: words[0])
+def test_maintenance_that_writes_settles_it_first(killed: Path, command: tuple[str, ...]) -> None:
+    place = killed.parent
+    before = tree(killed)
+    preview = omnigraph_here(*command, "graph.omni", cwd=place)
+    assert (preview.exit_code, tree(killed)) == (3, before), "a preview changes nothing"
+    assert "is pending" in preview.stderr
+    done = omnigraph_here(*command, "--confirm", "graph.omni", cwd=place)
+    assert (done.exit_code, "rolled" in done.stderr) == (0, False), done.stderr
+    head = og.open(str(killed), read_only=True).snapshot().head
+    told = f"note: a write of tester on main that had stopped half-way (load) is there now: commit {head}\n"
+    assert told in done.stderr
+    again = omnigraph_here(*command, "--confirm", "graph.omni", cwd=place)
+    assert (again.exit_code, "half-way" in again.stderr) == (0, False)
+
+
+def test_what_cannot_be_settled_is_told_first(killed: Path) -> None:
+    (killed / "__recovery" / "notes.txt").write_text("not an intent", encoding="utf-8")
+    og.open(str(killed))
+    refused = omnigraph_here("repair", "--confirm", "graph.omni", cwd=killed.parent)
+    assert refused.exit_code == 3
+    assert "notes.txt is unreadable\nhint: a newer release may understand it" in refused.stderr
+
+
 def test_what_cannot_be_read_is_listed_with_its_path(killed: Path) -> None:
     strange = killed / "__recovery" / "notes.txt"
     strange.write_text("not an intent", encoding="utf-8")

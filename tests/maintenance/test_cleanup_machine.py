@@ -22,12 +22,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.publish import Change as ManifestChange
 from omnigraph.graph.publish import CommitDraft, Target, publish
 from omnigraph.graph.records import TombstoneRecord
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions

@@ -12,9 +12,10 @@ from omnigraph.base.effects import observed
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
-from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.commit import World
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.recovery.history import operation_properties
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.drift_look import UNDER_WAY

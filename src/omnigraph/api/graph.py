@@ -295,7 +295,7 @@ def open(  # noqa: A001  # users write omnigraph.open
     else:
         read_snapshot(location, branch)
     if not read_only:
-        from omnigraph.graph.commit import recover_on_open
+        from omnigraph.graph.recovery.on_open import recover_on_open
 
         recover_on_open(location, branch)
     return Graph(location, branch, read_only)

@@ -12,6 +12,7 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.confirm import confirm_destruction
 from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri, Yes
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
+from omnigraph.cli.settling import settle
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def cleanup(
         sys.stderr.write(f"warning: {warning}\n")
     if confirm:
         confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=how is RowsFormat.JSON)
+        settle(context, location)
     rows = _run(context, location, options, spark_master)
     if how is RowsFormat.JSON:
         write_json(_to_json(location, options, rows, with_files=list_files))

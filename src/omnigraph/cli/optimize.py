@@ -11,6 +11,7 @@ import typer
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json, write_rows
+from omnigraph.cli.settling import settle
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def optimize(
     """Compact small files, fold new rows into indexes, build declared indexes that are missing.
 
     Runs on Spark when there is something to do, and publishes all tables in one commit. No row changes and nothing is
-    deleted: old versions stay readable until cleanup. Writers go on meanwhile. A second run finds nothing to do.
+    deleted: old versions stay readable until cleanup. Writers go on meanwhile. A second run finds nothing to do. A
+    write that stopped half-way, on any branch, is finished or undone first.
     """
     how = choose_format(rows_format, as_json)
     location = direct_target(context, uri, store)
@@ -74,6 +76,8 @@ def optimize(
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
 
+    if not dry_run:
+        settle(context, location)
     with show_progress(quiet=context.obj.quiet) as report:
         rows = Graph(location, branch, read_only=dry_run).optimize(
             tables=tuple(tables or ()),

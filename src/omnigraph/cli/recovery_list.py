@@ -38,8 +38,8 @@ def list_recoveries(
 ) -> None:
     """Show pending intents and past recoveries.
 
-    A pending intent is a write that stopped half-way: the next read-write open or write of its branch finishes it or
-    undoes it. A live one belongs to a writer at work. Past recoveries are those of the branch, newest first.
+    A pending intent is a write that stopped half-way: the next write to its branch, or optimize, finishes it or undoes
+    it. A live one belongs to a writer at work. Past recoveries are those of the branch, newest first.
     """
     how = choose_format(rows_format, as_json)
     location = resolve_target(context, uri, store)

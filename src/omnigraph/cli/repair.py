@@ -12,6 +12,7 @@ import typer
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Format, Json, LogFile, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
+from omnigraph.cli.settling import settle
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
@@ -52,14 +53,16 @@ def repair(
     """Look for changes that other tools made, and publish or drop them.
 
     A table whose newest version is not the published one, with no write of ours to explain it, has drifted: reads go
-    on as before, writes to it are refused. Without --confirm nothing is changed. Every live branch is looked at. The
-    exit code is 3 when something was refused.
+    on as before, writes to it are refused. Without --confirm nothing is changed; with it, a write that stopped half-way
+    is finished or undone first. Every live branch is looked at. The exit code is 3 when something was refused.
     """
     how = choose_format(rows_format, as_json)
     location = direct_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
+    if confirm:
+        settle(context, location)
     rows = Graph(location, read_only=not confirm).repair(confirm=confirm, force=force, discard=discard)
     if how is RowsFormat.JSON:
         write_json(to_json(location.uri, rows))

@@ -14,9 +14,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import Applied, ConflictError, ErrorKind, FormatError, OmnigraphError
+from omnigraph.base.errors import Applied, ConflictError, ErrorKind, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
 from omnigraph.graph.arm import make_intent
 from omnigraph.graph.check import (
@@ -29,13 +29,13 @@ from omnigraph.graph.check import (
     refuse_moved_heads,
     refuse_old_staging,
 )
-from omnigraph.graph.intent import Intent, WriterKind, delete_intent, read_intents, write_intent
-from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease, is_epoch_over
+from omnigraph.graph.intent import WriterKind, delete_intent, write_intent
+from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lease
 from omnigraph.graph.loose import refuse_displaced
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Seen, Target, publish
 from omnigraph.graph.records import Pin, StreamBatch, TableRecord
-from omnigraph.graph.recovery.run import Recovered, Recoverer, recover_branch, recover_intent
+from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.graph.stage import Stage, WritableTable, discarding
@@ -121,7 +121,7 @@ def _write(root: Location, branch: str, request: Write, how: World) -> Published
         with discarding(stage.forks):
             lease = acquire_lease(store, snapshot.branch.id, purpose, how.terms)
         try:
-            return _Session(store, _target(snapshot), lease, how, stage.forks, graph).run(request, staged)
+            return _Session(store, target_of(snapshot), lease, how, stage.forks, graph).run(request, staged)
         finally:
             lease.release()
 
@@ -141,7 +141,8 @@ def _is_repeated(stream: StreamBatch | None, snapshot: Snapshot) -> bool:
     return stream is not None and snapshot.manifest.has_stream_batch(stream)
 
 
-def _target(snapshot: Snapshot) -> Target:
+def target_of(snapshot: Snapshot) -> Target:
+    """Where the branch of a snapshot is published."""
     branch = snapshot.branch
     return Target(snapshot.root, branch.name, branch.id, branch.lance_branch)
 
@@ -346,47 +347,3 @@ def _recovery_required(armed: Armed) -> RecoveryRequiredError:
         hint="the next open finishes it or undoes it; `omnigraph recovery list` shows it",
         facts={"recovery_required": {"operation_id": operation}},
     )
-
-
-def recover_on_open(root: Location, branch: str, world: World | None = None) -> tuple[Recovered, ...]:
-    """Finish or undo what crashed writers of the branch left; nothing is touched while a live writer is at work.
-
-    An intent or a lock that cannot be understood does not stop the open: reads go on, writes will be refused with its
-    path. Nor does a writer that is at work for longer than the wait: its own check recovers.
-    """
-    how = world or World()
-    store = ObjectStore(root)
-    intents, _ = read_intents(store)
-    if not intents:
-        return ()
-    snapshot = read_snapshot(root, branch, rules=how.rules)
-    try:
-        return _recover_pending(store, snapshot, intents, how)
-    except (FormatError, ConflictError) as later:
-        logger.warning("recovery is left to the next writer: %s", later.message)
-        return ()
-
-
-def _recover_pending(
-    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], how: World
-) -> tuple[Recovered, ...]:
-    alive = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
-    if not any(_is_pending(store, intent, snapshot, alive) for intent in intents):
-        return ()
-    target = _target(snapshot)
-    lease = acquire_lease(store, target.branch_id, "recovery", how.terms)
-    try:
-        return recover_branch(Recoverer(store, target, lease, how.publisher(lease)))
-    finally:
-        lease.release()
-
-
-def _is_pending(store: ObjectStore, intent: Intent, snapshot: Snapshot, alive: frozenset[BranchId]) -> bool:
-    """Whether an intent's epoch is over, on this branch, or (seen from main) on a branch that is gone.
-
-    Another branch that is alive is left alone: opening that one recovers it.
-    """
-    branch_id = BranchId(intent.branch_id)
-    if branch_id != snapshot.branch.id and (snapshot.branch.lance_branch is not None or branch_id in alive):
-        return False
-    return is_epoch_over(store, branch_id, intent.lease_epoch)

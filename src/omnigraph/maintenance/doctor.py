@@ -46,7 +46,7 @@ from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.doctor")
 
-RECOVER: Final = "any write to the branch, or omnigraph.open() from Python"
+RECOVER: Final = "omnigraph optimize, or any write to the branch"
 OPTIMIZE: Final = "omnigraph optimize"
 DEEP: Final = "omnigraph doctor --deep"
 LOOSE: Final = "insert the nodes, or delete these edges"

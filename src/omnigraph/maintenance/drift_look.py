@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -47,18 +48,26 @@ class TableLook:
         return None if self.head is None else self.head.version
 
 
+_PENDING: Final = (
+    "the next write to its branch finishes it or undoes it, and so does `omnigraph optimize`, or omnigraph.open() "
+    "from Python; `omnigraph recovery list` shows it"
+)
+_UNREADABLE: Final = "a newer release may understand it; `omnigraph doctor` tells more"
+
+
 def refuse_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
     """Raise while a write waits for recovery; those at work are given back."""
     found = list_pending(root)
-    for one in found:
-        if one.state is not PendingState.LIVE:
-            raise RefusedError(
-                f"{command} waits for recovery: {one.path} is {one.state.value}",
-                code="recovery_pending",
-                hint="the next write to its branch, or omnigraph.open() from Python, finishes it or undoes it; "
-                "`omnigraph recovery list` shows it",
-                facts={"path": one.path, "operation_id": one.intent.op_id if one.intent else None},
-            )
+    waiting = [one for one in found if one.state is not PendingState.LIVE]
+    if waiting:
+        # One that cannot be read comes first: the others wait for it.
+        first = min(waiting, key=lambda one: one.state is not PendingState.UNREADABLE)
+        raise RefusedError(
+            f"{command} waits for recovery: {first.path} is {first.state.value}",
+            code="recovery_pending",
+            hint=_UNREADABLE if first.state is PendingState.UNREADABLE else _PENDING,
+            facts={"path": first.path, "operation_id": first.intent.op_id if first.intent else None},
+        )
     return found
 
 

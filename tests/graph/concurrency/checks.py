@@ -10,10 +10,10 @@ import pytest
 
 from omnigraph.base.ids import CommitId, new_ulid
 from omnigraph.graph.check import DriftError
-from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location

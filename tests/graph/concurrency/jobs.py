@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from omnigraph.base.errors import ConflictError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import World, Write, recover_on_open, write
+from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Published, Staged

@@ -16,8 +16,9 @@ import pytest
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Applied, OmnigraphError
-from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.commit import World
 from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from tests.conftest import S3Server

@@ -11,8 +11,9 @@ from typing import Final
 import pytest
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.commit import World
 from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR
 from omnigraph.graph.snapshot import MAIN
 from omnigraph.storage.location import Location

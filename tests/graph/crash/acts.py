@@ -12,9 +12,10 @@ from omnigraph.api.checking import QuerySource
 from omnigraph.api.graph import Graph
 from omnigraph.api.mutating import MutationOptions, run_mutation_text
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.commit import World
 from omnigraph.graph.lease import LeaseTerms
 from omnigraph.graph.merge.run import MergeRequest, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import Format
 from omnigraph.maintenance.cleanup import cleanup_all_tables

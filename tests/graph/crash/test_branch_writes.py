@@ -6,9 +6,10 @@ import pytest
 
 from omnigraph.base.errors import ConflictError
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import Write, recover_on_open, write
+from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.layout import LOCKS
+from omnigraph.graph.layout import LOCKS, RECOVERY
+from omnigraph.graph.recovery.on_open import recover_every_branch, recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
@@ -90,3 +91,11 @@ def test_opening_main_leaves_the_crash_of_another_branch_alone(killer: Killer) -
     assert recover_on_open(location, MAIN) == ()
     assert ObjectStore(location).list(LOCKS) == locks
     assert len(recover_on_open(location, DEV)) == 1
+
+
+def test_every_branch_is_recovered_from_anywhere(killer: Killer) -> None:
+    location = killer.prepared("fork")
+    killer.kill("fork", location, "commit.before", 2)
+    assert [done.intent.branch for done in recover_every_branch(location)] == [DEV]
+    assert ObjectStore(location).list(RECOVERY) == ()
+    assert recover_every_branch(location) == ()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from omnigraph.base.process import current_process, is_known_gone
-from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.lease import Lease, LeaseBusyError, acquire_lease
 from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore

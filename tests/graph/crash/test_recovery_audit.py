@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.intent import Intent, read_intents
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.recovery.decision import RecoveryAction
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location

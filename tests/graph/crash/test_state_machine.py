@@ -18,10 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.layout import RECOVERY
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore

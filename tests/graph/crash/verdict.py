@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from omnigraph.graph.commit import World, recover_on_open
+from omnigraph.graph.commit import World
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import BranchState, GraphState, observe, read_tree, unsteady

@@ -31,11 +31,11 @@ from omnigraph.api.merging import make_resolution
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import recover_on_open
 from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
