@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from omnigraph.base.errors import StorageError
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.cli.moments import moment
 from omnigraph.graph.branch_list import BranchStanding
 from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId
@@ -66,12 +66,12 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
 def new_commit_to_json(location: Location, commit: CommitRecord | None) -> dict[str, Any] | None:
     """The commit that a command has just made, if it made one, with the tables as its branch calls them now.
 
-    The commit is there: a store that fails from here on costs only the names.
+    The commit is there: a store that fails from here on, or a branch that is deleted meanwhile, costs only the names.
     """
     if commit is None:
         return None
     names: dict[TableId, str] = {}
-    with suppress(StorageError):
+    with suppress(OmnigraphError):
         names = table_names(read_snapshot(location, commit.branch))
     return commit_to_json(commit, names)
 
