@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.base.errors import InvariantError, RefusedError
+from omnigraph.base.errors import InvariantError, RefusedError, UsageError
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.output import write_text
 
@@ -70,7 +70,14 @@ def _workplace(directory: Path | None, keep: bool) -> Iterator[Path]:
                 code="directory_not_empty",
                 hint="name a new directory, or leave --dir out",
             )
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{directory} cannot be made: {error.strerror}",
+                code="usage",
+                hint="name another directory, or leave --dir out",
+            ) from error
         yield directory.resolve()
     elif keep:
         yield Path(mkdtemp(prefix="omnigraph-demo-")).resolve()

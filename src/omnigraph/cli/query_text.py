@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,6 +86,12 @@ class GivenQuery:
 
     def read(self, context: typer.Context) -> ReadQuery:
         """What the words mean; raise for whatever cannot be read."""
+        if str(self.query) == str(self.params_file) == STDIN:
+            raise UsageError(
+                "--query and --params-file both read stdin, and there is one of it",
+                code="usage",
+                hint="give the text or the parameters in another way",
+            )
         source, text = read_query(context.command_path, self.query, self.text)
         values = read_params(self.params, self.params_file)
         return ReadQuery(text, source, self.name, values, named_target(context, self.name, self.store))
@@ -131,6 +138,10 @@ class GivenLimits:
         """The limits for the engine."""
         from omnigraph.engine.options import QueryLimits
 
+        if self.max_memory is not None and not isfinite(self.max_memory):
+            raise UsageError(
+                f"--max-memory cannot be {self.max_memory}", code="query_limits", hint="give a number of MiB"
+            )
         memory = None if self.max_memory is None else int(self.max_memory * 1024**2)
         return QueryLimits(memory, self.max_seconds, max_hops)
 

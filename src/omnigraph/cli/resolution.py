@@ -42,7 +42,12 @@ def read_strategy(words: list[str] | None) -> dict[str, str] | str | None:
                     hint="name the kind of each, as --strategy divergent_update=theirs",
                 )
             return word
-        found[kind] = side
+        if found.setdefault(kind, side) != side:
+            raise UsageError(
+                f"--strategy is given twice for {kind}, as {found[kind]} and as {side}",
+                code="merge_strategy",
+                hint="give each kind one side",
+            )
     return found or None
 
 
