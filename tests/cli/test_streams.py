@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+import sys
+from io import StringIO
 from pathlib import Path
 
+import pytest
+
 import omnigraph
+from omnigraph.cli.main import _prepare_streams, run
 from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, environment, omnigraph_here
 
 
@@ -44,12 +49,54 @@ def test_closed_streams_are_no_defect(graph: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_a_closed_stdin_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command reads a query from it, or looks whether somebody is there to be asked."""
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    _prepare_streams()
+    with sys.stdin as stdin, sys.stdout, sys.stderr:
+        assert (stdin.isatty(), stdin.buffer.read()) == (False, b"")
+
+
+def test_whoever_ends_the_input_has_not_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = _Terminal()
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    monkeypatch.setattr(sys, "stderr", stderr)
+    assert run(["branch", "delete", "b", "--store", "s3://bucket/graph.omni"]) == 3
+    assert "Go on? [y/N]" in stderr.getvalue()
+    assert stderr.getvalue().endswith("and nobody agreed to it\nhint: pass --yes\n")
+
+
+class _Terminal(StringIO):
+    """Somebody may be there, and says nothing."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_log_on_a_full_disk_is_told_once(graph: Path) -> None:
+    if not Path("/dev/full").exists():
+        return  # only Linux has one
+    done = omnigraph_here("repair", graph, "--log-file", "/dev/full", "--format", "jsonl", cwd=graph.parent)
+    assert (done.exit_code, done.stdout.count("no_drift")) == (0, 3)
+    told = done.stderr.splitlines()[1:]
+    assert told == ["warning: the log file ends here, it cannot be written: No space left on device"]
+
+
+def test_no_rows_are_no_lines(graph: Path) -> None:
+    for form in ("jsonl", "kv"):
+        listed = omnigraph_here("recovery", "list", graph, "--format", form, cwd=graph.parent)
+        assert (listed.exit_code, listed.stdout) == (0, "")
+
+
 def test_a_graph_cannot_write_control_codes(tmp_path: Path) -> None:
-    actor = "eve\x1b[2J\nada"
+    actor = "evé\x1b[2J\nada"
     omnigraph.init(str(tmp_path / "g"), SCHEMA, options=omnigraph.OpenOptions(actor=actor))
     for form in ("table", "kv"):
         shown = omnigraph_here("commit", "list", "g", "--format", form, cwd=tmp_path).stdout
-        assert r"eve\x1b[2J\nada" in shown
+        assert r"evé\x1b[2J\nada" in shown
+    assert r"evé\x1b[2J\nada" in omnigraph_here("changes", "poll", "g", cwd=tmp_path).stdout
+    assert "evé" in omnigraph_here("changes", "poll", "g", "--json", cwd=tmp_path).stdout
     missing = omnigraph_here("snapshot", "g\x1b[2J", cwd=tmp_path)
     assert "\x1b" not in missing.stderr
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import chain
@@ -102,7 +101,6 @@ def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], how: Ro
         write_lines(json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
     else:
         write_lines(map(change_line, changes))
-    sys.stdout.flush()
 
 
 def _properties(image: dict[str, Any]) -> dict[str, Any]:

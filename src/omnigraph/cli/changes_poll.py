@@ -55,7 +55,8 @@ def poll(
     feed = Graph(location, branch, read_only=True).changes(cursor, limit=limit)
     if how is RowsFormat.JSON:
         head = {"graph_branch": branch, "cursor": feed.cursor, "has_more": feed.has_more}
-        write_lines(document_lines(head, "commits", (json.dumps(_block(one)) for one in feed.commits)))
+        blocks = (json.dumps(_block(one), ensure_ascii=False) for one in feed.commits)
+        write_lines(document_lines(head, "commits", blocks))
     else:
         write_lines(_lines(feed, as_json=how is RowsFormat.JSONL))
 
@@ -83,7 +84,7 @@ def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:
             yield json.dumps(_opening(one), ensure_ascii=False)
             yield from (json.dumps(change_to_json(change), ensure_ascii=False) for change in one.changes)
         else:
-            yield f"{commit.id}  {moment(commit.created_us)}  {commit.actor}  {commit.operation}"
+            yield printable(f"{commit.id}  {moment(commit.created_us)}  {commit.actor}  {commit.operation}")
             texts = (str(step.planned.to_json()["text"]) for step in one.schema_steps)
             yield from (f"  schema: {printable(text)}" for text in texts)
             yield from (f"  {change_line(change)}" for change in one.changes)

@@ -17,7 +17,7 @@ def confirm_destruction(
     if location.is_local or yes:
         return
     is_asked = not as_json and not context.obj.quiet and sys.stdin.isatty() and sys.stderr.isatty()
-    if is_asked and typer.confirm(f"{action} destroys data at {location}. Go on?", err=True):
+    if is_asked and _is_agreed(f"{action} destroys data at {location}. Go on?"):
         return
     raise RefusedError(
         f"{action} destroys data at {location}, and nobody agreed to it",
@@ -25,3 +25,12 @@ def confirm_destruction(
         hint="pass --yes",
         facts={"uri": location.uri},
     )
+
+
+def _is_agreed(question: str) -> bool:
+    """The answer; whoever ends the input instead of answering has not agreed."""
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        sys.stderr.write("\n")
+        return False

@@ -1,12 +1,15 @@
 """`--log-file`: what `omnigraph.*` logs goes to a file as well, one JSON object per line, from level INFO on.
 
-Stderr keeps showing warnings only. The file is appended to and never read.
+Stderr keeps showing warnings only. The file is appended to and never read. A disk that gets full is told once, and the
+command goes on without its log.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import typer
@@ -28,12 +31,28 @@ class JsonLines(logging.Formatter):
         return json.dumps(document, ensure_ascii=False, default=str)
 
 
+class LogFile(logging.FileHandler):
+    """Appends lines until that fails; what is logged does not decide how a command ends."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # as logging calls it
+        failure = sys.exc_info()[1]
+        if not isinstance(failure, OSError):
+            super().handleError(record)
+            return
+        self.setLevel(logging.CRITICAL + 1)
+        sys.stderr.write(f"warning: the log file ends here, it cannot be written: {failure.strerror}\n")
+
+    def close(self) -> None:
+        with suppress(OSError):  # what could not be written is tried once more
+            super().close()
+
+
 def log_to_file(context: typer.Context, path: str | None) -> str | None:
     """Log to the file until the command ends; raise when it cannot be written. The callback of the flag."""
     if path is None:
         return None
     try:
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = LogFile(path, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"the log file '{path}' cannot be written: {error.strerror}",

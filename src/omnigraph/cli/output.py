@@ -86,10 +86,12 @@ def write_rows(titles: Mapping[str, str], rows: Sequence[Row], how: RowsFormat) 
     match how:
         case RowsFormat.TABLE:
             _write_table(titles, rows)
-        case RowsFormat.KV:
-            write_text("\n\n".join("\n".join(f"{key}: {_text(row[key])}" for key in titles) for row in rows))
         case RowsFormat.CSV:
             _write_csv(titles, rows)
+        case _ if not rows:
+            return  # an empty line would be a row that nobody can parse
+        case RowsFormat.KV:
+            write_text("\n\n".join("\n".join(f"{key}: {_text(row[key])}" for key in titles) for row in rows))
         case RowsFormat.JSONL | RowsFormat.JSON:
             _write_json_lines(titles, rows)
 

@@ -82,7 +82,7 @@ def show_result(result: Result, how: RowsFormat) -> None:
     rows = result.json()
     if how is RowsFormat.JSON:
         write_json(_to_json(result, rows))
-    elif rows or how is not RowsFormat.KV:
+    else:
         titles = {column: column for column in result.columns}
         write_rows(titles, [{key: _cell(value) for key, value in row.items()} for row in rows], how)
 
