@@ -143,3 +143,11 @@ def test_batches_are_taken_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         result.arrow()
     assert caught.value.code == "result_taken"
+
+
+def test_a_sum_beyond_its_type_is_null_in_json(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g", "node N { k: String @key  x: F64 }")
+    graph.mutate('query a() { insert N { k: "a", x: 1e308 } insert N { k: "b", x: 1e308 } }')
+    result = graph.query("query s() { match { $n: N } return { sum($n.x) as s, max($n.x) as x } }")
+    assert result.rows() == [{"s": float("inf"), "x": 1e308}]
+    assert result.json() == [{"s": None, "x": 1e308}]

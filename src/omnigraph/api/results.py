@@ -1,7 +1,8 @@
 """What a query gives back: Arrow batches as they come, and the same rows in the shapes that programs want.
 
 Batches are made while they are taken; a whole shape first takes them all. In JSON an entity is an object with its
-non-null members, F32 numbers and vectors have the digits of their width, datetimes are RFC 3339 in UTC.
+non-null members, F32 numbers and vectors have the digits of their width, datetimes are RFC 3339 in UTC. A number that
+left the range of its type, as a sum can, is null, since JSON has no word for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.base.errors import MachineError, UsageError
 from omnigraph.engine.run import Stream
@@ -128,6 +130,8 @@ def _as_json(array: Any) -> list[Any]:
         return _members(array, _as_json)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return [None if not items.is_valid else _as_json(items.values) for items in array]
+    if pa.types.is_floating(kind):
+        array = pc.if_else(pc.is_finite(array), array, None)
     if pa.types.is_float32(kind):
         return [None if text is None else float(text) for text in array.cast(pa.utf8()).to_pylist()]
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
