@@ -51,6 +51,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Any:
         (lambda graph: graph.changes(limit=-1), "limit"),
         (lambda _: og.open("graph.omni", options="ada"), "options"),  # type: ignore[arg-type]
         (lambda _: og.OpenOptions(storage_options=[1]), "storage_options"),  # type: ignore[arg-type]
+        (lambda _: og.OpenOptions(storage_options={"aws_endpoint": 1}), "storage_options"),  # type: ignore[dict-item]
     ],
 )
 def test_a_wrong_kind_of_value(graph: Any, call: Callable[[Any], object], name: str) -> None:

@@ -94,8 +94,12 @@ def _is_by_text(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
 
 
+def _are_texts_by_text(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(one, str) for one in (*value, *value.values()))
+
+
 def _is_side(value: object) -> bool:
-    return isinstance(value, str) or _is_by_text(value)
+    return isinstance(value, str) or _are_texts_by_text(value)
 
 
 def _is_by_entity(value: object) -> bool:
@@ -118,7 +122,7 @@ _WANTED: Final[Mapping[str, _Kind]] = {
     "timedelta": _Kind(_of(timedelta), "a timedelta", "timedelta(weeks=2)"),
     "tuple[str, ...]": _Kind(_are_names, "a list of names", "['Person']"),
     "Mapping[str, object]": _Kind(_is_by_text, "a dict by name", "{'slug': 'ada'}"),
-    "Mapping[str, str]": _Kind(_is_by_text, "a dict of texts", "{'region': 'eu-central-1'}"),
+    "Mapping[str, str]": _Kind(_are_texts_by_text, "a dict of texts", "{'region': 'eu-central-1'}"),
     "str | Mapping[str, str]": _Kind(_is_side, "a side, or a dict of them by kind", "'theirs'"),
     "Mapping[tuple[str, str], str]": _Kind(
         _is_by_entity, "a dict of sides by table and id", "{('node:Person', 'ada'): 'theirs'}"

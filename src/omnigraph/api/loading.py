@@ -86,31 +86,35 @@ class LoadOutcome:
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """A load whose words are good: what it reads, where to, and the catalog when a type was named."""
+    """A load whose words are good: what it reads, where to, and the file for mistakes.
+
+    The catalog is there when a type was named.
+    """
 
     root: Location
     branch: str
     inputs: LoadInputs
     pieces: tuple[Piece, ...]
     catalog: Catalog | None
+    errors: Location | None
 
 
 def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
     """Judge what was asked for; raise for a mode, a name, a type or a file that load cannot use."""
     _check_mode(options.mode)
     _refuse_idle_base(branch, options)
-    inputs = sort_inputs(data, options.type, dict(root.options) or None)
+    inputs = sort_inputs(data, options.type, root.storage_options)
     _check_spark(inputs, options)
-    _check_errors(inputs, options)
+    errors = None if options.errors is None else _place_of_errors(options.errors, inputs, root)
     catalog = _read_catalog(root, branch, options) if inputs.names_types else None
-    return LoadPlan(root, branch, inputs, plan_files(inputs, catalog), catalog)
+    return LoadPlan(root, branch, inputs, plan_files(inputs, catalog), catalog, errors)
 
 
 def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
     """Load what was planned, as one commit, on Spark."""
     with open_source(plan, options) as source:
         created = _fork_if_missing(plan, options)
-        errors = None if options.errors is None else _errors_to(parse_location(options.errors))
+        errors = None if plan.errors is None else _errors_to(plan.errors)
         request = LoadRequest(
             source, LoadMode(options.mode), options.actor, plan.branch, options.dry_run, errors
         )
@@ -188,24 +192,23 @@ def _check_mode(name: str) -> None:
         ) from unknown
 
 
-def _check_errors(inputs: LoadInputs, options: LoadOptions) -> None:
-    """The file for mistakes must be one that can be written and that nobody needs."""
-    if options.errors is None:
-        return
-    place = parse_location(options.errors)
+def _place_of_errors(text: str, inputs: LoadInputs, root: Location) -> Location:
+    """The file for mistakes, which must be one that can be written and that nobody needs."""
+    place = parse_location(text, root.storage_options)
     if any(file.location.uri == place.uri for given in inputs.files for file in given.files):
         raise UsageError(
-            f"'{options.errors}' is to be loaded, and mistakes would be written over it",
+            f"'{text}' is to be loaded, and mistakes would be written over it",
             code="errors_file",
             hint="name another file with --errors",
         )
     path = Path(place.uri)
     if place.is_local and (path.is_dir() or not os.access(path.parent, os.W_OK)):
         raise UsageError(
-            f"no file can be written at '{options.errors}'",
+            f"no file can be written at '{text}'",
             code="errors_file",
             hint="name a file in a directory that is there and that you may write to",
         )
+    return place
 
 
 def _check_spark(inputs: LoadInputs, options: LoadOptions) -> None:
