@@ -61,6 +61,7 @@ WORDS = {
     "stdin twice": "query --query - --params-file - --store g.omni",
     "memory without end": "query -e x --store g.omni --max-memory inf",
     "memory of no number": "mutate -e x --store g.omni --max-memory nan",
+    "idle for no number of minutes": "spark start --idle-minutes nan",
     "a directory below a file": "demo --dir /dev/null/demo",
 }
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated
 
 import typer
 
+from omnigraph.base.errors import UsageError
 from omnigraph.base.process import refuse_blank_actor
 from omnigraph.cli.log_file import log_to_file
 from omnigraph.cli.output import RowsFormat
+
+
+def refuse_no_number(parameter: typer.CallbackParam, value: float | None) -> float | None:
+    """The number that was given, if one was; what parses it takes nan for a number that is in every range."""
+    if value is not None and not isfinite(value):
+        raise UsageError(f"{parameter.opts[0]} cannot be {value}", code="usage", hint="give a number")
+    return value
+
 
 Uri = Annotated[
     str | None,

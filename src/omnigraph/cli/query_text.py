@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,7 @@ import typer
 from omnigraph.base.errors import Problem, QueryTextError, UsageError
 from omnigraph.base.limits import PARAMETERS_BYTES_MAX, QUERY_TEXT_BYTES_MAX
 from omnigraph.cli.moments import parse_time
-from omnigraph.cli.options import At, Branch, Commit, Store, Version
+from omnigraph.cli.options import At, Branch, Commit, Store, Version, refuse_no_number
 from omnigraph.cli.target import named_target
 from omnigraph.storage.location import Location
 
@@ -50,7 +49,10 @@ QueryName = Annotated[
 MaxMemory = Annotated[
     float | None,
     typer.Option(
-        "--max-memory", metavar="MIB", help="The memory that the query may hold; 2048 unless given."
+        "--max-memory",
+        metavar="MIB",
+        callback=refuse_no_number,
+        help="The memory that the query may hold; 2048 unless given.",
     ),
 ]
 MaxSeconds = Annotated[
@@ -138,10 +140,6 @@ class GivenLimits:
         """The limits for the engine."""
         from omnigraph.engine.options import QueryLimits
 
-        if self.max_memory is not None and not isfinite(self.max_memory):
-            raise UsageError(
-                f"--max-memory cannot be {self.max_memory}", code="query_limits", hint="give a number of MiB"
-            )
         memory = None if self.max_memory is None else int(self.max_memory * 1024**2)
         return QueryLimits(memory, self.max_seconds, max_hops)
 

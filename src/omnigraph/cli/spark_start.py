@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.base.limits import WARM_SERVER_IDLE_MINUTES, WARM_SERVER_IDLE_MINUTES_MAX
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Json
+from omnigraph.cli.options import Json, refuse_no_number
 from omnigraph.cli.output import write_json, write_text
 
 IdleMinutes = Annotated[
@@ -18,6 +18,7 @@ IdleMinutes = Annotated[
         metavar="N",
         min=0.01,
         max=WARM_SERVER_IDLE_MINUTES_MAX,
+        callback=refuse_no_number,
         help="End it when no command has used it for this long.",
     ),
 ]
