@@ -49,7 +49,8 @@ def demo(
     with _workplace(directory, keep) as place, chdir(place):
         stage = Stage(place, Company(people), commits)
         write_text(
-            "Every command below is really run, all of them in this one process: the times are without its start."
+            "Every omnigraph command below is really run. Only the one that is killed has a process of its own; "
+            "the times of the others are without the start of one."
         )
         for number, scene in enumerate(SCENES, 1):
             write_text(f"\n=== {number}. {scene.title}\n{scene.why}")
