@@ -1,20 +1,21 @@
 """Queries and their parameters from the words of a call: `--query FILE`, `-e TEXT`, `--params`, `--params-file`.
 
-Reads files and JSON, with one clear error for each way that can fail. What the text says is not judged here.
+Reads files, stdin and JSON, with one clear error for each way that can fail. What the text says is not judged here.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from omnigraph.base.errors import Problem, QueryTextError, UsageError
+from omnigraph.base.errors import QueryTextError, UsageError
 from omnigraph.base.limits import PARAMETERS_BYTES_MAX, QUERY_TEXT_BYTES_MAX
+from omnigraph.cli.given_file import TextKind, decode_text, read_bytes
 from omnigraph.cli.moments import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Store, Version, refuse_no_number
 from omnigraph.cli.target import named_target
@@ -70,9 +71,10 @@ MaxHops = Annotated[
     ),
 ]
 
-STDIN = "-"
-GIVEN_TEXT = "-e"
+STDIN: Final = "-"
+GIVEN_TEXT: Final = "-e"
 """What messages call a text that was given on the command line."""
+_QUERY: Final = TextKind(QUERY_TEXT_BYTES_MAX, QueryTextError, too_large="Q001", not_utf8="Q002")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +169,7 @@ def read_queries(command: str, files: list[Path] | None, text: str | None) -> li
 
 def read_query_file(path: Path) -> str:
     """The text of a file. Its size is bounded here, its grammar is not judged."""
-    data = _read(path, QUERY_TEXT_BYTES_MAX, "query", "--query")
-    if len(data) > QUERY_TEXT_BYTES_MAX:
-        message = f"the file has more than {QUERY_TEXT_BYTES_MAX} bytes"
-        raise QueryTextError((_problem(path, "Q001", message, "is it the right one?"),))
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line_start = data.rfind(b"\n", 0, error.start) + 1
-        column = len(data[line_start : error.start].decode("utf-8")) + 1
-        problem = _problem(path, "Q002", "the file is not UTF-8", "save it as UTF-8")
-        line = data.count(b"\n", 0, error.start) + 1
-        raise QueryTextError((replace(problem, line=line, column=column),)) from error
+    return decode_text(_read(path, QUERY_TEXT_BYTES_MAX, "query", "--query"), path, _QUERY)
 
 
 def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
@@ -240,24 +231,4 @@ def _missing(command: str) -> UsageError:
 def _read(path: Path, bytes_max: int, what: str, flag: str) -> bytes:
     if str(path) == STDIN:
         return sys.stdin.buffer.read(bytes_max + 1)
-    try:
-        with path.open("rb") as file:
-            return file.read(bytes_max + 1)
-    except FileNotFoundError as error:
-        raise _unreadable(path, f"there is no {what} file", f"check the path given to {flag}") from error
-    except IsADirectoryError as error:
-        raise _unreadable(path, f"the {what} file is a directory:", "name a file in it") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise _unreadable(
-            path, f"cannot read the {what} file ({reason.lower()})", "check its name"
-        ) from error
-
-
-def _unreadable(path: Path, sentence: str, hint: str) -> UsageError:
-    return UsageError(f"{sentence} {path}", code="query_file", hint=hint, facts={"path": str(path)})
-
-
-def _problem(path: Path, code: str, message: str, hint: str) -> Problem:
-    """A problem of the whole file, so without a line to show."""
-    return Problem(code, message, hint, str(path), 1, 1, 1, "")
+    return read_bytes(path, bytes_max, what, flag)
