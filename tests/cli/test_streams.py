@@ -67,6 +67,19 @@ def test_whoever_ends_the_input_has_not_agreed(monkeypatch: pytest.MonkeyPatch) 
     assert stderr.getvalue().endswith("and nobody agreed to it\nhint: pass --yes\n")
 
 
+def test_a_terminal_gets_no_codes_from_texts_that_are_shown_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program gets every byte of them."""
+    schema = "node P { slug: String @key }  // \t\x1b[2J\r\x9b\r\nedge E: P -> P  // naïve\n"
+    omnigraph.init(str(tmp_path / "g"), schema)
+    assert omnigraph_here("schema", "show", "g", cwd=tmp_path).stdout == schema
+    stdout = _Terminal()
+    monkeypatch.setattr(sys, "stdout", stdout)
+    assert run(["schema", "show", str(tmp_path / "g")]) == 0
+    assert stdout.getvalue() == schema.replace("\x1b[2J\r\x9b", r"\x1b[2J\r\x9b")
+
+
 class _Terminal(StringIO):
     """Somebody may be there, and says nothing."""
 

@@ -7,14 +7,18 @@ Nothing here writes to stderr.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from io import StringIO
-from typing import Any
+from typing import Any, Final
 
 from omnigraph.base.errors import StorageError, UsageError
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+"""What tells a terminal to do something else than to show a letter, go on to the next tab stop, or begin a line."""
 
 Cell = str | int | None
 Row = Mapping[str, Cell]
@@ -49,9 +53,10 @@ def write_json(document: Any, *, is_one_line: bool = False) -> None:
 
 
 def write_text(text: str) -> None:
-    """Print text as it is, ending in a newline."""
+    """Print text, ending in a newline: as it is, but for control codes on a terminal."""
+    shown = _CONTROL.sub(lambda found: printable(found[0]), text) if sys.stdout.isatty() else text
     with output_errors():
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         sys.stdout.flush()
 
 
