@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.api.arguments import checked_methods
-from omnigraph.base.process import login_name
 
 if TYPE_CHECKING:
     from omnigraph.base.progress import Report
@@ -36,6 +35,8 @@ class SchemaMethods:
         def snapshot(self) -> Snapshot: ...
 
         def refuse_if_read_only(self) -> None: ...
+
+        def _writer(self, named: str | None) -> str: ...
 
     def plan_schema(
         self, schema: str, *, allow_data_loss: bool = False, source_name: str = "<schema>"
@@ -68,5 +69,5 @@ class SchemaMethods:
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
         from omnigraph.maintenance.spark_workers import on_master
 
-        request = SchemaRequest(schema, actor or login_name(), source_name, allow_data_loss)
+        request = SchemaRequest(schema, self._writer(actor), source_name, allow_data_loss)
         return apply_schema(self.location, self.branch_name, request, on_master(spark_master, report))

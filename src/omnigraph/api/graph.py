@@ -46,6 +46,8 @@ class Graph(VersionedGraph, SchemaMethods):
     """The branch that it reads and writes, `main` unless another was opened."""
     read_only: bool = False
     """Whether every call that would write is refused."""
+    actor: str | None = None
+    """Who writes unless a call names another; None: the login name."""
 
     @property
     def uri(self) -> str:
@@ -137,7 +139,7 @@ class Graph(VersionedGraph, SchemaMethods):
 
         options = LoadOptions(
             mode=mode,
-            actor=actor or default_actor(),
+            actor=self._writer(actor),
             type=type,
             base=from_,
             dry_run=dry_run,
@@ -201,7 +203,7 @@ class Graph(VersionedGraph, SchemaMethods):
         from omnigraph.engine.options import NO_LIMITS
 
         options = MutationOptions(
-            actor or default_actor(), self.branch_name, if_commit, limits=limits or NO_LIMITS
+            self._writer(actor), self.branch_name, if_commit, limits=limits or NO_LIMITS
         )
         return run_mutation_text(self.location, QuerySource(source, name=name), params, options)
 
@@ -248,7 +250,7 @@ class OpenOptions:
     storage_options: Mapping[str, str] | None = None
     """Settings of the object store, such as `aws_region`; None: the environment alone."""
     actor: str | None = None
-    """Who creates the graph, in its first commit; None: the login name. Later writes name their own."""
+    """Who writes unless a call names another; None: the login name."""
 
     def __post_init__(self) -> None:
         _check_options(self.storage_options, self.actor)
@@ -273,8 +275,8 @@ def init(
     from omnigraph.schema import build_catalog, parse_schema
 
     catalog = build_catalog(parse_schema(schema, schema_name))
-    create_graph(location, NewGraph(schema, catalog, how.actor or default_actor(), beside_other_files=force))
-    return Graph(location)
+    create_graph(location, NewGraph(schema, catalog, how.actor or login_name(), beside_other_files=force))
+    return Graph(location, actor=how.actor)
 
 
 @checked
@@ -289,7 +291,8 @@ def open(  # noqa: A001  # users write omnigraph.open
 
     A read-write open first finishes or undoes what crashed writers left. A read-only one never writes.
     """
-    location = parse_location(fspath(uri), (options or OpenOptions()).storage_options)
+    how = options or OpenOptions()
+    location = parse_location(fspath(uri), how.storage_options)
     if branch == MAIN:
         open_manifest(location)
     else:
@@ -298,7 +301,7 @@ def open(  # noqa: A001  # users write omnigraph.open
         from omnigraph.graph.recovery.on_open import recover_on_open
 
         recover_on_open(location, branch)
-    return Graph(location, branch, read_only)
+    return Graph(location, branch, read_only, how.actor)
 
 
 @checked
@@ -309,8 +312,3 @@ def _check_options(storage_options: Mapping[str, str] | None, actor: str | None)
 def make_when(commit: str | None, version: int | None, at: datetime | None) -> When:
     """Which state is asked for, in the words of callers."""
     return When(commit, version, None if at is None else round(at.timestamp() * 1_000_000))
-
-
-def default_actor() -> str:
-    """Who writes when nobody is named: the login name."""
-    return login_name()

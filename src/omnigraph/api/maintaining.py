@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.api.arguments import checked_methods
 from omnigraph.base.errors import UsageError
+from omnigraph.base.process import login_name
 
 if TYPE_CHECKING:
     from omnigraph.base.progress import Report
@@ -33,6 +34,9 @@ class Maintained:
 
         @property
         def read_only(self) -> bool: ...
+
+        @property
+        def actor(self) -> str | None: ...
 
     def optimize(  # noqa: PLR0913  # a program names what it wants
         self,
@@ -110,3 +114,7 @@ class Maintained:
             raise UsageError(
                 "the graph is open for reading only", code="graph_read_only", hint="open it without read_only"
             )
+
+    def _writer(self, named: str | None) -> str:
+        """Who writes: whom a call names, or whom the graph was opened by, or the login name."""
+        return named or self.actor or login_name()

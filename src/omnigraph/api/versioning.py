@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.api.arguments import checked_methods, refuse_none_at_all
 from omnigraph.api.maintaining import Maintained
-from omnigraph.base.process import login_name
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.snapshot import find_named_commit, read_snapshot
@@ -45,7 +44,7 @@ class VersionedGraph(Maintained):
             self.refuse_if_read_only()
             from omnigraph.api.branching import make_branch
 
-            make_branch(self.location, name, create_from, actor or login_name())
+            make_branch(self.location, name, create_from, self._writer(actor))
         else:
             read_snapshot(self.location, name)
         graph: Any = self
@@ -80,12 +79,13 @@ class VersionedGraph(Maintained):
         conflict or by kind; `resolve` is a side for single entities, by table, such as node:Person, and id. `dry_run`
         writes nothing and returns the conflicts.
         """
-        self.refuse_if_read_only()
+        if not dry_run:
+            self.refuse_if_read_only()
         from omnigraph.api.merging import MergeRequest, make_resolution, run_merge
 
         resolution = make_resolution(strategy, resolve)
         target = into or self.branch_name
-        request = MergeRequest(source, actor or login_name(), target, resolution, dry_run)
+        request = MergeRequest(source, self._writer(actor), target, resolution, dry_run)
         return run_merge(self.location, request)
 
     def revert(
@@ -98,11 +98,12 @@ class VersionedGraph(Maintained):
         actor: str | None = None,
     ) -> MergeOutcome:
         """Undo what a commit of the branch changed, as a new commit; conflicts are those of a merge."""
-        self.refuse_if_read_only()
+        if not dry_run:
+            self.refuse_if_read_only()
         from omnigraph.api.merging import RevertRequest, make_resolution, run_revert
 
         resolution = make_resolution(strategy, resolve)
-        who = actor or login_name()
+        who = self._writer(actor)
         request = RevertRequest(self.commit(commit).id, who, self.branch_name, resolution, dry_run)
         return run_revert(self.location, request)
 

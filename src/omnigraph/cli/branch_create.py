@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.base.process import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Actor, Json, Store, Uri
 from omnigraph.cli.output import write_json
@@ -36,10 +37,9 @@ def create(
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.branching import make_branch
-    from omnigraph.api.graph import default_actor
 
     announce_target(context, location)
-    record = make_branch(location, name, source, actor or default_actor())
+    record = make_branch(location, name, source, actor or login_name())
     if as_json:
         from omnigraph.cli.shapes import branch_to_json
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.base.process import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.confirm import confirm_destruction
 from omnigraph.cli.options import Actor, Json, Store, Uri, Yes
@@ -51,7 +52,6 @@ def merge(
     decisions = read_decisions(resolve)
     location = resolve_target(context, uri, store)
 
-    from omnigraph.api.graph import default_actor
     from omnigraph.api.merging import MergeRequest, delete_merged, make_resolution, run_merge
 
     if not dry_run:
@@ -59,7 +59,7 @@ def merge(
         if delete_source:
             confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
     resolution = make_resolution(sides, decisions)
-    request = MergeRequest(source, actor or default_actor(), into, resolution, dry_run)
+    request = MergeRequest(source, actor or login_name(), into, resolution, dry_run)
     outcome = run_merge(location, request)
     failure = delete_merged(location, outcome) if delete_source and not dry_run else None
     deleted = delete_source and not dry_run and failure is None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.base.process import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.confirm import confirm_destruction
 from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri, Yes
@@ -85,7 +86,6 @@ def load(
     if mode == "overwrite" and not dry_run:
         confirm_destruction(context, location, f"load --mode {mode}", yes=yes, as_json=as_json)
 
-    from omnigraph.api.graph import default_actor
     from omnigraph.api.loading import LoadOptions, plan_load, run_load
     from omnigraph.cli.progress import show_progress
     from omnigraph.pipeline.session import SparkSettings
@@ -93,7 +93,7 @@ def load(
     with show_progress(quiet=context.obj.quiet) as report:
         options = LoadOptions(
             mode=mode,
-            actor=actor or default_actor(),
+            actor=actor or login_name(),
             type=type_name,
             base=base,
             dry_run=dry_run,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.base.process import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Actor, Json
 from omnigraph.cli.output import write_json
@@ -46,11 +47,10 @@ def mutate(
     allowed = limits.limits()
 
     from omnigraph.api.checking import QuerySource
-    from omnigraph.api.graph import default_actor
     from omnigraph.api.mutating import MutationOptions, run_mutation_text
 
     announce_target(context, asked.location)
-    options = MutationOptions(actor or default_actor(), branch, if_commit, limits=allowed)
+    options = MutationOptions(actor or login_name(), branch, if_commit, limits=allowed)
     source = QuerySource(asked.text, asked.source, asked.name)
     result = run_mutation_text(asked.location, source, asked.params, options)
     if as_json:
