@@ -15,14 +15,14 @@ from omnigraph.storage.location import Location
 __all__ = [
     "BranchRecord",
     "BranchStanding",
+    "create_branch_from",
     "list_branches",
-    "make_branch",
     "read_all_commits",
     "remove_branch",
 ]
 
 
-def make_branch(root: Location, name: str, source: str, actor: str) -> BranchRecord:
+def create_branch_from(root: Location, name: str, source: str, actor: str) -> BranchRecord:
     """Create a branch from the head of a branch or from a commit."""
     return create_branch(root, name, actor, read_reference(root, source))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
@@ -21,14 +20,13 @@ from omnigraph.storage.location import Location
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """How to export. `out` None writes lines to `stream`, which is stdout unless given; no types are all of them."""
+    """How to export. `out` None writes lines to stdout; no types are all of them."""
 
     out: str | None = None
     format: str = "ndjson"
     types: tuple[str, ...] = ()
     when: When = field(default_factory=When)
     force: bool = False
-    stream: BinaryIO | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
     report: Report = report_nothing
 
@@ -73,7 +71,7 @@ def export_graph(root: Location, branch: str, options: ExportOptions) -> ExportO
     """Export a branch as it is, or an earlier state of it. Nothing of the graph changes."""
     format_ = _format(options.format)
     target = parse_target(options.out, format_, root.storage_options, force=options.force)
-    stream = options.stream or sys.stdout.buffer if target.kind is TargetKind.STREAM else None
+    stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
     request = ExportRequest(target, format_, options.types, branch, options.when, stream)
     return ExportOutcome(
         export(root, request, SparkWorkers(options.spark, options.report)), target.kind, format_

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
-from omnigraph.graph.feed import FeedBlock, FeedPage, SchemaStep, commit_changes, read_feed
+from omnigraph.graph.feed import FeedBlock, SchemaStep, commit_changes, read_feed
 from omnigraph.graph.image_text import image_lines
 from omnigraph.graph.images import Image
 from omnigraph.graph.records import CommitRecord, TableId
@@ -20,9 +20,9 @@ from omnigraph.schema import Entity
 from omnigraph.storage.location import Location
 
 __all__ = [
-    "ChangeKind",
+    "ChangeFeed",
+    "CommitChanges",
     "EntityChange",
-    "FeedPage",
     "SchemaStep",
     "commit_changes",
     "entity_changes",

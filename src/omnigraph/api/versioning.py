@@ -42,9 +42,9 @@ class VersionedGraph(Maintained):
         """The graph on another branch; `create_from`, a branch or a commit, makes it first."""
         if create_from is not None:
             self.refuse_if_read_only()
-            from omnigraph.api.branching import make_branch
+            from omnigraph.api.branching import create_branch_from
 
-            make_branch(self.location, name, create_from, self._writer(actor))
+            create_branch_from(self.location, name, create_from, self._writer(actor))
         else:
             read_snapshot(self.location, name)
         graph: Any = self
@@ -112,8 +112,7 @@ class VersionedGraph(Maintained):
         from omnigraph.api.history import commit_changes, entity_changes
 
         newest = read_snapshot(self.location, self.branch_name)
-        record = self.commit(commit)
-        return entity_changes(commit_changes(newest, record))
+        return entity_changes(commit_changes(newest, find_named_commit(newest, commit)))
 
     def diff(self, left: str, right: str) -> Iterator[EntityChange]:
         """What differs between two branches or commits: the change that leads from the first to the second."""

@@ -36,10 +36,10 @@ def create(
     """
     location = resolve_target(context, uri, store)
 
-    from omnigraph.api.branching import make_branch
+    from omnigraph.api.branching import create_branch_from
 
     announce_target(context, location)
-    record = make_branch(location, name, source, actor or login_name())
+    record = create_branch_from(location, name, source, actor or login_name())
     if as_json:
         from omnigraph.cli.shapes import branch_to_json
 

@@ -47,11 +47,10 @@ def snapshot(
     graph = Graph(location, branch, read_only=True)
     found = graph.snapshot(commit=commit, version=version, at=moment)
     found.schema.refuse_altered()
-    show_snapshot(found, how)
+    _show(found, how)
 
 
-def show_snapshot(found: Snapshot, how: RowsFormat = RowsFormat.TABLE) -> None:
-    """Print a snapshot."""
+def _show(found: Snapshot, how: RowsFormat) -> None:
     from omnigraph.cli.shapes import snapshot_to_json
 
     document = snapshot_to_json(found)
