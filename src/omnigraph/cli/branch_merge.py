@@ -10,6 +10,7 @@ import typer
 from omnigraph.base.process import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.confirm import confirm_destruction
+from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, Json, Store, Uri, Yes
 from omnigraph.cli.output import printable, write_json, write_text
 from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
@@ -76,7 +77,7 @@ def merge(
     if failure is not None and not as_json:
         sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
     if outcome.conflicts:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def outcome_to_json(location: Location, outcome: MergeOutcome) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 from omnigraph.base.durations import parse_duration
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.confirm import confirm_destruction
+from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri, Yes
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.settling import settle
@@ -102,7 +103,7 @@ def cleanup(
         if not context.obj.quiet:
             _tell(options, rows)
     if any(row.error is not None for row in rows):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def _run(

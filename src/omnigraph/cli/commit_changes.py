@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from omnigraph.cli.change_lines import Format, choose_changes_format, write_changes
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Json, Store, Uri
+from omnigraph.cli.options import Branch, CommitId, Json, Store, Uri
 from omnigraph.cli.target import resolve_target
-
-CommitId = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="The commit: its id, enough of it, or HEAD.", show_default=False),
-]
 
 
 def changes(

@@ -15,7 +15,8 @@ from omnigraph.cli.branch_merge import (
     tell_how_to_go_on,
 )
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Actor, Json, Store, Uri
+from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.options import Actor, Json, Store, TargetBranch, Uri
 from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
 from omnigraph.cli.target import announce_target, resolve_target
@@ -29,7 +30,6 @@ CommitId = Annotated[
         metavar="ID", help="The commit to undo: its id, enough of it, or HEAD.", show_default=False
     ),
 ]
-Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 
 
 def revert(
@@ -37,7 +37,7 @@ def revert(
     commit_id: CommitId,
     uri: Uri = None,
     store: Store = None,
-    branch: Branch = "main",
+    branch: TargetBranch = "main",
     dry_run: DryRun = False,
     strategy: Strategy = None,
     resolve: Resolve = None,
@@ -67,7 +67,7 @@ def revert(
     elif not context.obj.quiet:
         sys.stderr.write(text)
     if outcome.conflicts:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def _sentence(outcome: MergeOutcome, *, dry_run: bool) -> str:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Json, Store, Uri
+from omnigraph.cli.options import Branch, CommitId, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, write_json, write_pairs, write_rows, write_text
 from omnigraph.cli.target import resolve_target
-
-CommitId = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="The commit: its id, enough of it, or HEAD.", show_default=False),
-]
 
 TITLES: Final = {"table": "table", "before": "from version", "after": "to version"}
 

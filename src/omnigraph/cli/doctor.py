@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import direct_target
 
-UNHEALTHY_EXIT_CODE: Final = 3
 TITLES: Final = {
     "check": "check",
     "health": "health",
@@ -55,7 +55,7 @@ def doctor(
     else:
         write_rows(TITLES if how is RowsFormat.TABLE else {name: name for name in TITLES}, documents, how)
     if not healthy:
-        raise typer.Exit(UNHEALTHY_EXIT_CODE)
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 COMMAND = CommandSource(

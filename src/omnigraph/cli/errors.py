@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from enum import IntEnum
 
 from omnigraph.base.errors import (
     ContentError,
@@ -17,20 +18,26 @@ from omnigraph.cli.flags import Flags
 from omnigraph.cli.output import printable, write_json
 
 
-def exit_code(error: OmnigraphError) -> int:
-    """1 error, 2 usage, 3 refused until confirmed or repaired, 4 precondition failed.
+class ExitCode(IntEnum):
+    """How a command ends that did not do what was asked. Refused: until it is confirmed, or something is repaired."""
 
-    Mistakes inside a file are errors; mistakes in the words of the call are usage.
-    """
+    ERROR = 1
+    USAGE = 2
+    REFUSED = 3
+    PRECONDITION_FAILED = 4
+
+
+def exit_code(error: OmnigraphError) -> ExitCode:
+    """Mistakes inside a file are errors; mistakes in the words of the call are usage."""
     match error.kind:
         case ErrorKind.BAD_REQUEST:
-            return 1 if isinstance(error, ContentError) else 2
+            return ExitCode.ERROR if isinstance(error, ContentError) else ExitCode.USAGE
         case ErrorKind.REFUSED:
-            return 3
+            return ExitCode.REFUSED
         case ErrorKind.PRECONDITION_FAILED:
-            return 4
+            return ExitCode.PRECONDITION_FAILED
         case _:
-            return 1
+            return ExitCode.ERROR
 
 
 def show_error(error: OmnigraphError, flags: Flags) -> None:

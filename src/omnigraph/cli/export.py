@@ -106,6 +106,8 @@ def where_it_is(out: str | None, outcome: ExportOutcome) -> str:
 
 
 def _to_json(location: Location, branch: str, outcome: ExportOutcome) -> dict[str, Any]:
+    from omnigraph.cli.shapes import counts_to_json
+
     exported = outcome.exported
     return {
         "uri": location.uri,
@@ -114,18 +116,9 @@ def _to_json(location: Location, branch: str, outcome: ExportOutcome) -> dict[st
         "format": outcome.format.value,
         "files": [file.uri for file in exported.files],
         "size_bytes": exported.size_bytes,
-        "nodes": _counts(outcome, "node"),
-        "edges": _counts(outcome, "edge"),
+        **counts_to_json(exported.counts, "entities_exported"),
         "total_entities": exported.total,
     }
-
-
-def _counts(outcome: ExportOutcome, kind: str) -> list[dict[str, Any]]:
-    return [
-        {"type_name": alias.partition(":")[2], "entities_exported": count}
-        for alias, count in outcome.exported.counts.items()
-        if alias.startswith(f"{kind}:")
-    ]
 
 
 COMMAND = CommandSource(

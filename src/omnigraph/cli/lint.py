@@ -10,6 +10,7 @@ import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.moments import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Json, Store, Uri, Version
 from omnigraph.cli.output import write_json, write_text
@@ -63,7 +64,7 @@ def lint(
     else:
         _show(report, quiet=context.obj.quiet)
     if not report.is_good:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def _refuse_graph(graph: str | None, branch: str, states: list[str]) -> None:

@@ -11,7 +11,7 @@ import typer
 from omnigraph.base.process import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.confirm import confirm_destruction
-from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri, Yes
+from omnigraph.cli.options import Actor, Json, SparkMaster, Store, TargetBranch, Uri, Yes
 from omnigraph.cli.output import write_json
 from omnigraph.cli.target import announce_target, resolve_target
 
@@ -42,7 +42,6 @@ Mode = Annotated[
         "replaces each type that is named.",
     ),
 ]
-Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 Base = Annotated[
     str | None,
     typer.Option("--from", metavar="BASE", help="Make the branch from this one first if it is not there."),
@@ -64,7 +63,7 @@ def load(
     store: Store = None,
     type_name: Type = None,
     mode: Mode = "append",
-    branch: Branch = "main",
+    branch: TargetBranch = "main",
     base: Base = None,
     actor: Actor = None,
     dry_run: DryRun = False,
@@ -116,9 +115,8 @@ def load(
 
 
 def _to_json(location: Location, branch: str, options: LoadOptions, outcome: LoadOutcome) -> dict[str, Any]:
-    from omnigraph.cli.shapes import new_commit_to_json
+    from omnigraph.cli.shapes import counts_to_json, new_commit_to_json
 
-    counts = {kind: _counts(outcome.counts, kind) for kind in ("node", "edge")}
     return {
         "uri": location.uri,
         "branch": branch,
@@ -126,8 +124,7 @@ def _to_json(location: Location, branch: str, options: LoadOptions, outcome: Loa
         "base_branch": options.base,
         "mode": options.mode,
         "dry_run": options.dry_run,
-        "nodes": counts["node"],
-        "edges": counts["edge"],
+        **counts_to_json(outcome.counts, "entities_loaded"),
         "total_entities": outcome.total,
         "actor_id": options.actor,
         "commit": new_commit_to_json(location, outcome.commit),
@@ -153,14 +150,6 @@ def _about_indexes(outcome: LoadOutcome) -> Iterator[str]:
 
 def _counted(total: int) -> str:
     return "1 entity" if total == 1 else f"{total:,} entities"
-
-
-def _counts(counts: Any, kind: str) -> list[dict[str, Any]]:
-    return [
-        {"type_name": alias.partition(":")[2], "entities_loaded": count}
-        for alias, count in counts.items()
-        if alias.startswith(f"{kind}:")
-    ]
 
 
 COMMAND = CommandSource(

@@ -9,7 +9,7 @@ import typer
 
 from omnigraph.base.process import login_name
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Actor, Json
+from omnigraph.cli.options import Actor, Json, TargetBranch
 from omnigraph.cli.output import write_json
 from omnigraph.cli.query_text import GivenLimits, GivenQuery
 from omnigraph.cli.target import announce_target
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from omnigraph.api.mutating import MutationResult
     from omnigraph.storage.location import Location
 
-Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 IfCommit = Annotated[
     str | None,
     typer.Option(
@@ -33,7 +32,7 @@ def mutate(
     context: typer.Context,
     given: GivenQuery,
     limits: GivenLimits,
-    branch: Branch = "main",
+    branch: TargetBranch = "main",
     if_commit: IfCommit = None,
     actor: Actor = None,
     as_json: Json = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json, write_rows
 from omnigraph.cli.settling import settle
@@ -17,7 +18,6 @@ from omnigraph.cli.target import direct_target
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize_stats import TableOptimizeStats
 
-FAILED_EXIT_CODE: Final = 1
 FAILED_HINT: Final = "hint: they stay as they were, and nothing is lost; put that right and run it again"
 TITLES: Final = {
     "table_key": "table",
@@ -96,7 +96,7 @@ def optimize(
         write_rows(TITLES if is_table else {name: name for name in cells[0]}, cells, how)
     _tell(rows, quiet=context.obj.quiet)
     if any(row.error is not None for row in rows):
-        raise typer.Exit(FAILED_EXIT_CODE)
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def to_json(uri: str, branch: str, rows: Sequence[TableOptimizeStats], *, dry_run: bool) -> dict[str, Any]:

@@ -33,11 +33,16 @@ Store = Annotated[
     typer.Option("--store", metavar="URI", help="The graph; where a command takes a URI, the same."),
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
+TargetBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 Commit = Annotated[
     str | None,
     typer.Option(
         "--commit", metavar="ID", help="Read what this commit published: its id, enough of it, or HEAD."
     ),
+]
+CommitId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The commit: its id, enough of it, or HEAD.", show_default=False),
 ]
 Version = Annotated[
     int | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.settling import settle
@@ -18,7 +19,6 @@ from omnigraph.cli.target import direct_target
 if TYPE_CHECKING:
     from omnigraph.maintenance.repair_outcome import TableRepairStats
 
-REFUSED_EXIT_CODE: Final = 3
 TITLES: Final = {
     "table_key": "table",
     "branch": "branch",
@@ -71,7 +71,7 @@ def repair(
         write_rows(TITLES if how is RowsFormat.TABLE else names, [_as_row(row) for row in rows], how)
     _tell(rows, quiet=context.obj.quiet)
     if any(row.action.value == "refused" for row in rows):
-        raise typer.Exit(REFUSED_EXIT_CODE)
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def to_json(uri: str, rows: Sequence[TableRepairStats]) -> dict[str, Any]:

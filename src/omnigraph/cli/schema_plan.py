@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Branch, Json, Store, Uri
 from omnigraph.cli.output import printable, write_json, write_text
 from omnigraph.cli.schema_file import read_schema_file
@@ -22,7 +23,6 @@ SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The d
 AllowDataLoss = Annotated[
     bool, typer.Option("--allow-data-loss", help="Drop for good: earlier commits go with the next cleanup.")
 ]
-_EXIT_REFUSED = 3
 
 
 def plan(
@@ -53,7 +53,7 @@ def plan(
         if not context.obj.quiet:
             sys.stderr.write(f"{_sentence(found)}\n")
     if not found.can_apply:
-        raise typer.Exit(_EXIT_REFUSED)
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def show_steps(found: SchemaPlan) -> None:

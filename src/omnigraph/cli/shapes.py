@@ -103,6 +103,18 @@ def standing_to_json(standing: BranchStanding) -> dict[str, Any]:
     }
 
 
+def counts_to_json(counts: Mapping[str, int], member: str) -> dict[str, Any]:
+    """How many rows there were of each type, nodes and edges apart. `member` says what was done to them."""
+    return {
+        name: [
+            {"type_name": alias.removeprefix(kind), member: count}
+            for alias, count in counts.items()
+            if alias.startswith(kind)
+        ]
+        for name, kind in (("nodes", "node:"), ("edges", "edge:"))
+    }
+
+
 def table_names(snapshot: Snapshot) -> dict[TableId, str]:
     """The alias of every table of a snapshot."""
     return {table.id: alias for alias, table in snapshot.tables.items()}
