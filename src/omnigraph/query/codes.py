@@ -92,6 +92,7 @@ class QueryCode(Enum):
     PROPERTY_TWICE = ("T606", "a property is given twice")
     NULL_VALUE = ("T607", "null is set, or could be, where a value is required")
     WHERE_VARIABLE = ("T608", "`where` uses something that is not the type's own property")
+    NOTHING_SET = ("T609", "an update sets nothing")
 
     @property
     def code(self) -> str:

@@ -60,7 +60,10 @@ def _statement(statement: Statement, context: Context) -> StatementPlan | None:
             values = _assigned(assignments, table, context)
             _check_complete(assignments, entity_type, name, context)
             return None if values is None else InsertRow(table, values)
-        case Update(_, assignments, where):
+        case Update(name, assignments, where):
+            if not assignments:
+                hint = "name a property and its value: `set { age: 3 }`"
+                context.report(QueryCode.NOTHING_SET, name.span, "the update sets nothing", hint)
             _check_updatable(assignments, entity_type, context)
             values = _assigned(assignments, table, context)
             rows = _rows(where, table, context)
