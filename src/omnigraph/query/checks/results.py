@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from typing import Final
 
 from omnigraph.base.limits import QUERY_LIMIT_MAX
 from omnigraph.query.checks.assembly import assemble
@@ -21,6 +23,8 @@ from omnigraph.query.value_types import I64, is_integer, is_sortable, value_type
 from omnigraph.schema.problems import quoted
 from omnigraph.schema.property_types import Scalar, ScalarType
 from omnigraph.schema.syntax import NumberLiteral, Span
+
+_SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def _columns(query: Query, body: ReadBody, block: Block) -> list[tuple[Named, Sp
 
 def _default_name(expression: Expression) -> str:
     """`$x.prop` is called `x.prop`, and everything else is named alike: as it is written, without the sign."""
-    return print_expression(expression).replace("$", "")
+    return _SIGN_OR_STRING.sub(r"\1", print_expression(expression))
 
 
 def _order(
