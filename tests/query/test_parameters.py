@@ -28,6 +28,7 @@ from omnigraph.query.expression_walk import walk
 from omnigraph.query.expressions import Literal, Now, Param
 from omnigraph.query.plan import InsertRow, UpdateRows
 from omnigraph.query.plan_walk import with_expressions
+from omnigraph.query.value_types import I64
 from omnigraph.schema.property_types import PropertyType, type_text
 from tests.query.golden_files import GOOD, checked, query_files, read_text
 
@@ -145,6 +146,13 @@ def test_all_mistakes_are_told() -> None:
         "  `p0`",
         "  `p1`",
     ]
+
+
+def test_one_parameter_under_two_names_is_refused() -> None:
+    declared = (Param("x", I64),)
+    assert coerce_params(declared, {"$x": 1}) == {"x": 1}
+    with pytest.raises(ParameterError, match="given twice"):
+        coerce_params(declared, {"$x": 1, "x": 2})
 
 
 def test_a_nullable_parameter_may_be_left_out() -> None:

@@ -28,6 +28,7 @@ def coerce_params(declared: tuple[Param, ...], given: Mapping[str, object]) -> P
     named = {name.removeprefix("$"): value for name, value in given.items()}
     values: dict[str, LiteralValue] = {}
     mistakes = [_unknown(name, known) for name in named if name not in known]
+    mistakes += [_twice(name) for name in named if name in given and f"${name}" in given]
     for param in declared:
         value = _value(param, named)
         if isinstance(value, ValueMistake):
@@ -58,6 +59,10 @@ def _unknown(name: str, known: Mapping[str, Param]) -> tuple[str, ValueMistake]:
         listed = ", ".join(quoted(found) for found in list(known)[:20])
         hint = f"the query has {listed}" if known else "the query has no parameters"
     return name, ValueMistake("the query does not declare it", hint)
+
+
+def _twice(name: str) -> tuple[str, ValueMistake]:
+    return name, ValueMistake("it is given twice, with and without `$`", "give it once")
 
 
 def _error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
