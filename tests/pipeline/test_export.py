@@ -184,6 +184,11 @@ def test_an_empty_graph_is_an_empty_file(local_location: Location, tmp_path: Pat
     assert (tmp_path / "dump.jsonl").read_bytes() == b""
     assert export_here(local_location, f"{tmp_path}/parts/").files == ()
     assert list((tmp_path / "parts").iterdir()) == []
+    for suffix, unpack in ((".gz", gzip.decompress), (".zst", zstandard.ZstdDecompressor().decompress)):
+        export_here(local_location, tmp_path / f"dump.jsonl{suffix}")
+        data = (tmp_path / f"dump.jsonl{suffix}").read_bytes()
+        assert data
+        assert unpack(data) == b""
 
 
 def test_parquet_has_files_per_type(root: Location, tmp_path: Path) -> None:

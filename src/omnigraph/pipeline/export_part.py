@@ -84,10 +84,25 @@ def write_part(task: PartTask) -> Part:
         if task.format is ExportFormat.PARQUET:
             _write_parquet(dataset, task, rows, file)
         elif rows is not None:
-            with _packed(file, task.compression) as sink:
+            with packed(file, task.compression) as sink:
                 _write_lines(dataset, task.table, rows, sink)
         size = file.tell()
     return Part(task.output, 0 if rows is None else rows.num_rows, size)
+
+
+@contextmanager
+def packed(file: BinaryIO, compression: Compression) -> Iterator[BinaryIO]:
+    """What packs the bytes on their way to the file. Packed parts, one after the other, are one packed file."""
+    match compression:
+        case Compression.NONE:
+            yield file
+        case Compression.GZIP:
+            with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as sink:
+                yield cast(BinaryIO, sink)
+        case Compression.ZSTD:
+            packer = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
+            with packer.stream_writer(file, closefd=False) as sink:
+                yield cast(BinaryIO, sink)
 
 
 def _read(dataset: Dataset, task: PartTask) -> pa.RecordBatch | None:
@@ -144,18 +159,3 @@ def _binary(contents: list[bytes | str | None], name: str, table: ExportTable) -
         )
     binary: Any = pa.array(contents, pa.large_binary())
     return cast("pa.Array[Any]", binary)
-
-
-@contextmanager
-def _packed(file: BinaryIO, compression: Compression) -> Iterator[BinaryIO]:
-    """What packs the bytes on their way to the file. Packed parts, one after the other, are one packed file."""
-    match compression:
-        case Compression.NONE:
-            yield file
-        case Compression.GZIP:
-            with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as packed:
-                yield cast(BinaryIO, packed)
-        case Compression.ZSTD:
-            packer = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
-            with packer.stream_writer(file, closefd=False) as packed:
-                yield cast(BinaryIO, packed)

@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.limits import EXPORT_COPY_BYTES
 from omnigraph.graph.scratch import Scratch, open_scratch
-from omnigraph.pipeline.export_part import ExportFormat, Part
+from omnigraph.pipeline.export_part import ExportFormat, Part, packed
 from omnigraph.pipeline.inputs import Compression, compression_of
 from omnigraph.schema import Entity
 from omnigraph.storage.byte_sink import file_exists, move_file, write_file
@@ -146,6 +146,10 @@ def deliver_file(target: Target, parts: Sequence[Part]) -> None:
     """All parts as one file."""
     with write_file(target.place) as file:
         copy_parts(parts, file)
+        if not parts:
+            # No bytes at all are no packed file.
+            with packed(file, target.compression):
+                pass
 
 
 def copy_parts(parts: Sequence[Part], sink: BinaryIO) -> None:
