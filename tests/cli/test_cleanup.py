@@ -59,8 +59,9 @@ def test_rows_for_other_programs(tmp_path: Path) -> None:
     assert [line.partition(",")[0] for line in lines] == [
         *("node:Company", "node:Person", "edge:Knows", "__manifest")
     ]
-    told = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path).stdout.splitlines()
-    files = [json.loads(line)["file"] for line in told]
+    told = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path)
+    assert told.stderr == ""
+    files = [json.loads(line)["file"] for line in told.stdout.splitlines()]
     document = json.loads(omnigraph_here(*arguments, "json", "--list-files", cwd=tmp_path).stdout)
     assert files == [file for row in document["tables"] for file in row["files"]] != []
 

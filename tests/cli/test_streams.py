@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.main import _prepare_streams, run
-from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, environment, omnigraph_here
+from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, Outcome, environment, omnigraph_here
 
 
 def test_a_table_fits_the_terminal(graph: Path) -> None:
@@ -94,6 +94,12 @@ def test_a_log_on_a_full_disk_is_told_once(graph: Path) -> None:
     assert (done.exit_code, done.stdout.count("no_drift")) == (0, 3)
     told = done.stderr.splitlines()[1:]
     assert told == ["warning: the log file ends here, it cannot be written: No space left on device"]
+
+
+def test_a_notice_is_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
+    for more, told in ((), "no warm Spark server was running\n"), (("--quiet",), ""):
+        assert omnigraph_here("spark", "stop", *more, cwd=tmp_path) == Outcome("", told, 0)
 
 
 def test_no_rows_are_no_lines(graph: Path) -> None:

@@ -90,8 +90,8 @@ def cleanup(
     )
     options.policy(0)  # refuses what must not be, before anything is opened
     location = direct_target(context, uri, store)
-    for warning in options.warnings():
-        sys.stderr.write(f"warning: {warning}\n")
+    if not context.obj.quiet:
+        sys.stderr.writelines(f"warning: {warning}\n" for warning in options.warnings())
     if confirm:
         confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=how is RowsFormat.JSON)
         settle(context, location)

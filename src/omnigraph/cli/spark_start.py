@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from omnigraph.base.limits import WARM_SERVER_IDLE_MINUTES, WARM_SERVER_IDLE_MINUTES_MAX
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Json, refuse_no_number
-from omnigraph.cli.output import write_json, write_text
+from omnigraph.cli.output import write_json
 
 IdleMinutes = Annotated[
     float,
@@ -24,7 +25,9 @@ IdleMinutes = Annotated[
 ]
 
 
-def start(idle_minutes: IdleMinutes = WARM_SERVER_IDLE_MINUTES, as_json: Json = False) -> None:
+def start(
+    context: typer.Context, idle_minutes: IdleMinutes = WARM_SERVER_IDLE_MINUTES, as_json: Json = False
+) -> None:
     """Start a warm local Spark server.
 
     Later commands on this machine find it by themselves and need not wait for Spark to start. It listens on loopback,
@@ -36,10 +39,10 @@ def start(idle_minutes: IdleMinutes = WARM_SERVER_IDLE_MINUTES, as_json: Json = 
     started = start_server(idle_minutes)
     if as_json:
         write_json({"started": started.is_new, **status_to_json(server_status())})
-        return
-    minutes = started.server.idle_seconds / 60
-    how = "started a warm Spark server" if started.is_new else "the warm Spark server runs already"
-    write_text(f"{how}; it ends after {minutes:g} minutes without work")
+    elif not context.obj.quiet:
+        minutes = started.server.idle_seconds / 60
+        how = "started a warm Spark server" if started.is_new else "the warm Spark server runs already"
+        sys.stderr.write(f"{how}; it ends after {minutes:g} minutes without work\n")
 
 
 COMMAND = CommandSource("start", start, ("omnigraph spark start", "omnigraph spark start --idle-minutes 120"))

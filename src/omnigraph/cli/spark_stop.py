@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
+import typer
+
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Json
-from omnigraph.cli.output import write_json, write_text
+from omnigraph.cli.output import write_json
 
 
-def stop(as_json: Json = False) -> None:
+def stop(context: typer.Context, as_json: Json = False) -> None:
     """Stop the warm local Spark server.
 
     Returns when it has ended. A command that uses it at the moment fails.
@@ -17,8 +21,9 @@ def stop(as_json: Json = False) -> None:
     was_running = stop_server()
     if as_json:
         write_json({"stopped": was_running})
-    else:
-        write_text("stopped the warm Spark server" if was_running else "no warm Spark server was running")
+    elif not context.obj.quiet:
+        told = "stopped the warm Spark server" if was_running else "no warm Spark server was running"
+        sys.stderr.write(f"{told}\n")
 
 
 COMMAND = CommandSource("stop", stop, ("omnigraph spark stop",))
