@@ -35,6 +35,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Any:
         (lambda graph: graph.query(READ, version=True), "version"),
         (lambda graph: graph.query(READ, limits={"hops": 3}), "limits"),
         (lambda graph: graph.prepare(READ).run(graph.pin(), [1]), "params"),
+        (lambda graph: graph.prepare(READ).run("main"), "snapshot"),
         (lambda graph: graph.mutate(READ, if_commit=5), "if_commit"),
         (lambda graph: graph.cleanup(older_than="2w"), "older_than"),
         (lambda graph: graph.cleanup(keep="3"), "keep"),

@@ -127,6 +127,7 @@ _WANTED: Final[Mapping[str, _Kind]] = {
     "Mapping[tuple[str, str], str]": _Kind(
         _is_by_entity, "a dict of sides by table and id", "{('node:Person', 'ada'): 'theirs'}"
     ),
+    "Snapshot": _Kind(_called("Snapshot"), "a Snapshot", "graph.pin()"),
     "QueryLimits": _Kind(_called("QueryLimits"), "QueryLimits", "omnigraph.QueryLimits(hops=5)"),
     "OpenOptions": _Kind(_called("OpenOptions"), "OpenOptions", "omnigraph.OpenOptions(actor='ada')"),
     "Report": _Kind(callable, "a function that is told how far the work is", "print"),
