@@ -60,7 +60,8 @@ clean:  ## remove .venv and every cache
 $(READY): $(PINS) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Omnigraph needs Python 3.11 or newer, \
 	but $(PYTHON) is " + sys.version.split()[0] + ": choose one, as in make PYTHON=python3.13 setup.")'
-	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -c 'import pip' 2>/dev/null && test -x $(BIN)/pip || \
+	  { echo "making .venv, which takes about half a minute"; $(PYTHON) -m venv --clear .venv; }
 	@if ! $(BIN)/pip config list | grep -E 'index-url|no-index|proxy' >/dev/null \
 	  && $(BIN)/pip install -q --only-binary :all: "$$(grep '^uv==' $(PINS))" \
 	  && $(BIN)/uv pip sync -q --system-certs --python $(BIN)/python $(PINS); \

@@ -120,6 +120,27 @@ def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: World) -> None:
     assert wait_until(lambda: processes_with(mark) == [], 30)
 
 
+def test_ctrl_c_while_java_starts_leaves_nothing(world: World) -> None:
+    process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
+    mark = f"SCENARIO_FOLDER={world.folder}\0"
+    try:
+        assert wait_until(lambda: any(_is_starting(pid) for pid in processes_with(mark)), SECONDS_MAX)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert "KeyboardInterrupt" in stderr
+    assert wait_until(lambda: processes_with(mark) == [], 30)
+
+
+def _is_starting(pid: int) -> bool:
+    """Whether this is the Java process of a session, rather than one that finds out how to start it."""
+    try:
+        return b"deploy.SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def test_no_java_is_one_sentence(world: World, tmp_path: Path) -> None:
     old = tmp_path / "old" / "bin" / "java"
     old.parent.mkdir(parents=True)

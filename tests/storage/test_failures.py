@@ -6,9 +6,10 @@ import ast
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from omnigraph.base.errors import (
@@ -21,12 +22,13 @@ from omnigraph.base.errors import (
 )
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.failures import CommitRaceError, DatasetExistsError, translate
+from omnigraph.storage.failures import CommitRaceError, DatasetExistsError, substrate_errors, translate
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.staging import write_rows
 from tests.conftest import S3Server
 from tests.storage.accesses import ACCESSES
-from tests.storage.samples import make_people
+from tests.storage.samples import make_people, people
 from tests.style.source import python_sources
 
 UNREACHABLE_SECONDS_MAX = 20.0
@@ -165,6 +167,21 @@ def test_a_branch_name_that_is_taken(store_location: Location) -> None:
     commit_branch(dataset, "g-1")
     with pytest.raises(DatasetExistsError):
         commit_branch(dataset, "g-1")
+
+
+def test_an_interrupt_in_a_library_stays_one(local_location: Location) -> None:
+    """Ctrl-C while Lance asks for the next rows, and as pyarrow tells one in the middle of a read."""
+    rows = people(["b"])
+    dataset = make_people(local_location, ["a"])
+
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        yield from rows.to_batches()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_rows(dataset, pa.RecordBatchReader.from_batches(rows.schema, interrupted()))
+    with pytest.raises(KeyboardInterrupt), substrate_errors("read", local_location.uri):
+        raise pa.ArrowInvalid("External error: KeyboardInterrupt: ")
 
 
 def test_a_filter_that_is_no_filter_is_our_own_mistake(local_location: Location) -> None:

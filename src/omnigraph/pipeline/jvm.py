@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import warnings
@@ -38,7 +39,12 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     log = spark_log()
-    with log.open("ab") as words, exchanged_environment(environ), warnings.catch_warnings():
+    with (
+        log.open("ab") as words,
+        exchanged_environment(environ),
+        warnings.catch_warnings(),
+        _ended_when_interrupted(),
+    ):
         # The child becomes the JVM at once, so it does not matter that Lance would not survive in a fork.
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
         try:
@@ -51,6 +57,34 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
                 hint=f"{log} says why",
                 facts={"log": str(log)},
             ) from error
+
+
+@contextmanager
+def _ended_when_interrupted() -> Iterator[None]:
+    """End the process that pyspark starts when it is not waited for, as after Ctrl-C.
+
+    It would stay for good: pyspark deletes the folder that the JVM is about to write to, which ends only the thread
+    that watches for our end. Only `launch_gateway` knows the process, so what makes it is exchanged for a while.
+    """
+    from pyspark import java_gateway
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*arguments, **options))
+        return started[-1]
+
+    module: Any = java_gateway
+    before, module.Popen = module.Popen, start
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        module.Popen = before
 
 
 def jvm_environment(java: Java, flags: tuple[str, ...], on_loopback: bool) -> dict[str, str]:

@@ -200,6 +200,10 @@ _RULES: Final = (
 _DAMAGED: Final = _rule(r"", FormatError, _DAMAGE)
 
 
+# Ctrl-C while a library calls Python back, as to read the next batch, comes out as an error of that library.
+_INTERRUPTED: Final = re.compile(r"(?:^|External error: )KeyboardInterrupt\b", re.MULTILINE)
+
+
 @contextmanager
 def substrate_errors(doing: str, uri: str) -> Iterator[None]:
     """Within the block, raise ours instead of the library's error. `doing` reads like "open the dataset"."""
@@ -208,6 +212,8 @@ def substrate_errors(doing: str, uri: str) -> Iterator[None]:
     except OmnigraphError:
         raise
     except (OSError, ValueError, RuntimeError, BaseError, pa.ArrowException) as error:
+        if _INTERRUPTED.search(str(error)):
+            raise KeyboardInterrupt from error
         raise translate(error, doing, uri) from error
     except BaseException as error:
         if type(error).__name__ != _PANIC:
