@@ -13,7 +13,6 @@ from omnigraph.cli.confirm import confirm_destruction
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri, Yes
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
-from omnigraph.cli.settling import settle
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
@@ -94,7 +93,6 @@ def cleanup(
         sys.stderr.writelines(f"warning: {warning}\n" for warning in options.warnings())
     if confirm:
         confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=how is RowsFormat.JSON)
-        settle(context, location)
     rows = _run(context, location, options, spark_master)
     if how is RowsFormat.JSON:
         write_json(_to_json(location, options, rows, with_files=list_files))
@@ -112,8 +110,11 @@ def _run(
     from omnigraph.api.cleaning import run_cleanup
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
+    from omnigraph.graph.recovery.on_open import recover_every_branch
     from omnigraph.pipeline.session import SparkSettings
 
+    if options.confirm:
+        recover_every_branch(location)
     with show_progress(quiet=context.obj.quiet) as report:
         return run_cleanup(Graph(location), options, SparkSettings(master=spark_master), report)
 

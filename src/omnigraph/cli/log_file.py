@@ -61,8 +61,6 @@ def log_to_file(context: typer.Context, path: str | None) -> str | None:
         ) from error
     handler.setFormatter(JsonLines())
     ours = logging.getLogger("omnigraph")
-    for other in ours.handlers:
-        other.setLevel(logging.WARNING)  # stderr goes on as before
     ours.setLevel(logging.INFO)
     ours.addHandler(handler)
 

@@ -81,7 +81,7 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
     from omnigraph.cli.errors import exit_code, show_defect, show_error
     from omnigraph.cli.usage import explain_usage
 
-    _log_to_stderr()
+    _log_to_stderr(quiet=flags.quiet)
     try:
         command = make_command()
         with command.make_context("omnigraph", arguments or ["--help"], obj=flags) as context:
@@ -104,7 +104,7 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
     return exit_code(error)
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(*, quiet: bool) -> None:
     """Our own warnings are for the user; what libraries log, tracebacks of a Ctrl-C among it, is not."""
     import logging
 
@@ -114,6 +114,8 @@ def _log_to_stderr() -> None:
         handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
         ours.addHandler(handler)
         logging.getLogger().addHandler(logging.NullHandler())
+    for one in ours.handlers:
+        one.setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
 def _prepare_streams() -> None:

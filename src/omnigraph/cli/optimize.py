@@ -12,7 +12,6 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, SparkMaster, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json, write_rows
-from omnigraph.cli.settling import settle
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
@@ -75,9 +74,10 @@ def optimize(
 
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
+    from omnigraph.graph.recovery.on_open import recover_every_branch
 
     if not dry_run:
-        settle(context, location)
+        recover_every_branch(location)
     with show_progress(quiet=context.obj.quiet) as report:
         rows = Graph(location, branch, read_only=dry_run).optimize(
             tables=tuple(tables or ()),

@@ -13,7 +13,6 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
-from omnigraph.cli.settling import settle
 from omnigraph.cli.target import direct_target
 
 if TYPE_CHECKING:
@@ -60,9 +59,10 @@ def repair(
     location = direct_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
+    from omnigraph.graph.recovery.on_open import recover_every_branch
 
     if confirm:
-        settle(context, location)
+        recover_every_branch(location)
     rows = Graph(location, read_only=not confirm).repair(confirm=confirm, force=force, discard=discard)
     if how is RowsFormat.JSON:
         write_json(to_json(location.uri, rows))

@@ -277,7 +277,15 @@ def _discard(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
 
 
 def _conclude(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
-    logger.warning("recovered %s %s on branch %s: %s", intent.kind, intent.op_id, intent.branch, action.value)
+    is_there = action in {RecoveryAction.FINISHED, RecoveryAction.ROLLED_FORWARD}
+    became = f"it is commit {intent.commit_id}" if is_there else "it was undone"
+    logger.warning(
+        "recovered a write that had stopped half-way (%s, by %s, on branch %s): %s",
+        intent.kind,
+        intent.actor,
+        intent.branch,
+        became,
+    )
     recoverer.lease.hold()
     failpoint(Failpoint.RECOVERY_DELETE_BEFORE)
     delete_intent(recoverer.store, OperationId(intent.op_id))
