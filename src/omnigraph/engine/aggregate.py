@@ -22,7 +22,7 @@ from omnigraph.engine.frame import Coded, Column, Frame, concat_frames
 from omnigraph.engine.reduce import State, StateKind, alike, distinct_rows, reduced_groups
 from omnigraph.engine.scope import Scope
 from omnigraph.engine.values import value_arrow_type
-from omnigraph.query.expression_walk import columns_of, walk
+from omnigraph.query.expression_walk import reads_of
 from omnigraph.query.expressions import AggregateCall, ColumnRef, EntityRef, Expr, Function, OutputRef
 from omnigraph.query.plan import Aggregate
 
@@ -66,8 +66,7 @@ def read_names(expr: Expr) -> Iterator[str]:
         if not counts_rows(expr):
             yield from read_names(expr.argument)
         return
-    yield from (found.name for found in columns_of(expr))
-    yield from (found.name for found in walk(expr) if isinstance(found, OutputRef))
+    yield from reads_of(expr)
 
 
 def counts_rows(call: AggregateCall) -> bool:

@@ -14,7 +14,7 @@ from omnigraph.engine.frame import Coded, Frame
 from omnigraph.engine.order import ordered_rows
 from omnigraph.engine.scope import Needed, Scope
 from omnigraph.engine.values import entity_arrow_type, value_arrow_type
-from omnigraph.query.expression_walk import columns_of
+from omnigraph.query.expression_walk import reads_of
 from omnigraph.query.expressions import ColumnRef, EntityRef, Expr, Literal, OutputRef
 from omnigraph.query.plan import Filter, Limit, Order, Project
 
@@ -30,8 +30,8 @@ def filtered_rows(step: Filter, needed: Needed, scope: Scope) -> Iterator[Frame]
 
 def limited_rows(step: Limit, needed: Needed, scope: Scope) -> Iterator[Frame]:
     """At most so many rows after the first ones; what is below is not asked for more than that."""
-    skip = 0 if step.offset is None else _whole(step.offset)
-    left = _whole(step.count)
+    skip = 0 if step.offset is None else whole_number(step.offset)
+    left = whole_number(step.count)
     if left == 0:
         return
     if isinstance(step.input, Order):
@@ -54,15 +54,19 @@ def limited_rows(step: Limit, needed: Needed, scope: Scope) -> Iterator[Frame]:
 def projected_rows(step: Project, scope: Scope) -> Iterator[pa.RecordBatch]:
     """The rows of the result as batches."""
     schema = result_schema(step)
-    reads = frozenset(name for found in step.columns for name in _result_names(found.expression))
+    reads = frozenset(name for found in step.columns for name in reads_of(found.expression))
     for given in scope.rows(step.input, reads):
-        frame = given.spread()
-        arrays = [_result(found.expression, frame) for found in step.columns]
-        typed = [
-            array if array.type == field.type else array.cast(field.type)
-            for array, field in zip(arrays, schema, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(typed, schema=schema)
+        yield result_batch(step, schema, given.spread())
+
+
+def result_batch(step: Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
+    """The columns of the result over some rows; the schema is that of `result_schema`."""
+    arrays = [_result(found.expression, frame) for found in step.columns]
+    typed = [
+        array if array.type == field.type else array.cast(field.type)
+        for array, field in zip(arrays, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
 def result_schema(step: Project) -> pa.Schema:
@@ -75,13 +79,6 @@ def result_schema(step: Project) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _result_names(expr: Expr) -> Iterator[str]:
-    if isinstance(expr, EntityRef):
-        yield from (found.name for found in columns_of(expr))
-    else:
-        yield from read_names(expr)
-
-
 def _result(expr: Expr, frame: Frame) -> Array:
     if isinstance(expr, EntityRef):
         return evaluate_entity(expr, frame)
@@ -91,7 +88,8 @@ def _result(expr: Expr, frame: Frame) -> Array:
     return evaluate(expr, frame)
 
 
-def _whole(expr: Expr) -> int:
+def whole_number(expr: Expr) -> int:
+    """The count or the offset of a limit in a bound plan."""
     assert isinstance(expr, Literal), "the plan is bound"
     assert isinstance(expr.value, int), "a limit is a whole number"
     return expr.value

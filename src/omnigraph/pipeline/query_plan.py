@@ -16,13 +16,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from omnigraph.base.errors import InvariantError, UsageError
+from omnigraph.engine.rows import whole_number
 from omnigraph.pipeline.query_aggregate import aggregated
 from omnigraph.pipeline.query_expressions import expression_column, filtered
 from omnigraph.pipeline.query_numbers import compared
 from omnigraph.pipeline.query_scan import TableFrames
 from omnigraph.pipeline.query_traversal import checked, edge_expanded, edge_scan_frame, expanded, shared
 from omnigraph.pipeline.query_values import plan_column, spark_name
-from omnigraph.query.expressions import Expr, Literal
 from omnigraph.query.fields import Fields, names
 from omnigraph.query.plan import (
     Aggregate,
@@ -91,7 +91,9 @@ class PlanFrames:
             case Order():
                 return self.frame(step.input).orderBy(*_order(step))
             case Limit(below, count, offset):
-                return _limited(self.frame(below), _whole(count), 0 if offset is None else _whole(offset))
+                return _limited(
+                    self.frame(below), whole_number(count), 0 if offset is None else whole_number(offset)
+                )
             case Search() | Project() | Pattern():
                 raise InvariantError(f"{type(step).__name__} is no step for Spark", code="plan_invariant")
             case _:
@@ -176,9 +178,3 @@ def _limited(frame: DataFrame, count: int, offset: int) -> DataFrame:
     # Spark adds the two in 32 bits.
     rows = min(count, _ROWS_MAX - offset)
     return (frame.offset(offset) if offset else frame).limit(rows)
-
-
-def _whole(expr: Expr) -> int:
-    assert isinstance(expr, Literal), "the plan is bound"
-    assert isinstance(expr.value, int), "a limit is a whole number"
-    return expr.value

@@ -18,10 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from omnigraph.base.errors import InvariantError, RunError, UsageError
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.expressions import evaluate, evaluate_entity
 from omnigraph.engine.frame import Column, Frame
 from omnigraph.engine.options import EngineOptions
-from omnigraph.engine.rows import result_schema
+from omnigraph.engine.rows import result_batch, result_schema
 from omnigraph.engine.run import DEFAULT_OPTIONS, Stream
 from omnigraph.engine.values import value_arrow_type
 from omnigraph.pipeline.executors import prepare_executors
@@ -33,7 +32,7 @@ from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.task_errors import TaskError
 from omnigraph.pipeline.watch import Watch
 from omnigraph.query.expression_walk import reads_of, walk
-from omnigraph.query.expressions import Bm25, EntityRef, Expr, Nearest, Rrf, TextMatch
+from omnigraph.query.expressions import Bm25, Expr, Nearest, Rrf, TextMatch
 from omnigraph.query.fields import names
 from omnigraph.query.plan import Project, ReadPlan, Relation, Search
 from omnigraph.query.plan_walk import steps_of, with_expressions
@@ -117,13 +116,7 @@ def _batches(
         columns: dict[str, Column] = {
             name: _engine_array(batch.column(spark_name(name)), types[name]) for name in read
         }
-        frame = Frame(batch.num_rows, columns)
-        arrays: list[Any] = [_result(found.expression, frame) for found in root.columns]
-        typed = [
-            array if array.type == field.type else array.cast(field.type)
-            for array, field in zip(arrays, schema, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(typed, schema=schema)
+        yield result_batch(root, schema, Frame(batch.num_rows, columns))
 
 
 def _result_too_large(session: SparkSession) -> RunError:
@@ -147,7 +140,3 @@ def _engine_array(array: Any, value_type: ValueType) -> Any:
     """A column in the engine's type; of a Blob only whether it is there, which is all that can be asked."""
     wanted = value_arrow_type(value_type)
     return array if array.type == wanted or value_type == _BLOB else array.cast(wanted)
-
-
-def _result(expr: Expr, frame: Frame) -> Any:
-    return evaluate_entity(expr, frame) if isinstance(expr, EntityRef) else evaluate(expr, frame)
