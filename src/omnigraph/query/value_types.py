@@ -100,6 +100,11 @@ def value_type_text(value_type: ValueType) -> str:
             return type_text(value_type)
 
 
+def is_text(value_type: ValueType) -> bool:
+    """Whether it is a text, or null, which can stand for one."""
+    return family_of(value_type) in {Family.TEXT, Family.NULL}
+
+
 def is_number(value_type: ValueType) -> bool:
     """Whether arithmetic works on it."""
     return family_of(value_type) is Family.NUMBER

@@ -22,11 +22,11 @@ from omnigraph.query.syntax import Comparison, Expression, ListLiteral, Operator
 from omnigraph.query.value_types import (
     EntityType,
     Family,
-    NullType,
     ValueType,
     are_comparable,
     family_of,
     has_order,
+    is_text,
     value_type_text,
 )
 from omnigraph.schema.property_types import ListType, ScalarType
@@ -139,7 +139,7 @@ def _contains(comparison: Comparison, env: Env, check: Check) -> Expr | None:
         return None
     if isinstance(left.type, ListType):
         return _member(right, left, comparison, env)
-    if _is_text(left) and _is_text(right):
+    if is_text(left.type) and is_text(right.type):
         return Substring(left, right)
     message = f"`contains` is between a list and an item, or two strings, not {_both(left, right)}"
     env.report(QueryCode.CONTAINS, comparison.span, message)
@@ -161,7 +161,7 @@ def _starts_with(comparison: Comparison, env: Env, check: Check) -> Expr | None:
     left, right = check(comparison.left, env, None), check(comparison.right, env, None)
     if left is None or right is None:
         return None
-    if not (_is_text(left) and _is_text(right)):
+    if not (is_text(left.type) and is_text(right.type)):
         message = f"`starts_with` is between two strings, not {_both(left, right)}"
         env.report(QueryCode.STARTS_WITH, comparison.span, message)
         return None
@@ -175,10 +175,6 @@ def _value(expression: Expression, env: Env, check: Check, comparison: Compariso
         env.report(QueryCode.ENTITY_VALUE, comparison.span, "a whole entity is not a value", hint)
         return None
     return checked
-
-
-def _is_text(expr: Expr) -> bool:
-    return family_of(expr.type) is Family.TEXT or isinstance(expr.type, NullType)
 
 
 def _both(left: Expr, right: Expr) -> str:

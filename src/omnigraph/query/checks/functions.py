@@ -37,6 +37,7 @@ from omnigraph.query.value_types import (
     family_of,
     is_number,
     is_sortable,
+    is_text,
     value_type_text,
 )
 from omnigraph.schema.problems import quoted
@@ -117,7 +118,7 @@ def _text_and_query(call: Call, env: Env, check: Check) -> tuple[ColumnRef | Non
     """The String property and the words to look for."""
     name = call.name.text
     found, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
-    column = found if isinstance(found, ColumnRef) and is_text_property(found) else None
+    column = found if isinstance(found, ColumnRef) and _is_text_property(found) else None
     if found is not None and column is None:
         shown = "an id" if isinstance(found, ColumnRef) and found.column == "id" else _shown(found)
         message = f"`{name}` searches a String property, not {shown}"
@@ -125,20 +126,16 @@ def _text_and_query(call: Call, env: Env, check: Check) -> tuple[ColumnRef | Non
         env.report(QueryCode.SEARCH_PROPERTY, call.arguments[0].span, message, hint)
     if query is not None and not check_constant(query, call.arguments[1], name, env):
         return column, None
-    if query is not None and not _is_text_value(query):
+    if query is not None and not is_text(query.type):
         message = f"`{name}` looks for a text, not {_shown(query)}"
         env.report(QueryCode.ARGUMENT_TYPE, call.arguments[1].span, message)
         return column, None
     return column, query
 
 
-def is_text_property(column: ColumnRef) -> bool:
+def _is_text_property(column: ColumnRef) -> bool:
     """Whether full-text search works on it."""
     return column.type == STRING and column.column != "id"
-
-
-def _is_text_value(expr: Expr) -> bool:
-    return family_of(expr.type) is Family.TEXT or isinstance(expr.type, NullType)
 
 
 def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | None:
