@@ -133,12 +133,14 @@ def _beside_float(operator: Operator, whole: Typed, real: Column) -> Column:
     number = real.cast("double")
     if isinstance(value_type, ScalarType) and value_type.scalar in _NARROW:
         return _with_nan(operator, column.cast("double"), number)
-    low = F.floor(number)
+    # Spark's floor is a long, and fails for what no long holds.
+    low = F.floor(F.when((number >= F.lit(-_TWO_63)) & (number < F.lit(_TWO_63)), number))
     is_large = number >= F.lit(_TWO_63)
     near = low.cast(WIDE)
     if value_type == U64:
         # Through a second half, because Spark makes a decimal of the digits it would print.
-        upper = F.floor(number - F.lit(_TWO_63)).cast(WIDE) + F.lit(str(2**63)).cast(WIDE)
+        rest = F.when(is_large & (number < F.lit(_TWO_63 * 2)), number - F.lit(_TWO_63))
+        upper = F.floor(rest).cast(WIDE) + F.lit(str(2**63)).cast(WIDE)
         near = F.when(is_large, upper).otherwise(near).cast(WIDE)
         is_large = number >= F.lit(_TWO_63 * 2)
     exact = column.cast(WIDE)
