@@ -13,9 +13,11 @@ import pytest
 import omnigraph as og
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.cli.moments import moment
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import parse_location
 from tests.cli.process import SECONDS_MAX, assert_golden, environment, omnigraph, omnigraph_here, tree
-from tests.graph.writers import create
+from tests.graph.writers import create, read_contents, run, triple
 from tests.style.source import ROOT
 
 WRITER = """\
@@ -77,6 +79,16 @@ def test_maintenance_that_writes_settles_it_first(killed: Path, command: tuple[s
     assert f"{told}: it is commit {head}\n" in done.stderr
     again = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
     assert (again.exit_code, "half-way" in again.stderr) == (0, False)
+
+
+def test_a_merge_plans_on_what_was_recovered(killed: Path) -> None:
+    """Else it would find its branch changed when it recovers, and fail."""
+    place = parse_location(str(killed))
+    create_branch(place, "b", "tester", read_snapshot(place))
+    run(place, triple(["b"]), branch="b")
+    merged = omnigraph_here("branch", "merge", "b", "graph.omni", cwd=killed.parent)
+    assert merged.exit_code == 0, merged.stderr
+    assert set(read_contents(place)["node:Person"]) == {"a", "b"}
 
 
 def test_a_quiet_command_recovers_without_a_word(killed: Path) -> None:

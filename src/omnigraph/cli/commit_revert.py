@@ -53,9 +53,11 @@ def revert(
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
+    from omnigraph.graph.recovery.on_open import recover_on_open
 
     if not dry_run:
         announce_target(context, location)
+        recover_on_open(location, branch)
     graph = Graph(location, branch)
     outcome = graph.revert(commit_id, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
     text = "\n".join([_sentence(outcome, dry_run=dry_run), *change_sentences(outcome)]) + "\n"
