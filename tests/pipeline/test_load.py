@@ -112,7 +112,8 @@ def test_a_bad_load_writes_nothing(root: Location, load_records: Callable[..., L
     with pytest.raises(LoadRejectedError) as rejected:
         load_records({"type": "Note", "data": {"text": "good"}}, *records)
     assert dict(rejected.value.report.counts) == {rule: 1}
-    assert ("mode='merge'" in rejected.value.hint) is (rule is Rule.KEY_CONFLICT)
+    told = "mode='merge' replaces rows that are there already, but adds rows of Note once more unless they have an id"
+    assert (told in rejected.value.hint) is (rule is Rule.KEY_CONFLICT)
     assert rejected.value.report.first[0].line is not None
     assert rejected.value.report.first[0].line > 1
     assert contents(root) == seen

@@ -12,7 +12,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.compute as pc
 
@@ -57,6 +57,8 @@ from omnigraph.storage.staging import (
 
 logger = logging.getLogger("omnigraph.load")
 
+_KEYLESS_SHOWN: Final = 3
+
 ErrorSink = Callable[[Iterable[Violation]], None]
 """Takes every violation of an input in the order of its lines, none for one without; called again after a restage."""
 
@@ -87,15 +89,15 @@ class Loaded:
 
 
 class LoadRejectedError(ContentError):
-    """The input breaks rules; nothing was written."""
+    """The input breaks rules; nothing was written. `keyless`: its types that have no key."""
 
-    def __init__(self, report: ViolationReport) -> None:
+    def __init__(self, report: ViolationReport, keyless: Sequence[str] = ()) -> None:
         first = report.first[0]
-        more = f" (and {report.total - 1} more)" if report.total > 1 else ""
+        more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
         super().__init__(
             f"{first.describe()}{more}",
             code="load_rejected",
-            hint=_hint(report),
+            hint=_hint(report, keyless),
             facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
         )
         self.report = report
@@ -103,17 +105,19 @@ class LoadRejectedError(ContentError):
     def render(self) -> str:
         """Each kept violation on a line of its own, and how many there are in all."""
         shown = self.report.first
-        count = "a mistake" if self.report.total == 1 else f"{self.report.total} mistakes"
+        count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
         more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
         lines = [f"the input has {count}{more}"]
         lines += [f"  {found.describe()}" for found in shown]
         return "\n".join(lines)
 
 
-def _hint(report: ViolationReport) -> str:
+def _hint(report: ViolationReport, keyless: Sequence[str]) -> str:
     more = "; --errors FILE lists every mistake" if report.total > len(report.first) else ""
     if all(rule is Rule.KEY_CONFLICT for rule, _ in report.counts):
-        return f"nothing was written; --mode merge replaces rows that are there already{more}"
+        shown = ", ".join((*keyless[:_KEYLESS_SHOWN], *(("…",) if len(keyless) > _KEYLESS_SHOWN else ())))
+        again = f", but adds rows of {shown} once more unless they have an id" if keyless else ""
+        return f"nothing was written; --mode merge replaces rows that are there already{again}{more}"
     return f"nothing was written; mend these lines and load again{more}"
 
 
@@ -227,7 +231,8 @@ class _Loading:
         if self._request.errors is not None:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
-            raise LoadRejectedError(report)
+            keyless = [one.entity.name for one in self._loaded.types if not one.entity.key]
+            raise LoadRejectedError(report, keyless)
 
     def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
         lookup = SnapshotLookup(snapshot)
