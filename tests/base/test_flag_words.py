@@ -27,6 +27,7 @@ from omnigraph.base.flag_words import in_python
         ("pass --out FOLDER/", "pass out=…"),
         ("or other types with --type", "or other types with types=…"),
         ("leave --as out for your login name", "leave actor=… out for your login name"),
+        ("--from BASE makes it first", "from_=… makes it first"),
         ("`omnigraph export --force` does it", "`omnigraph export --force` does it"),
         ("`--debug` shows it", "`--debug` shows it"),
     ],

@@ -9,7 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from omnigraph.api.loading import LoadOutcome
 from omnigraph.base.failpoints import Failpoint
+from omnigraph.cli.load import _about_indexes
+from omnigraph.pipeline.load import Loaded
 from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -19,6 +22,7 @@ GOOD = [
     {"type": "Person", "data": {"slug": "grace"}},
     {"edge": "Knows", "from": "ada", "to": "grace", "data": {"since": "1843-01-01"}},
 ]
+NOWHERE = "there is no branch 'nowhere'\nhint: the branches are: main; --from BASE makes it first"
 
 
 def write(place: Path, name: str, *records: object) -> None:
@@ -76,6 +80,14 @@ def test_files_without_types_are_loaded_as_the_type_that_is_named(
     assert [commit["operation"] for commit in commits["commits"]][:2] == ["ensure_indices", "load"]
 
 
+def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
+    outcome = LoadOutcome(Loaded({"node:Person": 1}, None), True, None, ("node:Person",))
+    assert list(_about_indexes("import/1", outcome)) == [
+        "the indexes of Person do not know the new rows yet: "
+        "`omnigraph optimize --branch import/1` will build them; next time, load --with-indexes"
+    ]
+
+
 def test_a_failed_index_is_not_taken_for_a_failed_load(graph: Path, warm_spark: dict[str, str]) -> None:
     place = graph.parent
     write(place, "good.jsonl", *GOOD)
@@ -99,14 +111,14 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(graph: Path, warm_spark: 
         (("--data", "none.jsonl"), 2, "there is no data at 'none.jsonl'"),
         (("--data", "schema.pg"), 2, "'schema.pg' is not a data file that load knows"),
         (("--data", "good.jsonl", "--mode", "replace"), 2, "'replace' is no load mode"),
-        (("--data", "good.jsonl", "--branch", "nowhere"), 1, "there is no branch 'nowhere'"),
+        (("--data", "good.jsonl", "--branch", "nowhere"), 1, NOWHERE),
         (("--data", "good.jsonl", "--type", "Person"), 2, "where every line names its own"),
         (("--data", "good.csv"), 2, "'good.csv' is csv and does not say which type its rows are"),
         (("--data", "good.csv", "--type", "Persn"), 1, "the schema has no node or edge type 'Persn'"),
         (
             ("--data", "good.csv", "--type", "Person", "--branch", "nowhere"),
             1,
-            "there is no branch 'nowhere'",
+            NOWHERE,
         ),
         (("--data", "good.csv", "--type", "Knows"), 1, "no column of the header of 'good.csv' is of Knows"),
         (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' cannot be read as parquet"),

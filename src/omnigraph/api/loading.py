@@ -13,7 +13,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnigraph.base.errors import Applied, OmnigraphError, RefusedError, StorageError, UsageError
+from omnigraph.base.errors import (
+    Applied,
+    NotFoundError,
+    OmnigraphError,
+    RefusedError,
+    StorageError,
+    UsageError,
+)
 from omnigraph.base.progress import Report
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.records import CommitRecord
@@ -106,7 +113,8 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     inputs = sort_inputs(data, options.type, root.storage_options)
     _check_spark(inputs, options)
     errors = None if options.errors is None else _place_of_errors(options.errors, inputs, root)
-    catalog = _read_catalog(root, branch, options) if inputs.names_types else None
+    with _branch_hint(branch):
+        catalog = _read_catalog(root, branch, options) if inputs.names_types else None
     return LoadPlan(root, branch, inputs, plan_files(inputs, catalog), catalog, errors)
 
 
@@ -118,7 +126,8 @@ def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
         request = LoadRequest(
             source, LoadMode(options.mode), options.actor, plan.branch, options.dry_run, errors
         )
-        loaded = load(plan.root, request, _on_spark(plan, source, options))
+        with _branch_hint(plan.branch):
+            loaded = load(plan.root, request, _on_spark(plan, source, options))
     indexed = _indexed_types(plan, loaded)
     if not options.with_indexes or not indexed:
         return LoadOutcome(loaded, created, None, indexed)
@@ -126,6 +135,17 @@ def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
         return LoadOutcome(loaded, created, _build_indexes(plan, indexed, options))
     except OmnigraphError as error:
         raise _unindexed(error, loaded) from error
+
+
+@contextmanager
+def _branch_hint(branch: str) -> Iterator[None]:
+    """A branch that is not there could have been made by the load."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code == "branch_missing" and error.facts.get("branch") == branch:
+            error.flag_hint += "; --from BASE makes it first"
+        raise
 
 
 @contextmanager

@@ -15,8 +15,8 @@ _SWITCHES: Final = re.compile(r"--(?:force|confirm|discard)\b(?: --(?:force|conf
 _CHOICE: Final = re.compile(r"--(strategy|mode|format) ([a-z]+(?:\|[a-z]+)*)")
 _AGE: Final = re.compile(r"--((?:orphans-)?older-than) (\d+)d\b")
 _COUNT: Final = re.compile(r"--(keep) (\d+)")
-_VALUE: Final = re.compile(r"--(resolve|into|out|type|errors|as)\b(?: [A-Z]+/?)?")
-_RENAMED: Final = {"type": "types", "as": "actor"}
+_VALUE: Final = re.compile(r"--(resolve|into|out|type|errors|as|from)\b(?: [A-Z]+/?)?")
+_RENAMED: Final = {"type": "types", "as": "actor", "from": "from_"}
 
 Found = re.Match[str]
 

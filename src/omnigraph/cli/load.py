@@ -110,7 +110,7 @@ def load(
         verb = "checked" if dry_run else "loaded"
         at = f" at commit {outcome.commit.id}" if outcome.commit else ""
         sys.stderr.write(f"{verb} {_counted(outcome.total)}{at}\n")
-        for line in _about_indexes(outcome):
+        for line in _about_indexes(branch, outcome):
             sys.stderr.write(f"{line}\n")
 
 
@@ -132,12 +132,13 @@ def _to_json(location: Location, branch: str, options: LoadOptions, outcome: Loa
     }
 
 
-def _about_indexes(outcome: LoadOutcome) -> Iterator[str]:
+def _about_indexes(branch: str, outcome: LoadOutcome) -> Iterator[str]:
     if outcome.unindexed:
         names = ", ".join(alias.partition(":")[2] for alias in outcome.unindexed)
+        there = "" if branch == "main" else f" --branch {branch}"
         yield (
             f"the indexes of {names} do not know the new rows yet: "
-            "`omnigraph optimize` will build them, or load --with-indexes"
+            f"`omnigraph optimize{there}` will build them; next time, load --with-indexes"
         )
     if outcome.indexes is not None:
         built = len(outcome.indexes.built)
