@@ -108,7 +108,7 @@ def test_accepted(type_name: str, given_value: object, expected: object) -> None
         ("[I32]", [1, "x"], "item 1: "),
         ("[I32]", 3, "a number is no [I32]"),
         ("[String]", [None], "item 0: null is no String"),
-        ("Vector(2)", [1], "a vector of 1 numbers is no Vector(2)"),
+        ("Vector(2)", [1], "a vector of 1 number is no Vector(2)"),
         ("Vector(2)", [1, float("nan")], "item 1: "),
         ("Blob", "base64:%", "is not valid base64"),
         ("String", {"a": 1}, "an object is no String"),

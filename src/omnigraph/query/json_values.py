@@ -59,7 +59,7 @@ def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | Value
         case VectorType(size):
             items = _items(given, ScalarType(Scalar.F32), wanted)
             if isinstance(items, tuple) and len(items) != size:
-                return ValueMistake(f"a vector of {len(items)} numbers is no {type_text(wanted)}")
+                return _wrong_size(len(items), wanted)
             return items
         case _:
             assert_never(wanted)
@@ -165,7 +165,7 @@ def _literal_items(
         case VectorType(size):
             item_type = ScalarType(Scalar.F32)
             if len(items) != size:
-                return ValueMistake(f"a vector of {len(items)} numbers is no {type_text(wanted)}")
+                return _wrong_size(len(items), wanted)
         case _:
             return ValueMistake(f"a list is no {type_text(wanted)}")
     values: list[LiteralValue] = []
@@ -177,6 +177,11 @@ def _literal_items(
             return ValueMistake("the items of a list are never null")
         values.append(value)
     return tuple(values)
+
+
+def _wrong_size(count: int, wanted: VectorType) -> ValueMistake:
+    numbers = f"{count} number{'' if count == 1 else 's'}"
+    return ValueMistake(f"a vector of {numbers} is no {type_text(wanted)}", f"give {wanted.size} numbers")
 
 
 def _wrong_kind(given: object, wanted: PropertyType) -> ValueMistake:

@@ -126,7 +126,8 @@ def _check_complete(
     if missing:
         shown = ", ".join(quoted(found) for found in missing)
         message = f"{entity_type.name} needs {shown}: required, and without a default"
-        context.report(QueryCode.MISSING_PROPERTY, name.span, message)
+        hint = f"add `{', '.join(f'{found}: …' for found in missing)}`"
+        context.report(QueryCode.MISSING_PROPERTY, name.span, message, hint)
 
 
 def _is_required(found: Property) -> bool:
