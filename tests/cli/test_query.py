@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.api.graph import open as open_graph
+from omnigraph.cli.moments import moment
 from omnigraph.storage.location import parse_location
 from tests.cli.process import Outcome, assert_golden, omnigraph_here
 from tests.graph.writers import Change, create, run
@@ -66,7 +67,11 @@ def test_earlier_states(place: Path) -> None:
         assert rows(query(place, "-e", text, flag, value)) == [{"n": 0}]
     assert rows(query(place, "-e", text)) == [{"n": 2}]
     before = query(place, "-e", text, "--at", "2001-01-01T00:00:00Z", "--json")
-    assert json.loads(before.stdout)["error_code"] == "moment_too_early"
+    error = json.loads(before.stdout)
+    assert (error["error_code"], error["hint"]) == (
+        "moment_too_early",
+        f"its first commit is of {moment(first.created_us)}",
+    )
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ def read_moment_snapshot(
     history = tuple(make_lineage(newest.head, newest.manifest.read_commits()).history())
     found = next((commit for commit in history if commit.created_us <= moment_us), None)
     if found is None:
-        first = (_EPOCH + timedelta(microseconds=history[-1].created_us)).isoformat()
+        earliest = _EPOCH + timedelta(microseconds=history[-1].created_us)
+        first = earliest.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         raise NotFoundError(
             f"branch {branch} has no commit at or before that moment",
             code="moment_too_early",
