@@ -15,6 +15,7 @@ from omnigraph.integrity import (
     NO_ROW,
     ChangeMode,
     EmptyGraph,
+    Rule,
     SourceCounts,
     TypeChange,
     bucket_of,
@@ -120,7 +121,10 @@ def test_a_row_that_is_replaced_gives_its_values_free(
 def test_cardinality(
     added: list[str | None], removed: list[str], before: dict[str, int], wanted: Any
 ) -> None:
-    assert told(_cardinality(Cardinality(1, 2), added, removed, before)) == wanted
+    found = _cardinality(Cardinality(1, 2), added, removed, before)
+    assert told(found) == wanted
+    words = {Rule.CARDINALITY_MAX: "more than 2 edges", Rule.CARDINALITY_MIN: "fewer than 1 edge"}
+    assert all(breach.message == f"has {words[breach.rule]} of this type" for breach in found)
 
 
 _sources = st.sampled_from("abcd")

@@ -105,15 +105,20 @@ def cardinality_breaches(
     breaches: tuple[Breach, ...] = ()
     if cardinality.high is not None:
         many = np.flatnonzero(after > cardinality.high)
-        message = f"has more than {cardinality.high} edges of this type"
+        message = f"has more than {edges_of_type(cardinality.high)}"
         breaches = _source_breaches(
             Rule.CARDINALITY_MAX, message, last[many], taken_array(counts.sources, many)
         )
     few = np.flatnonzero(after < cardinality.low)
-    message = f"has fewer than {cardinality.low} edges of this type"
+    message = f"has fewer than {edges_of_type(cardinality.low)}"
     return breaches + _source_breaches(
         Rule.CARDINALITY_MIN, message, last[few], taken_array(counts.sources, few)
     )
+
+
+def edges_of_type(count: int) -> str:
+    """So many edges, in words."""
+    return f"{count:,} edge{'' if count == 1 else 's'} of this type"
 
 
 def repeated_rows(keys: Column) -> Rows:

@@ -26,7 +26,7 @@ from omnigraph.integrity import (
 )
 from omnigraph.integrity.raw import Column, whole_array
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
-from omnigraph.integrity.set_rules import repeated_rows
+from omnigraph.integrity.set_rules import edges_of_type, repeated_rows
 from omnigraph.schema import Cardinality, Entity
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns, write_columns
 from omnigraph.storage.dataset import DatasetVersion
@@ -151,10 +151,10 @@ def _check_card(task: CardTask) -> ViolationReport:
     low, high = task.cardinality.low, task.cardinality.high
     breaches = []
     if high is not None:
-        message = f"has more than {high} edges of this type"
+        message = f"has more than {edges_of_type(high)}"
         breaches.append((Rule.CARDINALITY_MAX, message, np.flatnonzero(counts > high)))
     breaches.append(
-        (Rule.CARDINALITY_MIN, f"has fewer than {low} edges of this type", np.flatnonzero(counts < low))
+        (Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low))
     )
     return merge_reports(
         _report(task.table.alias, Breach(rule, "from", message, rows), names)
