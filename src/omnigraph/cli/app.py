@@ -80,7 +80,8 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
 _ABOUT: Final = """A versioned graph database on open Lance files.
 
     A graph is a directory or an S3 prefix: pass it as URI or as --store URI. Data goes to stdout, everything else to
-    stderr. Exit codes: 0 done, 1 error, 2 usage, 3 refused, 4 precondition failed.
+    stderr. Exit codes: 0 done, 1 error, 2 usage, 3 refused, 4 precondition failed, 130 Ctrl-C, 143
+    SIGTERM.
     """
 
 

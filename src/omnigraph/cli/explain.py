@@ -1,4 +1,4 @@
-"""`omnigraph explain`: how a query would run on a graph, step by step, without running it."""
+"""`omnigraph explain`: how a query would run on a graph, step by step; with `--analyze`, how it did run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def explain(
     analyze: Analyze = False,
     as_json: Json = False,
 ) -> None:
-    """Show how a query would run, without running it.
+    """Show how a query would run; --analyze runs it.
 
     Per scan the filter that storage evaluates, the index that serves it and the rows it does not cover; per step about
     how many rows there may be. With parameters, the plan for exactly those values. With --analyze the query is run:
