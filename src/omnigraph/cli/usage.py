@@ -96,7 +96,7 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
         return _unknown_flag(command, flag, context)
     if misuse.message == "Missing command.":
         names = ", ".join(context.command.commands)
-        return _usage(f"{command} needs a command: {names}", f"`{command} --help` says what they do")
+        return _usage(f"`{command}` needs a command: {names}", f"`{command} --help` says what they do")
     sentence = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
     if command in _OF_NAMES and "extra argument" in sentence:
         return _usage(f"`{command}` takes one word, the name of a query", PASS_A_STORE)
