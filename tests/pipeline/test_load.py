@@ -11,6 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.integrity.report import Violation, ViolationReport
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
@@ -220,3 +221,10 @@ def test_lines_are_counted_over_ranges_and_files(root: Location, tmp_path: Path)
     assert [(Path(v.file).name, v.line) for v in rejected.value.report.first] == [
         ("part0.jsonl", 21), ("part1.jsonl", 21),
     ]  # fmt: skip
+
+
+def test_large_numbers_can_be_read() -> None:
+    first = Violation("people.jsonl", 1, "slug", "", Rule.REQUIRED, "needs a value")
+    rejected = LoadRejectedError(ViolationReport((first,), ((Rule.REQUIRED, 300_000),)))
+    assert rejected.message.endswith("V101 slug: needs a value (and 299,999 more)")
+    assert rejected.render().startswith("the input has 300,000 mistakes, ")

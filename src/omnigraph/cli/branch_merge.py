@@ -111,7 +111,7 @@ def change_sentences(outcome: MergeOutcome) -> list[str]:
     lines = [f"  schema: {printable(str(planned.to_json()['text']))}" for planned in outcome.schema_steps]
     for table in outcome.tables:
         counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
-        told = ", ".join(f"{count} {word}" for count, word in counts if count)
+        told = ", ".join(f"{count:,} {word}" for count, word in counts if count)
         lines.append(f"  {table.table}: {told or 'as main has it'}")
     return lines + [f"  {printable(conflict.describe())}" for conflict in outcome.conflicts]
 
@@ -127,7 +127,7 @@ def tell_how_to_go_on(outcome: MergeOutcome, *, quiet: bool) -> None:
 def conflict_count(outcome: MergeOutcome) -> str:
     """How many conflicts there are, in words."""
     count = len(outcome.conflicts)
-    return "a conflict" if count == 1 else f"{count} conflicts"
+    return "a conflict" if count == 1 else f"{count:,} conflicts"
 
 
 def _sentences(outcome: MergeOutcome, *, dry_run: bool) -> str:

@@ -89,7 +89,7 @@ def export(
     elif not context.obj.quiet:
         exported = outcome.exported
         sys.stderr.write(
-            f"exported {exported.total} entities of commit {exported.commit}{where_it_is(out, outcome)}\n"
+            f"exported {exported.total:,} entities of commit {exported.commit}{where_it_is(out, outcome)}\n"
         )
 
 
@@ -100,7 +100,7 @@ def where_it_is(out: str | None, outcome: ExportOutcome) -> str:
             return ""
         case "folder":
             count = len(outcome.exported.files)
-            return f" as {count} file{'' if count == 1 else 's'} in the folder {out}"
+            return f" as {count:,} file{'' if count == 1 else 's'} in the folder {out}"
         case _:
             return f" to {out}"
 

@@ -74,7 +74,7 @@ def _sentence(result: MutationResult) -> str:
 
 
 def _number(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _to_json(location: Location, result: MutationResult) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _cost(planned: PlannedStep) -> str:
     if planned.cost.value == "metadata_only":
         return "metadata only"
     verb = "reads" if planned.cost.value == "reads_data" else "rewrites"
-    return f"{verb} {planned.rows} row{'' if planned.rows == 1 else 's'}"
+    return f"{verb} {planned.rows:,} row{'' if planned.rows == 1 else 's'}"
 
 
 def _refusal_lines(refused: Unsupported) -> list[str]:

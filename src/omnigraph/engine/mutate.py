@@ -57,7 +57,7 @@ class MutationRejectedError(ContentError):
 
     def __init__(self, name: str, report: ViolationReport) -> None:
         first = report.first[0]
-        more = f" (and {report.total - 1} more)" if report.total > 1 else ""
+        more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
         super().__init__(
             f"query {name}: {first.describe()}{more}",
             code="mutation_rejected",
@@ -69,7 +69,7 @@ class MutationRejectedError(ContentError):
     def render(self) -> str:
         """Each kept violation on a line of its own, and how many there are in all."""
         shown = self.report.first
-        count = "a mistake" if self.report.total == 1 else f"{self.report.total} mistakes"
+        count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
         more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
         return "\n".join([f"the change has {count}{more}", *(f"  {found.describe()}" for found in shown)])
 

@@ -130,7 +130,7 @@ class Walker:
                 return TraversalMode.INDEXED, f"from {_nodes(frontier)}"
         if fits:
             return TraversalMode.ADJACENCY, f"from {_nodes(frontier)}"
-        return TraversalMode.EDGE_SCAN, f"from {_nodes(frontier)}, and {rows} edges are too many to keep"
+        return TraversalMode.EDGE_SCAN, f"from {_nodes(frontier)}, and {rows:,} edges are too many to keep"
 
     def _is_indexed(self) -> bool:
         facts = self.reader.facts()
@@ -138,7 +138,7 @@ class Walker:
 
 
 def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
+    return f"{count:,} node{'' if count == 1 else 's'}"
 
 
 def adjacency_of(table: Table, scope: Scope) -> Adjacency:

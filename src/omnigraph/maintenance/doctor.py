@@ -203,7 +203,7 @@ class _Seen:
                     continue
                 loose = find_loose_edges(snapshot, edge)
                 if loose is not None:
-                    count = f"{loose.edges} {'edge lacks' if loose.edges == 1 else 'edges lack'}"
+                    count = f"{loose.edges:,} {'edge lacks' if loose.edges == 1 else 'edges lack'}"
                     text = f"{count} a node at one end, {loose.example} among them"
                     yield Finding(Check.EDGES, Health.PROBLEM, text, edge.alias, name, LOOSE)
 
@@ -248,17 +248,17 @@ class _Seen:
             found = store.list(folder)
             if found:
                 size = sum(entry.size for entry in found)
-                text = f"{len(found)} {what}, {size} bytes"
+                text = f"{len(found):,} {what}, {size:,} bytes"
                 yield Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=CLEANUP)
 
     def _orphan_files(self) -> Iterator[Finding]:
         if has_more_files(self.root, CLEANUP_DRIVER_FILES_MAX):
-            text = f"more than {CLEANUP_DRIVER_FILES_MAX} files, not looked through"
+            text = f"more than {CLEANUP_DRIVER_FILES_MAX:,} files, not looked through"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=CLEANUP)
             return
         for found in find_orphans(self.branches, World()):
             noun = "file" if found.files == 1 else "files"
-            text = f"{found.files} {noun} that nothing refers to, {found.size_bytes} bytes"
+            text = f"{found.files:,} {noun} that nothing refers to, {found.size_bytes:,} bytes"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, found.table_key, fix=CLEANUP)
 
 
@@ -273,11 +273,11 @@ def _files(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:
     small = sum(1 for count in rows.values() if count < HEALTHY_FRAGMENT_ROWS_MIN)
     if small > HEALTHY_SMALL_FRAGMENTS_MAX:
         yield Finding(
-            Check.FRAGMENTS, Health.NOTICE, f"{small} small fragments", where, branch, optimize_of(branch)
+            Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where, branch, optimize_of(branch)
         )
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > HEALTHY_DELETED_SHARE_MAX * (total + deleted):
-        text = f"{deleted} deleted {'row' if deleted == 1 else 'rows'} still in the files, beside {total}"
+        text = f"{deleted:,} deleted {'row' if deleted == 1 else 'rows'} still in the files, beside {total:,}"
         yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, optimize_of(branch))
 
 

@@ -50,7 +50,7 @@ class SchemaRejectedError(ContentError):
 
     def __init__(self, report: ViolationReport) -> None:
         first = report.first[0]
-        more = f" (and {report.total - 1} more)" if report.total > 1 else ""
+        more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
         super().__init__(
             f"{first.file}: {first.message}{more}",
             code="schema_rejected",
@@ -63,7 +63,7 @@ class SchemaRejectedError(ContentError):
         """Each kept violation on a line of its own, and how many there are in all."""
         shown, total = self.report.first, self.report.total
         more = "" if total == len(shown) else f", of which the first {len(shown)} are shown"
-        head = f"the graph has {'a row' if total == 1 else f'{total} rows'} that the new schema does not allow{more}"
+        head = f"the graph has {'a row' if total == 1 else f'{total:,} rows'} that the new schema does not allow{more}"
         return "\n".join([head, *(f"  {found.describe()}" for found in shown)])
 
 

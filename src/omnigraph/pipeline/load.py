@@ -89,7 +89,7 @@ class Loaded:
 
 
 class LoadRejectedError(ContentError):
-    """The input breaks rules; nothing was written. `keyless`: its types that have no key."""
+    """The input breaks rules; nothing was written."""
 
     def __init__(self, report: ViolationReport, keyless: Sequence[str] = ()) -> None:
         first = report.first[0]
@@ -113,6 +113,7 @@ class LoadRejectedError(ContentError):
 
 
 def _hint(report: ViolationReport, keyless: Sequence[str]) -> str:
+    """What to do about it. `keyless`: the types of the input that have no key, whose rows a merge cannot know again."""
     more = "; --errors FILE lists every mistake" if report.total > len(report.first) else ""
     if all(rule is Rule.KEY_CONFLICT for rule, _ in report.counts):
         shown = ", ".join((*keyless[:_KEYLESS_SHOWN], *(("…",) if len(keyless) > _KEYLESS_SHOWN else ())))

@@ -156,7 +156,7 @@ def _figures_text(figures: StepFigures) -> str:
 
 
 def _rows(count: int) -> str:
-    return f"{count} row{'' if count == 1 else 's'}"
+    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def _step(relation: Relation) -> str:
@@ -270,7 +270,7 @@ def _index(index: IndexFact | None) -> str:
         return ""
     if index.kind in (IndexKind.INVERTED, IndexKind.VECTOR):
         return _without((index,))
-    missing = f", {index.uncovered_rows} rows uncovered" if index.uncovered_fragments else ""
+    missing = f", {index.uncovered_rows:,} rows uncovered" if index.uncovered_fragments else ""
     return f" using {index.kind.value} on {index.column}{missing}"
 
 

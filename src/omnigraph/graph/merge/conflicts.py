@@ -128,7 +128,7 @@ class MergeConflictError(ConflictError):
 
     def __init__(self, what: str, conflicts: tuple[Conflict, ...]) -> None:
         counts = Counter(conflict.kind.value for conflict in conflicts)
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
         super().__init__(
             f"{what} has conflicts: {told}",
             code="merge_conflicts",

@@ -29,7 +29,7 @@ def written_into_dropped(merged: Catalog, side: Snapshot, base: Base) -> str | N
         gone = tuple(one for one in entity.properties if kept.property_with_id(one.id) is None)
         counts = _written_rows(replace(entity, properties=gone), entity.alias, side, base) if gone else {}
         told += [
-            f"{entity.alias}.{name} ({count} row{'' if count == 1 else 's'})"
+            f"{entity.alias}.{name} ({count:,} row{'' if count == 1 else 's'})"
             for name, count in counts.items()
             if count
         ]

@@ -197,7 +197,7 @@ def _match_properties(
 def _added(pair: TypePair, added: list[Property], found: TypeDifference) -> Iterator[Step]:
     for number, one in enumerate(added, start=pair.old.next_property_id):
         if pair.rows and not one.nullable and one.fill is None:
-            count = f"{pair.rows} row{'' if pair.rows == 1 else 's'}"
+            count = f"{pair.rows:,} row{'' if pair.rows == 1 else 's'}"
             detail = f"the type has {count}"
             code = EvolutionCode.REQUIRED_WITHOUT_DEFAULT
             found.unsupported.append(Unsupported(code, pair.new.alias, one.name, detail))
@@ -228,7 +228,7 @@ def _compare_property(
         found.adding.append(AddIndex(type_id, alias, name))
     embedding = _renamed_embedding(before.embedding, names)
     if pair.rows and embedding and after.embedding and embedding != after.embedding:
-        detail = f"vectors of {pair.rows} rows may have been made from {embedding.source}"
+        detail = f"vectors of {pair.rows:,} rows may have been made from {embedding.source}"
         found.unsupported.append(Unsupported(EvolutionCode.EMBEDDING_CHANGED, alias, name, detail))
     notes = Notes(after.description, after.metadata, (), after.default, after.embedding)
     if notes != Notes(before.description, before.metadata, (), before.default, embedding):
