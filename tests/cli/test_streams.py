@@ -13,16 +13,22 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.main import _prepare_streams, run
+from omnigraph.cli.moments import moment
 from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, Outcome, environment, omnigraph_here
 
 
-def test_a_table_fits_the_terminal(graph: Path) -> None:
-    text = _run_in_terminal("commit", "list", str(graph), columns=60)
+def test_a_terminal_folds_texts_and_breaks_no_word(graph: Path) -> None:
+    text = _run_in_terminal("index", "status", str(graph), columns=80)
     assert "\x1b[1m" in text
-    plain = text.replace("\x1b[1m", "").replace("\x1b[0m", "")
-    lines = plain.replace("\r", "").splitlines()
-    assert max(len(line) for line in lines) <= 60
-    assert "init" in plain
+    lines = _without_codes(text)
+    assert max(len(line) for line in lines) <= 80
+    assert "the table has no rows" not in "\n".join(lines)
+    assert "uncovered" in lines[0]
+
+    commit = next(omnigraph.open(str(graph), read_only=True).commits())
+    lines = _without_codes(_run_in_terminal("commit", "list", str(graph), columns=40))
+    assert lines[0].split() == ["commit", "created", "actor", "operation", "version", "tables"]
+    assert lines[1].split()[:2] == [commit.id, moment(commit.created_us)]
 
 
 def test_a_full_disk_is_said(graph: Path) -> None:
@@ -129,6 +135,10 @@ def _run(*arguments: str, stdout: int) -> subprocess.CompletedProcess[bytes]:
         timeout=SECONDS_MAX,
         check=False,
     )
+
+
+def _without_codes(text: str) -> list[str]:
+    return text.replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\r", "").splitlines()
 
 
 def _run_in_terminal(*arguments: str, columns: int) -> str:

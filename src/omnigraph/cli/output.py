@@ -1,8 +1,9 @@
 """What commands print on stdout: one JSON document, rows in a chosen format, or text for people.
 
-On a terminal a table fits its width, by rich. Elsewhere it is plain aligned text without control codes, so that other
-programs can read it and rich need not be loaded. Text that came out of a graph cannot send control codes to a terminal.
-Nothing here writes to stderr.
+On a terminal texts are folded to its width, by rich, and words are left whole, so that ids and times can be copied; a
+table that is too wide even so is wrapped by the terminal. Elsewhere it is plain aligned text without control codes, so
+that other programs can read it and rich need not be loaded. Text that came out of a graph cannot send control codes to
+a terminal. Nothing here writes to stderr.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from omnigraph.base.errors import StorageError, UsageError
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 """What tells a terminal to do something else than to show a letter, go on to the next tab stop, or begin a line."""
+
+_WORD_MAX: Final = 64
+"""A longer word is no id, time or name, and may be broken on a terminal."""
 
 Cell = str | int | None
 Row = Mapping[str, Cell]
@@ -137,12 +141,26 @@ def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
+    floors = 0
     for key, title in titles.items():
         numeric = bool(rows) and all(isinstance(row[key], int) for row in rows)
-        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+        cells = [title, *(_text(row[key]) for row in rows)]
+        floor = max(
+            (_width(word) for cell in cells for word in cell.split() if len(word) <= _WORD_MAX), default=1
+        )
+        table.add_column(
+            title,
+            justify="right" if numeric else "left",
+            overflow="fold",
+            min_width=floor,
+            no_wrap=floor == max(map(_width, cells)),
+        )
+        floors += floor + 1
     for row in rows:
         table.add_row(*(Text(_text(row[key])) for key in titles))
-    Console().print(table)
+    console = Console()
+    console.width = max(console.width, floors)
+    console.print(table, crop=False)
 
 
 def _write_csv(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
