@@ -44,6 +44,16 @@ def test_it_reads_only_the_manifest_and_writes_nothing(place: Path) -> None:
     assert [step["step"] for step in steps] == ["rename_property"] * 200
 
 
+def test_rows_that_only_apply_looks_at(graph: Path, place: Path) -> None:
+    text = SCHEMA.replace("age: I32?", "age: I32  @range(age, 0..150)")
+    told = "whether the rows obey the new rules is checked by `omnigraph schema apply`\n"
+    assert told not in plan(place, text).stderr, "there are no rows"
+    omnigraph.open(str(graph)).mutate('query q() { insert Person { slug: "ada" } }')
+    outcome = plan(place, text)
+    assert (outcome.exit_code, outcome.stdout.count("reads 1 row")) == (0, 2)
+    assert outcome.stderr.endswith(told)
+
+
 def test_the_graph_plans_as_the_command_does(graph: Path, place: Path) -> None:
     found = omnigraph.open(str(graph), read_only=True).plan_schema(NEXT)
     assert found.to_json() == json.loads(plan(place, NEXT, "--json").stdout)

@@ -37,7 +37,8 @@ def plan(
     """Show the steps from a branch's schema to another one.
 
     Each step comes with what it costs. A change that is not supported comes with a code and with what to do instead,
-    and makes the command end with 3: such a schema cannot be applied. Nothing is written.
+    and makes the command end with 3: such a schema cannot be applied. Nothing is written, and no row is read: those
+    that a new rule concerns are checked by `schema apply`.
     """
     text = read_schema_file(Path(schema))
     location = direct_target(context, uri, store)
@@ -52,6 +53,10 @@ def plan(
         show_steps(found)
         if not context.obj.quiet:
             sys.stderr.write(f"{_sentence(found)}\n")
+            if found.can_apply and any(one.cost.value == "reads_data" for one in found.steps):
+                sys.stderr.write(
+                    "whether the rows obey the new rules is checked by `omnigraph schema apply`\n"
+                )
     if not found.can_apply:
         raise typer.Exit(ExitCode.REFUSED)
 
