@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
+from omnigraph.cli.demo import _next_words, _typed_here
 from omnigraph.cli.story.company import Company, write_company
 from omnigraph.cli.story.scenes import SCENES
 from tests.cli.process import omnigraph, omnigraph_here
@@ -30,8 +32,14 @@ def test_the_story(tmp_path: Path, warm_spark: dict[str, str]) -> None:
     pay = "query q() { match { $p: Person } return { $p.slug, $p.salary } }"
     salaries = {row["p.slug"]: row["p.salary"] for row in graph.query(pay).rows()}
     # The merge took p7 from the branch and p8 with it; the foreign delete of the well paid was discarded.
-    assert (salaries["p7"], salaries["p8"], salaries["p9"]) == (90_000, 91_000, 92_000)
+    assert (salaries["p7"], salaries["p8"], salaries["p9"]) == (90_000, 165_000, 92_000)
     assert len(salaries) == PEOPLE + COMMITS
+    loaded = {
+        line["data"]["slug"]: line["data"]["salary"]
+        for line in map(json.loads, (tmp_path / "demo" / "company.jsonl").read_text().splitlines())
+        if line.get("type") == "Person"
+    }
+    assert all(salaries[slug] > loaded[slug] for slug in ("p7", "p8", "p9")), "a raise is no cut"
     # The killed writer had committed both tables, so recovery published both.
     night = 'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug } }'
     assert graph.query(night).rows() == [{"p.slug": "p1"}]
@@ -49,6 +57,20 @@ def test_a_temporary_directory_is_removed_also_after_an_error(tmp_path: Path) ->
     assert outcome.exit_code == 1
     assert "the command ended with" in outcome.stderr
     assert not list(tmp_path.glob("omnigraph-demo-*"))
+
+
+def test_what_to_type_next_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / ".venv" / "bin" / "omnigraph"
+    script.parent.mkdir(parents=True)
+    script.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(script.parent / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _typed_here() == str(script)
+    monkeypatch.chdir(tmp_path)
+    assert _typed_here() == ".venv/bin/omnigraph"
+    assert "  .venv/bin/omnigraph demo --dir demo\n" in _next_words(_typed_here(), None)
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert _typed_here() == "omnigraph"
 
 
 def test_a_directory_with_files_is_refused(tmp_path: Path) -> None:

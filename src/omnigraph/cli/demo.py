@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
@@ -45,19 +46,29 @@ def demo(
     from omnigraph.cli.story.company import Company
     from omnigraph.cli.story.scenes import SCENES, Stage
 
-    started = perf_counter()
+    started, command = perf_counter(), _typed_here()
     with _workplace(directory, keep) as place, chdir(place):
         stage = Stage(place, Company(people), commits)
         write_text(
             "Every omnigraph command below is really run. Only the one that is killed has a process of its own; "
-            "the times of the others are without the start of one."
+            "the times of the others are without the start of one. The other lines show how one would type what the "
+            "demo itself does."
         )
         for number, scene in enumerate(SCENES, 1):
             write_text(f"\n=== {number}. {scene.title}\n{scene.why}")
             for act in scene.acts:
                 _run(act, stage)
         write_text(f"\nAll of it took {perf_counter() - started:.0f} s.")
-        write_text(_next_words(place if keep or directory else None))
+        write_text(_next_words(command, place if keep or directory else None))
+
+
+def _typed_here() -> str:
+    """The name of the command, or its path where a shell would not find it."""
+    script = Path(sys.executable).parent / "omnigraph"
+    if shutil.which("omnigraph") is not None or not script.exists():
+        return "omnigraph"
+    here = Path.cwd()
+    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))
 
 
 @contextmanager
@@ -92,7 +103,7 @@ def _run(act: Typed | Beside, stage: Stage) -> None:
     from omnigraph.cli.main import run
     from omnigraph.cli.story.scenes import Typed
 
-    write_text(f"\n$ {act.command if isinstance(act, Typed) else act.shown}")
+    write_text(f"\n$ {act.command}" if isinstance(act, Typed) else f"\n{act.prompt} {act.shown}")
     started = perf_counter()
     if isinstance(act, Typed):
         words = [stage.marks.get(word.removeprefix("$"), word) for word in shlex.split(act.command)]
@@ -107,18 +118,18 @@ def _run(act: Typed | Beside, stage: Stage) -> None:
     write_text(f"  ({perf_counter() - started:.2f} s)")
 
 
-def _next_words(place: Path | None) -> str:
+def _next_words(command: str, place: Path | None) -> str:
     if place is None:
         return (
             "The files are gone again. To keep them and look around:\n\n"
-            "  omnigraph demo --dir demo\n  omnigraph branch list demo/graph.omni\n"
+            f"  {command} demo --dir demo\n  {command} branch list demo/graph.omni\n"
         )
     return (
         f"The files are in {place}. To look around:\n\n"
-        f"  omnigraph schema show {place}/graph.omni\n"
-        f"  omnigraph query colleagues --query {place}/company.gq --store {place}/graph.omni"
+        f"  {command} schema show {place}/graph.omni\n"
+        f"  {command} query colleagues --query {place}/company.gq --store {place}/graph.omni"
         ' --params \'{"slug": "p8"}\'\n'
-        f"  omnigraph log --graph {place}/graph.omni\n"
+        f"  {command} log --graph {place}/graph.omni\n"
     )
 
 

@@ -44,10 +44,11 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What happens that is no command of omnigraph: the words for it, and the doing."""
+    """What happens that is no command of omnigraph: the words for it, the doing, and where one would type it."""
 
     shown: str
     run: Callable[[Stage], None]
+    prompt: str = "$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Scene:
 def _write_company(stage: Stage) -> None:
     lines = write_company(stage.company, stage.place)
     size = (stage.place / "company.jsonl").stat().st_size
-    write_text(f"{SCHEMA}\ncompany.jsonl: {lines:,} lines, {size / 1e6:.1f} MB")
+    write_text(f"{SCHEMA}{lines:>{len(str(size))}} {size} company.jsonl")
 
 
 def _asked(name: str, params: str) -> tuple[Typed, Typed]:
@@ -136,7 +137,7 @@ SCENES: Final = (
     Scene(
         "A company",
         "A schema says which nodes and edges there are. The data is a line of JSON for each of them.",
-        (Beside("cat company.pg; wc company.jsonl", _write_company),),
+        (Beside("cat company.pg; wc -lc company.jsonl", _write_company),),
     ),
     Scene(
         "Load on Spark",
@@ -162,12 +163,13 @@ SCENES: Final = (
         "A branch costs one row, whatever the size of the graph. Both sides change the pay of p7, so a merge must ask.",
         (
             Beside(
-                "loaded=$(omnigraph commit list graph.omni --limit 1 --format csv | tail -1 | cut -d, -f1)",
+                "loaded=$(omnigraph commit list graph.omni --limit 1 --format csv | tail -1 | cut -d, -f1); "
+                "echo $loaded",
                 _mark("loaded"),
             ),
             Typed("omnigraph branch create raises graph.omni"),
             Typed(_raise("p7", 90_000, "--branch raises")),
-            Typed(_raise("p8", 91_000, "--branch raises")),
+            Typed(_raise("p8", 165_000, "--branch raises")),
             Typed(_raise("p7", 70_000, "--branch main")),
             Typed("omnigraph branch merge raises graph.omni", exit_code=1),
             Beside("cat decisions.json", _write_decisions),
@@ -188,7 +190,7 @@ SCENES: Final = (
         "Many small commits, and optimize",
         "Each commit leaves a small file that no index knows. Optimize puts them together, beside live writers.",
         (
-            Beside("for number in range(…): graph.mutate(hire, params={'slug': …})", _hire_many),
+            Beside("for number in range(…): graph.mutate(hire, params={'slug': …})", _hire_many, ">>>"),
             Typed("omnigraph doctor graph.omni"),
             Typed("omnigraph optimize graph.omni"),
             Typed("omnigraph doctor graph.omni"),
