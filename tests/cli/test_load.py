@@ -88,18 +88,18 @@ def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
     ]
 
 
-def test_a_failed_index_is_not_taken_for_a_failed_load(graph: Path, warm_spark: dict[str, str]) -> None:
-    place = graph.parent
+def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: dict[str, str]) -> None:
+    omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
     write(place, "good.jsonl", *GOOD)
     env = {**warm_spark, "OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise"}
-    words = ("--with-indexes", "graph.omni", "--json", "--quiet")
+    words = ("--with-indexes", "--branch", "b", "--from", "main", "graph.omni", "--json", "--quiet")
     done = omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=env)
     assert done.exit_code == 1
     error = json.loads(done.stdout or done.stderr)
     assert (error["error_code"], error["applied"]) == ("load_unindexed", "yes")
-    commits = json.loads(omnigraph_here("commit", "list", "graph.omni", "--json", cwd=place).stdout)[
-        "commits"
-    ]
+    assert error["hint"] == "do not load again; `omnigraph optimize --branch b` builds the indexes"
+    listed = omnigraph_here("commit", "list", "graph.omni", "--branch", "b", "--json", cwd=place)
+    commits = json.loads(listed.stdout)["commits"]
     assert (error["graph_commit_id"], "load") in {
         (one["graph_commit_id"], one["operation"]) for one in commits
     }

@@ -192,10 +192,13 @@ def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -
 def _unindexed(error: OmnigraphError, loaded: Loaded) -> OmnigraphError:
     """The error of an index build, which must not be taken for one of the load before it."""
     commit = None if loaded.commit is None else loaded.commit.id
+    there = (
+        "" if loaded.commit is None or loaded.commit.branch == MAIN else f" --branch {loaded.commit.branch}"
+    )
     told = StorageError(
         f"the rows are loaded as commit {commit}, but their indexes were not built: {error.message}",
         code="load_unindexed",
-        hint="do not load again; `omnigraph optimize` builds the indexes",
+        hint=f"do not load again; `omnigraph optimize{there}` builds the indexes",
         facts={**error.facts, "graph_commit_id": commit, "index_error_code": error.code},
     )
     told.kind, told.applied = error.kind, Applied.YES
