@@ -18,7 +18,8 @@ from tests.engine.pool import Pool, make_pool
 from tests.query.golden_files import checked
 from tests.query.reference import run
 from tests.query.sample_graphs import choices, comparable
-from tests.query.sample_queries import queries
+from tests.query.sample_parameters import as_written, bound
+from tests.query.sample_queries import Asked, queries
 
 Graphs = tuple[tuple[dict[str, int], list[TraversalMode | None]], ...]
 
@@ -37,15 +38,31 @@ rounds = st.tuples(
 )
 
 
-@given(text=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
-@settings(max_examples=800, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_the_engine_gives_the_rows_of_the_reference(pool: Pool, text: str, graphs: Graphs, how: int) -> None:
+loosely: Final = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@given(asked=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
+@settings(max_examples=800, suppress_health_check=loosely)
+def test_the_engine_gives_the_rows_of_the_reference(
+    pool: Pool, asked: Asked, graphs: Graphs, how: int
+) -> None:
     """Every query over three graphs, each in two of the ways to follow edges: 2,400 examples in 4,800 runs.
 
-    Traversals of every kind, blocks in blocks, filters, groups, order, limits, text predicates and scores.
+    Traversals of every kind, blocks in blocks, filters, groups, order, limits, parameters, text predicates and scores.
     """
+    check_generated(pool, asked, graphs, how)
+
+
+@pytest.mark.soak
+@given(asked=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
+@settings(max_examples=8000, suppress_health_check=loosely)
+def test_many_more_queries(pool: Pool, asked: Asked, graphs: Graphs, how: int) -> None:
+    check_generated(pool, asked, graphs, how)
+
+
+def check_generated(pool: Pool, asked: Asked, graphs: Graphs, how: int) -> None:
     try:
-        (query,) = checked(text)
+        (query,) = checked(asked.text)
     except QueryTextError:
         return
     plan = rewrite_plan(query.plan, NO_FACTS)
@@ -54,10 +71,12 @@ def test_the_engine_gives_the_rows_of_the_reference(pool: Pool, text: str, graph
         if how % 2:
             plan = rewrite_plan(query.plan, gather_facts(snapshot, tuple(tables), RunOptions(cache=CACHE)))
         assert isinstance(plan, ReadPlan)
-        expected = comparable([list(row.items()) for row in run(plan.root, tables)], plan)
+        meant = run(as_written(plan, asked.values).root, tables)
+        expected = comparable([list(row.items()) for row in meant], plan)
+        ready = bound(plan, asked.values)
         for mode in modes:
             options = EngineOptions(mode=mode, cached=how != 3, frame_rows=2 if how == 5 else 1000)
-            assert comparable(rows_of(snapshot, plan, options), plan) == expected, (mode, text)
+            assert comparable(rows_of(snapshot, ready, options), plan) == expected, (mode, asked)
 
 
 CACHE: Final = Cache()

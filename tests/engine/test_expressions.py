@@ -166,6 +166,12 @@ def test_lists_texts_and_choices() -> None:
     assert values(InList(column("n", I64), with_null), rows) == [True, True, None, None]
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_list_of_a_parameter_is_shown_in_every_row_also_when_there_is_none(rows: int) -> None:
+    shown = Literal((1, 2), ListType(Scalar.I64))
+    assert values(shown, frame(n=(I64, [7] * rows))) == [[1, 2]] * rows
+
+
 def test_ids_of_one_domain_are_compared_by_position() -> None:
     domain = Domain(pa.array(["a", "b"]), is_unique=True)
     rows = Frame(

@@ -18,7 +18,7 @@ from omnigraph.base.errors import QueryTextError, RunError, UsageError
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.pipeline.query_run import run_query_on_spark
-from omnigraph.query import NO_FACTS, ReadPlan, rewrite_plan
+from omnigraph.query import NO_FACTS, rewrite_plan
 from omnigraph.storage.location import parse_location
 from tests.conformance.spark_world import small_session
 from tests.engine.pool import Pool, make_pool
@@ -26,7 +26,8 @@ from tests.engine.test_against_reference import rows_of
 from tests.pipeline.exporting import Record, load_records, make_graph
 from tests.query.golden_files import checked
 from tests.query.sample_graphs import choices, comparable
-from tests.query.sample_queries import queries
+from tests.query.sample_parameters import bound
+from tests.query.sample_queries import Asked, queries
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -181,29 +182,28 @@ loosely: Final = [
 ]
 
 
-@given(text=queries(), numbers=choices)
+@given(asked=queries(), numbers=choices)
 @settings(
     max_examples=4, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=loosely
 )
-def test_generated_queries(pool: Pool, text: str, numbers: dict[str, int]) -> None:
-    check_generated(pool, text, numbers)
+def test_generated_queries(pool: Pool, asked: Asked, numbers: dict[str, int]) -> None:
+    check_generated(pool, asked, numbers)
 
 
 @pytest.mark.soak
-@given(text=queries(), numbers=choices)
+@given(asked=queries(), numbers=choices)
 @settings(max_examples=150, phases=[Phase.generate], suppress_health_check=loosely)
-def test_many_generated_queries(pool: Pool, text: str, numbers: dict[str, int]) -> None:
-    check_generated(pool, text, numbers)
+def test_many_generated_queries(pool: Pool, asked: Asked, numbers: dict[str, int]) -> None:
+    check_generated(pool, asked, numbers)
 
 
-def check_generated(pool: Pool, text: str, numbers: dict[str, int]) -> None:
+def check_generated(pool: Pool, asked: Asked, numbers: dict[str, int]) -> None:
     try:
-        (query,) = checked(text)
+        (query,) = checked(asked.text)
     except QueryTextError:
         return
     snapshot, _ = pool.choose(numbers)
-    plan = rewrite_plan(query.plan, NO_FACTS)
-    assert isinstance(plan, ReadPlan)
+    plan = bound(rewrite_plan(query.plan, NO_FACTS), asked.values)
     stream = run_query_on_spark(snapshot, plan)
     found = [list(row.items()) for batch in stream.batches for row in batch.to_pylist()]
-    assert comparable(found, plan) == comparable(rows_of(snapshot, plan, EngineOptions()), plan), text
+    assert comparable(found, plan) == comparable(rows_of(snapshot, plan, EngineOptions()), plan), asked

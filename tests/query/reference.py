@@ -302,7 +302,9 @@ def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expressi
             return None if one is None else _joined(equal, deciding=True)
         case Member(item, collection):
             one, many = value(item, row), value(collection, row)
-            return None if one is None or many is None else one in many
+            if one is None or many is None:
+                return None
+            return any(compared(Operator.EQ, one, found) for found in many)
         case Substring(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else piece in whole

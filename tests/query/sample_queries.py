@@ -1,10 +1,26 @@
-"""Generated queries over the schema of the golden files: blocks of clauses, results with groups, order and limits."""
+"""Generated queries over the schema of the golden files: blocks of clauses, results with groups, order and limits.
+
+Half of them have parameters, with values.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from hypothesis import strategies as st
+
+from tests.query.sample_parameters import (
+    Parameter,
+    aggregates,
+    columns,
+    conditions,
+    declared,
+    inline,
+    parameters,
+    values_of,
+)
 
 # A variable has the same type everywhere.
 TRAVERSALS: Final = (
@@ -88,15 +104,30 @@ SEARCHES: Final = (
     'fuzzy($p.bio, "mx", 1)',
     'not fuzzy($r.bio, "nxx") or $r.age = 1',
 )
+PARAMETER_SEARCHES: Final = (
+    "search($p.bio, $words)",
+    "match_text($q.bio, $words)",
+    "fuzzy($p.bio, $words, 1)",
+)
 SCORES: Final = (
     'bm25({}.bio, "m nö m")',
     "nearest({}.embedding, [1.0, 0.5, 0.0, 0.0])",
     'rrf(bm25({0}.bio, "nö"), nearest({0}.embedding, [0.0, 1.0, 0.25, 0.0]))',
     'rrf(nearest({0}.embedding, [1.0, 0.5, 0.0, 0.0]), bm25({0}.bio, "m"), k=2)',
 )
+PARAMETER_SCORES: Final = ("bm25({}.bio, $words)", "nearest({}.embedding, $vector)")
+WORDS: Final = ("m nö", "M", "", "None", "q %")
 VARIABLES: Final = ("p", "q", "r", "c", "t", "u", "k", "l", "j")
 NODES: Final = frozenset({"p", "q", "r"})
 NUMBERS: Final = ("age", "height", "ratio", "total")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The text of one query, and the values of its parameters."""
+
+    text: str
+    values: Mapping[str, object]
 
 
 def variables_in(text: str) -> set[str]:
@@ -131,39 +162,62 @@ def blocks(
 
 
 @st.composite
-def queries(draw: st.DrawFn, *, searches: bool = False) -> str:
-    """The text of one query; with `searches` also predicates over texts, and scores."""
-    clauses, bound = draw(blocks(frozenset(), 2, (*FILTERS, *SEARCHES) if searches else FILTERS))
+def queries(draw: st.DrawFn, *, searches: bool = False) -> Asked:
+    """One query; with `searches` also predicates over texts, and scores."""
+    given = draw(parameters) if draw(st.booleans()) else ()
+    filters: tuple[str, ...] = (*FILTERS, *SEARCHES) if searches else FILTERS
+    scores: tuple[str, ...] = SCORES
+    heads = declared(given)
+    values = values_of(given)
+    if given:
+        # Few others beside them, so that they are chosen.
+        filters = (*draw(st.lists(conditions(given), min_size=2, max_size=4)), draw(st.sampled_from(filters)))
+        heads += ", $most: I64, $skip: U32"
+        values |= {"$most": 4, "$skip": 1}
+    if given and searches:
+        filters += PARAMETER_SEARCHES[: draw(st.integers(0, 3))]
+        scores = PARAMETER_SCORES
+        heads += ", $words: String, $vector: Vector(4)"
+        values |= {"$words": draw(st.sampled_from(WORDS)), "$vector": [1, 0.5, -0.0, 0.25]}
+    clauses, bound = draw(blocks(frozenset(), 2, filters))
+    if given:
+        clauses = clauses.replace("$p: Person", f"$p: Person{draw(inline(given))}")
+    tail = draw(_results(bound, given, scores if searches else ()))
+    return Asked(f"query a({heads}) {{ match {{ {clauses} }} {tail} }}", values)
+
+
+@st.composite
+def _results(
+    draw: st.DrawFn, bound: frozenset[str], given: tuple[Parameter, ...], scores: tuple[str, ...]
+) -> str:
     names = sorted(bound)
-    match draw(st.integers(0, 6 if searches else 5)) if names else 0:
+    ids = ", ".join(f"${name}.id" for name in names) or "1"
+    more = draw(columns(given)) if given else ""
+    cut = "limit $most offset $skip" if given else "limit 4 offset 1"
+    match draw(st.integers(0, 6 if scores else 5)) if names else 0:
         case 0:
-            columns = ", ".join(f"${name}.id" for name in names) or "1"
-            return f"query a() {{ match {{ {clauses} }} return {{ {columns} }} }}"
+            return f"return {{ {ids}{more} }}"
         case 1:
             shown = f"${names[0]}, count(${names[-1]}) as n, count(distinct ${names[-1]}) as m"
-            return f"query a() {{ match {{ {clauses} }} return {{ {shown} }} }}"
+            return f"return {{ {shown}{more} }}"
         case 2:
-            return f"query a() {{ match {{ {clauses} }} return {{ count(${names[-1]}) as n }} }}"
+            return f"return {{ count(${names[-1]}) as n }}"
         case 3:
-            return f"query a() {{ match {{ {clauses} }} return {{ {_aggregates(draw, bound)} }} }}"
+            shown = _aggregates(draw, bound)
+            return f"return {{ {shown}{', ' + draw(aggregates(given)) if given else ''} }}"
         case 4:
             nodes = sorted(bound & NODES)
             key = f"${nodes[0]}.{draw(st.sampled_from(('age', 'name', 'ratio', 'seen')))}" if nodes else "1"
-            columns = ", ".join(f"${name}.id" for name in names)
             down = draw(st.sampled_from(("", " desc")))
-            order = f"order {{ {key} as_key{down} }}".replace(" as_key", "")
-            tail = f"{order} limit 4 offset 1"
-            return f"query a() {{ match {{ {clauses} }} return {{ {columns}, {key} as key }} {tail} }}"
+            return f"return {{ {ids}, {key} as key{more} }} order {{ {key}{down} }} {cut}"
         case 6 if bound & NODES:
             ranked = draw(st.sampled_from(sorted(bound & NODES)))
-            score = draw(st.sampled_from(SCORES)).format(f"${ranked}")
-            columns = ", ".join(f"${name}.id" for name in names)
+            score = draw(st.sampled_from(scores)).format(f"${ranked}")
             tail = draw(st.sampled_from(("order { s } ", "order { s desc } ", ""))) + "limit 5"
-            return f"query a() {{ match {{ {clauses} }} return {{ {columns}, {score} as s }} {tail} }}"
+            return f"return {{ {ids}, {score} as s }} {tail}"
         case _:
-            columns = ", ".join(f"${name}.id" for name in names)
-            order = f" order {{ ${names[0]}.id desc }} limit 4 offset 1"
-            return f"query a() {{ match {{ {clauses} }} return {{ {columns} }}{order} }}"
+            order = f"order {{ ${names[0]}.id desc }} {cut}"
+            return f"return {{ {ids}{more} }} {order}"
 
 
 def _aggregates(draw: st.DrawFn, bound: frozenset[str]) -> str:

@@ -57,7 +57,8 @@ def repeated(value: Value, length: int) -> Array:
     if not isinstance(value, pa.Scalar):
         return value
     single: Any = value
-    answer: Array = pa.repeat(single, length)
+    # Arrow repeats no list zero times.
+    answer: Array = pa.repeat(single, length) if length else pa.nulls(0, single.type)
     return answer
 
 

@@ -1,0 +1,292 @@
+"""Generated parameters of queries: their declared types and values, and conditions and columns that use them.
+
+What is left out, because the engine answers by a documented rule and not by exact values, is said where it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from omnigraph.query import ParameterValues, QueryPlan, ReadPlan, bind_plan, coerce_params
+from omnigraph.query.expression_walk import rewritten
+from omnigraph.query.expressions import Expr, Literal, Now, Param
+from omnigraph.query.plan_walk import rewritten_plan, with_expressions
+from omnigraph.query.value_types import DATETIME
+from omnigraph.schema.values import narrow
+
+NOW: Final = datetime(2020, 1, 1, 0, 0, 0, 1000, UTC)
+_EAST: Final = "2020-01-01T02:00:00+02:00"
+_NUMBERS: Final[dict[str, tuple[object, ...]]] = {
+    "I32": (0, 1, 2, -1, 2**31 - 1, -(2**31)),
+    "U32": (0, 1, 2, 2**32 - 1),
+    "I64": (0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63), "2"),
+    "U64": (0, 1, 2**53 + 1, 2**63, 2**64 - 1, "1"),
+    "F32": (0.0, -0.0, 0.5, 1.5, 1, 0.1, -2.5),
+    "F64": (0.0, -0.0, 0.5, 1.5, 1, 0.1, -0.5, 2.0**53, 2.0**63, -(2.0**63), 2.0**64, 1e300, 5e-324),
+}
+_TEXTS: Final = ("", "m", "n", "nö", "m%", "a", "ü'", "a\x00b", "\U0010ffff", "\ud7ff", "active", "None")
+_TIMES: Final[dict[str, tuple[object, ...]]] = {
+    "Date": ("2020-01-01", date(1969, 12, 31), "2019-12-31", "0001-01-01", "9999-12-31"),
+    "DateTime": (
+        "2020-01-01T00:00:00Z",
+        _EAST,
+        NOW,
+        "1969-12-31T23:59:59.999Z",
+        "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:59.999Z",
+    ),
+}
+_SCALARS: Final = {
+    **_NUMBERS,
+    **_TIMES,
+    "String": _TEXTS,
+    "enum(active, left)": ("active", "left"),
+    "Bool": (True, False),
+}
+_LISTS: Final[dict[str, tuple[object, ...]]] = {
+    "[I32]": ([], [1, 2], [2**31 - 1, 0]),
+    "[I64]": ([], [1, 0], [2**53 + 1, -(2**63)]),
+    "[U64]": ([1], [2**64 - 1, 2**53 + 1, 0]),
+    "[F32]": ([], [0.5, -0.0]),
+    "[F64]": ([0.5, 1.0], [0.1, -0.0, 2.0**53], [1e300]),
+    "[String]": ([], ["m", "a", ""], ["ü'", "a\x00b", "left"]),
+    "[Date]": ([], ["2020-01-01", "9999-12-31"]),
+    "[DateTime]": ([_EAST], [NOW, "1969-12-31T00:00:00Z"]),
+    "[Bool]": ([], [True], [True, False]),
+}
+_CHOICES: Final = [
+    *((kind, value) for kind, values in _SCALARS.items() for value in values),
+    *((f"{kind}?", value) for kind, values in _SCALARS.items() for value in (None, values[1])),
+    *((kind, value) for kind, values in _LISTS.items() for value in values),
+    *((f"{kind}?", value) for kind, values in _LISTS.items() for value in (None, values[-1])),
+]
+_COLUMNS: Final = {
+    "number": (
+        *("$p.age", "$q.age", "$p.height", "$p.ratio", "$q.ratio", "$p.visits", "$p.total", "$p.big"),
+        *("$q.big", "$k.weight"),
+    ),
+    "text": ("$p.name", "$p.bio", "$q.slug", "$p.id", "$p.status", "$r.name", "$c.name"),
+    "time": ("$p.joined", "$p.seen", "$q.joined", "$q.seen", "$k.since", "$c.founded", "now()"),
+    "bool": ("$p.active", "$q.active", "true"),
+}
+_COLUMN_LISTS: Final = {"number": "$p.points", "text": "$p.tags"}
+_INLINE: Final = {
+    "number": ("age", "ratio", "visits", "total", "big", "points"),
+    "text": ("name", "slug", "bio", "status", "tags"),
+    "time": ("joined", "seen"),
+    "bool": ("active",),
+}
+_FLOAT_COLUMNS: Final = frozenset({"$p.height", "$p.ratio", "$q.ratio", "$k.weight", "ratio"})
+_WHOLE_MAX: Final = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A declared parameter and what is given for it."""
+
+    name: str
+    kind: str
+    value: object
+
+    @property
+    def family(self) -> str:
+        """What it can be compared with."""
+        name = self.kind.strip("[]?")
+        if name in _NUMBERS:
+            return "number"
+        return "time" if name in _TIMES else "bool" if name == "Bool" else "text"
+
+    @property
+    def is_list(self) -> bool:
+        return self.kind.startswith("[")
+
+    def goes_with(self, column: str) -> bool:
+        """Beside a column of floats a number takes the column's precision, which is a documented rule."""
+        if column not in _FLOAT_COLUMNS:
+            return True
+        numbers = [number for number in self.numbers() if isinstance(number, int) or column == "$p.height"]
+        return all(narrow(float(found)) == found and abs(found) <= _WHOLE_MAX for found in numbers)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether no sum or product with it leaves I64: which of two overflows is told first is not defined."""
+        return all(isinstance(found, float) or abs(found) <= 2**32 for found in self.numbers())
+
+    def numbers(self) -> list[Any]:
+        if self.value is None or self.family != "number":
+            return []
+        values: Any = self.value if isinstance(self.value, list) else [self.value]
+        return [int(found) if isinstance(found, str) else found for found in values]
+
+
+parameters: Final = st.lists(st.sampled_from(_CHOICES), min_size=2, max_size=4).map(
+    lambda chosen: tuple(Parameter(f"$x{number}", kind, value) for number, (kind, value) in enumerate(chosen))
+)
+
+
+def declared(given: tuple[Parameter, ...]) -> str:
+    """The head of a query."""
+    return ", ".join(f"{found.name}: {found.kind}" for found in given)
+
+
+def values_of(given: tuple[Parameter, ...]) -> dict[str, object]:
+    return {found.name: found.value for found in given}
+
+
+@st.composite
+def conditions(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+    """A condition about one of the parameters; another, a column or a literal stands beside it."""
+    one = draw(st.sampled_from(given))
+    text = draw(_about_list(one, given) if one.is_list else _about_scalar(one, given))
+    match draw(st.integers(0, 7)):
+        case 0 | 1:
+            return f"not ({text})"
+        case 2:
+            return f"({text} or {draw(_about_any(given))})"
+        case 3:
+            return f"not ({text} and {draw(_about_any(given))})"
+        case 4:
+            return f"({text}) is {draw(st.sampled_from(('', 'not ')))}null"
+        case _:
+            # A filter that begins with a parameter reads as a traversal without them.
+            return f"({text})"
+
+
+def _about_any(given: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
+    return st.sampled_from(given).flatmap(
+        lambda one: _about_list(one, given) if one.is_list else _about_scalar(one, given)
+    )
+
+
+def _others(one: Parameter, given: tuple[Parameter, ...]) -> list[str]:
+    """What can stand beside a parameter: columns, and the other parameters twice, because they are few."""
+    names = [found.name for found in given if found.family == one.family and not found.is_list]
+    return [*(column for column in _COLUMNS[one.family] if one.goes_with(column)), *names, *names]
+
+
+@st.composite
+def _about_scalar(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...]) -> str:
+    others = st.sampled_from(_others(one, given))
+    lists = [_COLUMN_LISTS[one.family]] if one.family in _COLUMN_LISTS else []
+    lists += [found.name for found in given if found.is_list and found.family == one.family]
+    side = draw(others)
+    left, right = draw(st.sampled_from(((one.name, side), (side, one.name))))
+    operator = draw(st.sampled_from(("=", "!=", "<", "<=", ">", ">=")))
+    match draw(st.integers(0, 6)):
+        case 0:
+            fitting = {found.name: found.goes_with(left) for found in given}
+            third = draw(others)
+            return f"{left} in [{right}, {third if fitting.get(third, True) else right}]"
+        case 1 if lists:
+            return f"{draw(st.sampled_from(lists))} contains {one.name}"
+        case 2 if one.family == "number" and one.is_small:
+            return _arithmetic(draw, one, given, operator)
+        case 1 | 2 if one.family == "text":
+            return f"{left} {draw(st.sampled_from(('contains', 'starts_with')))} {right}"
+        case 3 if one.family == "bool":
+            return one.name
+        case 4:
+            return f"{one.name} is {draw(st.sampled_from(('', 'not ')))}null"
+        case _:
+            return f"{left} {operator} {right}"
+
+
+def _arithmetic(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...], operator: str) -> str:
+    small = [
+        found.name for found in given if found.family == "number" and not found.is_list and found.is_small
+    ]
+    # Columns whose numbers are small; no product of two parameters, which can leave I64 (see `is_small`).
+    column = draw(st.sampled_from(("$p.age", "$q.age", "$p.height", "1", "2.5")))
+    beyond = draw(st.sampled_from(("$p.age", "$q.total", "$p.ratio", *small)))
+    computed = draw(
+        st.sampled_from(
+            (
+                f"{one.name} + {draw(st.sampled_from(small))}",
+                f"{draw(st.sampled_from(small))} - {one.name}",
+                f"{one.name} * {column}",
+                f"{column} / {one.name}",
+                f"{one.name} / {draw(st.sampled_from(small))}",
+                f"-{one.name}",
+            )
+        )
+    )
+    return draw(st.sampled_from((f"{computed} {operator} {beyond}", f"{beyond} {operator} {computed}")))
+
+
+@st.composite
+def _about_list(draw: st.DrawFn, many: Parameter, given: tuple[Parameter, ...]) -> str:
+    item = draw(st.sampled_from(_others(many, given)))
+    return draw(
+        st.sampled_from((f"{item} in {many.name}", f"{many.name} contains {item}", f"{many.name} is null"))
+    )
+
+
+@st.composite
+def columns(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+    """What a result shows of its parameters, beside what else it shows."""
+    one = draw(st.sampled_from(given))
+    match draw(st.integers(0, 4)):
+        case 0:
+            return ""
+        case 1 if one.family == "number" and not one.is_list and one.is_small:
+            return f", {one.name} + 1 as v, -{one.name} as w"
+        case 2 if not one.is_list:
+            names = [found.name for found in given if found.family == one.family and not found.is_list]
+            return f", {one.name} = {draw(st.sampled_from(names))} as v, {one.name} is null as w"
+        case _:
+            return f", {one.name} as v"
+
+
+@st.composite
+def aggregates(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+    """A group by one parameter, and aggregates of another."""
+    one, other = draw(st.sampled_from(given)), draw(st.sampled_from(given))
+    shown = [f"count({other.name}) as pn"]
+    if not other.is_list:
+        shown += [f"min({other.name}) as pm", f"count(distinct {other.name}) as pd"]
+        if other.family == "number" and other.is_small:
+            shown += [f"sum({other.name}) as ps", f"avg({other.name}) as pa"]
+    key = f"{one.name} as pk, " if draw(st.booleans()) else ""
+    return key + draw(st.sampled_from(shown))
+
+
+@st.composite
+def inline(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+    """A value inside the binding of a person, or nothing."""
+    one = draw(st.sampled_from(given))
+    column = draw(st.sampled_from(_INLINE[one.family]))
+    if one.is_list or not one.goes_with(column) or draw(st.booleans()):
+        return ""
+    return f" {{ {column}: {one.name} }}"
+
+
+def bound(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
+    """The plan with these values, as it is run."""
+    found = bind_plan(plan, coerce_params(plan.parameters, values), NOW)
+    assert isinstance(found, ReadPlan)
+    return found
+
+
+def as_written(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
+    """The plan with these values where the parameters stand, and nothing else changed: what `bound` must mean."""
+    assert isinstance(plan, ReadPlan)
+    typed: ParameterValues = coerce_params(plan.parameters, values)
+
+    def change(expr: Expr) -> Expr:
+        match expr:
+            case Param(name, value_type):
+                return Literal(typed[name], value_type)
+            case Now():
+                return Literal(NOW, DATETIME)
+            case _:
+                return expr
+
+    root = rewritten_plan(
+        plan.root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
+    )
+    return replace(plan, root=root)
