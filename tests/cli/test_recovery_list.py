@@ -33,6 +33,11 @@ def killed(tmp_path: Path) -> Path:
     """A graph whose writer was killed after every table moved and before the publish."""
     graph = tmp_path / "graph.omni"
     create(parse_location(str(graph)))
+    kill_a_writer(graph)
+    return graph
+
+
+def kill_a_writer(graph: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WRITER, str(graph)],
         cwd=ROOT,
@@ -41,7 +46,6 @@ def killed(tmp_path: Path) -> Path:
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    return graph
 
 
 def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_golden: bool) -> None:
@@ -75,8 +79,8 @@ def test_maintenance_that_writes_settles_it_first(killed: Path, command: tuple[s
     done = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
     assert done.exit_code == 0, done.stderr
     head = og.open(str(killed), read_only=True).snapshot().head
-    told = "WARNING: recovered a write that had stopped half-way (load, by tester, on branch main)"
-    assert f"{told}: it is commit {head}\n" in done.stderr
+    assert "WARNING: recovered a write that had stopped half-way (load 01" in done.stderr
+    assert f", by tester, on branch main): it is commit {head}\n" in done.stderr
     again = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
     assert (again.exit_code, "half-way" in again.stderr) == (0, False)
 
@@ -89,6 +93,28 @@ def test_a_merge_plans_on_what_was_recovered(killed: Path) -> None:
     merged = omnigraph_here("branch", "merge", "b", "graph.omni", cwd=killed.parent)
     assert merged.exit_code == 0, merged.stderr
     assert set(read_contents(place)["node:Person"]) == {"a", "b"}
+
+
+def test_a_revert_undoes_the_head_that_was_shown(tmp_path: Path) -> None:
+    """And not the one that recovery gives the branch a moment later."""
+    graph = tmp_path / "graph.omni"
+    place = parse_location(str(graph))
+    create(place)
+    run(place, triple(["shown"]))
+    kill_a_writer(graph)
+    done = omnigraph_here("commit", "revert", "HEAD", "graph.omni", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert set(read_contents(place)["node:Person"]) == {"a"}
+
+
+def test_wrong_words_change_nothing(killed: Path) -> None:
+    before = tree(killed)
+    for words in (
+        ("repair", "--confirm", "--force", "--discard"),
+        ("branch", "merge", "b", "--strategy", "nonsense"),
+    ):
+        assert omnigraph_here(*words, "--store", "graph.omni", cwd=killed.parent).exit_code == 2
+    assert tree(killed) == before
 
 
 def test_a_quiet_command_recovers_without_a_word(killed: Path) -> None:

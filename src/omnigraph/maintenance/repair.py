@@ -64,14 +64,14 @@ def repair_all_tables(graph: GraphPlace, options: RepairOptions | None = None) -
     for name in names:
         try:
             rows += _repair_branch(root, name, how)
-        except StorageError as error:
+        except OmnigraphError as error:
             _tell_what_is_done(error, rows)
             raise
     return rows
 
 
-def _tell_what_is_done(error: StorageError, rows: Sequence[TableRepairStats]) -> None:
-    """Name the commits on the branches before the one where the store failed: they stay."""
+def _tell_what_is_done(error: OmnigraphError, rows: Sequence[TableRepairStats]) -> None:
+    """Name the commits on the branches before the one that failed: they stay."""
     commits = {row.branch: row.commit for row in rows if row.commit is not None}
     if commits:
         done = ", ".join(f"{branch} (commit {commit})" for branch, commit in commits.items())

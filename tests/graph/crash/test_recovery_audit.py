@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.intent import Intent, read_intents
+from omnigraph.graph.intent import Intent, read_intents, write_intent
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.recovery.decision import RecoveryAction
 from omnigraph.graph.recovery.on_open import recover_on_open
@@ -66,11 +66,18 @@ def test_going_forward_is_the_write_itself(scenario: str, killer: Killer) -> Non
 
 
 @pytest.mark.parametrize("scenario", ["recover_back", "recover_nothing"])
-def test_going_back_is_not_the_write(scenario: str, killer: Killer) -> None:
-    """Its commit id never appears; what was put back is a commit of recovery's own."""
+def test_going_back_is_not_the_write(scenario: str, killer: Killer, caplog: pytest.LogCaptureFixture) -> None:
+    """Its commit id never appears; what was put back is a commit of recovery's own.
+
+    And so it is told, also by whoever finds it done: the recovery that died before it took the intent away.
+    """
     location = killer.prepared(scenario)
     intent = pending(location)
     recover_on_open(location, MAIN)
+    write_intent(ObjectStore(location), intent)
+    assert [done.action for done in recover_on_open(location, MAIN)] == [RecoveryAction.FINISHED]
+    assert caplog.text.count(f"{intent.op_id}, by {intent.actor}, on branch main): it was undone") == 2
+    assert intent.commit_id not in caplog.text
     snapshot = read_snapshot(location)
     assert snapshot.manifest.find_commit(CommitId(intent.commit_id)) is None
     commit = snapshot.manifest.find_commit(snapshot.head)

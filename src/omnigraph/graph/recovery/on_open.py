@@ -7,8 +7,9 @@ be understood: reads go on, and writes are refused with its path. A crash leaves
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
-from omnigraph.base.errors import ConflictError, FormatError
+from omnigraph.base.errors import ConflictError, FormatError, NotFoundError
 from omnigraph.base.ids import BranchId
 from omnigraph.graph.commit import World, target_of
 from omnigraph.graph.intent import Intent, read_intents
@@ -45,8 +46,12 @@ def recover_every_branch(root: Location) -> tuple[Recovered, ...]:
     if not intents:
         return ()
     names = {record.id: name for name, record in read_snapshot(root).state.branches.items()}
-    branches = {names.get(BranchId(intent.branch_id), MAIN) for intent in intents}
-    return tuple(done for name in sorted(branches) for done in recover_on_open(root, name))
+    branches = {names.get(BranchId(intent.branch_id), MAIN) for intent in intents} - {MAIN}
+    found: list[Recovered] = []
+    for name in (*sorted(branches), MAIN):
+        with suppress(NotFoundError):  # deleted meanwhile, so that it is main's, which comes last
+            found += recover_on_open(root, name)
+    return tuple(found)
 
 
 def _recover_pending(

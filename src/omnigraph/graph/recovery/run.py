@@ -277,19 +277,20 @@ def _discard(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
 
 
 def _conclude(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
-    is_there = action in {RecoveryAction.FINISHED, RecoveryAction.ROLLED_FORWARD}
-    became = f"it is commit {intent.commit_id}" if is_there else "it was undone"
-    logger.warning(
-        "recovered a write that had stopped half-way (%s, by %s, on branch %s): %s",
-        intent.kind,
-        intent.actor,
-        intent.branch,
-        became,
-    )
+    became = f"it is commit {intent.commit_id}" if _is_there(recoverer, intent, action) else "it was undone"
+    who = f"{intent.kind} {intent.op_id}, by {intent.actor}, on branch {intent.branch}"
+    logger.warning("recovered a write that had stopped half-way (%s): %s", who, became)
     recoverer.lease.hold()
     failpoint(Failpoint.RECOVERY_DELETE_BEFORE)
     delete_intent(recoverer.store, OperationId(intent.op_id))
     return action
+
+
+def _is_there(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> bool:
+    """Whether the branch has the commit; what an earlier recovery finished may have been undone."""
+    if action is RecoveryAction.FINISHED:
+        return _open_manifest(recoverer).find_commit(CommitId(intent.commit_id)) is not None
+    return action is RecoveryAction.ROLLED_FORWARD
 
 
 def _has_moved(recoverer: Recoverer, intent: Intent) -> bool:
