@@ -62,6 +62,27 @@ def test_a_wrong_kind_of_value(graph: Any, call: Callable[[Any], object], name: 
     assert f"{name}=" in caught.value.hint
 
 
+SECRET = {"aws_secret_access_key": "hunter2"}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({**SECRET, "allow_http": True}, "'allow_http' is a bool"),
+        ({**SECRET, 5: "x", "timeout": 1}, "the name 5 is an int, 'timeout' is an int"),
+        ({**SECRET, "aws_region": None}, "'aws_region' is None"),
+        (list(SECRET.items()), "cannot be a list"),
+    ],
+)
+def test_what_opens_a_store_is_not_told(given: Any, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        og.OpenOptions(storage_options=given)
+    assert str(caught.value).split(", and ", 1)[1] == told
+    options: Any = {"storage_options": given}
+    with pytest.raises(UsageError, match="and cannot be a dict$"):
+        og.open("graph.omni", options=options)
+
+
 def test_a_place_may_be_a_path(tmp_path: Path) -> None:
     place = tmp_path / "graph.omni"
     assert og.init(place, "node A { a: String @key }").uri == og.open(place).uri == str(place)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import omnigraph as og
+from omnigraph.api.results import json_rows
 from omnigraph.base.errors import OmnigraphError, ParameterError, QueryTextError, UsageError
 from omnigraph.storage.location import parse_location
 from tests.engine.graphs import make_snapshot
@@ -151,3 +155,52 @@ def test_a_sum_beyond_its_type_is_null_in_json(tmp_path: Path) -> None:
     result = graph.query("query s() { match { $n: N } return { sum($n.x) as s, max($n.x) as x } }")
     assert result.rows() == [{"s": float("inf"), "x": 1e308}]
     assert result.json() == [{"s": None, "x": 1e308}]
+
+
+_ODD = [1.5, float("nan"), None, float("-inf")]
+_F32_LISTS = pa.list_(pa.float32())
+
+
+@pytest.mark.parametrize(
+    ("array", "told"),
+    [
+        (pa.array(_ODD), [1.5, None, None, None]),
+        (pa.array([None, None], pa.float64()), [None, None]),
+        (pa.array([], _F32_LISTS), []),
+        (pa.array([[0.1], None, [], _ODD], _F32_LISTS), [[0.1], None, [], [1.5, None, None, None]]),
+        (pa.array([[0.1], None, [0.2], [], [0.3]], _F32_LISTS).slice(1, 3), [None, [0.2], []]),
+        (
+            pa.array([[1, 2], None, _ODD[:2], [7, 8]], pa.list_(pa.float32(), 2)).slice(1, 2),
+            [None, [1.5, None]],
+        ),
+        (
+            pa.array([[[0.1], None], None, [[], _ODD[:2]]], pa.list_(_F32_LISTS)),
+            [[[0.1], None], None, [[], [1.5, None]]],
+        ),
+        (
+            pa.ListArray.from_arrays([0, 2, 3, 3], [9.0, 9.0, 1.0], mask=pa.array([True, False, False])),
+            [None, [1.0], []],  # a null may have items behind it
+        ),
+        (pa.array([[date(2026, 1, 2), None], []]), [["2026-01-02", None], []]),
+        (pa.array([[{"a": float("inf"), "b": 1}, None]]), [[{"b": 1}, None]]),
+    ],
+    ids=lambda value: str(getattr(value, "type", "")),
+)
+def test_lists_in_json(array: Any, told: list[object]) -> None:
+    rows = json_rows(pa.record_batch({"x": array}))
+    assert [row["x"] for row in rows] == told
+
+
+def test_the_items_of_lists_are_converted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once per row would be the slowest part of a query for vectors."""
+    calls: list[int] = []
+
+    def counted(array: Any) -> Any:
+        calls.append(len(array))
+        return is_finite(array)
+
+    is_finite = pc.is_finite
+    monkeypatch.setattr(pc, "is_finite", counted)
+    vectors = pa.array([[1.0, 2.0]] * 50, pa.list_(pa.float32(), 2))
+    assert len(list(json_rows(pa.record_batch({"v": vectors})))) == 50
+    assert calls == [100]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import pty
 import subprocess
@@ -12,8 +14,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.cli.log_file import LogFile
 from omnigraph.cli.main import _prepare_streams, run
 from omnigraph.cli.moments import moment
+from omnigraph.cli.output import RowsFormat, write_rows
 from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, Outcome, environment, omnigraph_here
 
 
@@ -73,6 +77,14 @@ def test_whoever_ends_the_input_has_not_agreed(monkeypatch: pytest.MonkeyPatch) 
     assert stderr.getvalue().endswith("and nobody agreed to it\nhint: pass --yes\n")
 
 
+def test_a_signal_at_the_question_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`main` makes 130 or 143 of it, by the signal."""
+    monkeypatch.setattr(sys, "stdin", _Interrupted())
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    with pytest.raises(KeyboardInterrupt):
+        run(["branch", "delete", "b", "--store", "s3://bucket/graph.omni"])
+
+
 def test_a_terminal_gets_no_codes_from_texts_that_are_shown_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,11 +98,38 @@ def test_a_terminal_gets_no_codes_from_texts_that_are_shown_as_they_are(
     assert stdout.getvalue() == schema.replace("\x1b[2J\r\x9b", r"\x1b[2J\r\x9b")
 
 
+def test_json_on_a_terminal_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = omnigraph.init(tmp_path / "g", "node P { slug: String @key }")
+    slug = "é\x1b\x7f\x85\x9b"
+    graph.mutate("query i($s: String) { insert P { slug: $s } }", params={"s": slug})
+    query = ("query", "-e", "query q() { match { $p: P } return { $p.slug } }")
+    for command in (query, ("changes", "poll")):
+        for form in ("json", "jsonl"):
+            stdout = _Terminal()
+            monkeypatch.setattr(sys, "stdout", stdout)
+            assert run([*command, "--store", graph.uri, "--format", form]) == 0
+            shown = stdout.getvalue()
+            assert r'"é\u001b\u007f\u0085\u009b"' in shown
+            for text in [shown] if form == "json" else shown.splitlines():
+                json.loads(text)
+    stdout = _Terminal()
+    monkeypatch.setattr(sys, "stdout", stdout)
+    write_rows({"a": "A"}, [{"a": slug}], RowsFormat.JSONL)
+    assert json.loads(stdout.getvalue()) == {"a": slug}
+
+
 class _Terminal(StringIO):
     """Somebody may be there, and says nothing."""
 
     def isatty(self) -> bool:
         return True
+
+
+class _Interrupted(_Terminal):
+    """Somebody presses Ctrl-C."""
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        raise KeyboardInterrupt
 
 
 def test_a_log_on_a_full_disk_is_told_once(graph: Path) -> None:
@@ -100,6 +139,20 @@ def test_a_log_on_a_full_disk_is_told_once(graph: Path) -> None:
     assert (done.exit_code, done.stdout.count("no_drift")) == (0, 3)
     told = done.stderr.splitlines()[1:]
     assert told == ["warning: the log file ends here, it cannot be written: No space left on device"]
+
+
+def test_a_log_that_fails_without_a_reason_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stderr = StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    log = LogFile(tmp_path / "log.jsonl")
+    try:
+        raise OSError("the pipe is gone")
+    except OSError:
+        log.handleError(logging.makeLogRecord({}))
+    log.close()
+    assert stderr.getvalue() == "warning: the log file ends here, it cannot be written: the pipe is gone\n"
 
 
 def test_a_notice_is_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

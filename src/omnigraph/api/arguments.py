@@ -64,13 +64,44 @@ def refuse_none_at_all(name: str, most: int) -> None:
         )
 
 
+def _blame_value(value: object) -> str:
+    return f"cannot be {_short(value)}"
+
+
+def _blame_type(value: object) -> str:
+    """Without the value, which may hold what opens a store."""
+    return f"cannot be {_a_type(value)}"
+
+
+def _blame_members(value: object) -> str:
+    """Only which members are no texts, as the others may be what opens a store."""
+    if not isinstance(value, Mapping):
+        return _blame_type(value)
+    keys = [f"the name {_short(key)} is {_a_type(key)}" for key in value if not isinstance(key, str)]
+    members = ((key, one) for key, one in value.items() if isinstance(key, str) and not isinstance(one, str))
+    return ", ".join((*keys, *(f"{_short(key)} is {_a_type(one)}" for key, one in members)))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+
+
+def _a_type(value: object) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What fits, what to call it, and an example."""
+    """What fits, what to call it, an example, and how to say what is wrong with another value."""
 
     fits: Callable[[object], bool]
     name: str
     example: str
+    blame: Callable[[object], str] = _blame_value
 
 
 def _of(*types: type) -> Callable[[object], bool]:
@@ -122,23 +153,25 @@ _WANTED: Final[Mapping[str, _Kind]] = {
     "timedelta": _Kind(_of(timedelta), "a timedelta", "timedelta(weeks=2)"),
     "tuple[str, ...]": _Kind(_are_names, "a list of names", "['Person']"),
     "Mapping[str, object]": _Kind(_is_by_text, "a dict by name", "{'slug': 'ada'}"),
-    "Mapping[str, str]": _Kind(_are_texts_by_text, "a dict of texts", "{'region': 'eu-central-1'}"),
+    "Mapping[str, str]": _Kind(
+        _are_texts_by_text, "a dict of texts", "{'region': 'eu-central-1'}", _blame_members
+    ),
     "str | Mapping[str, str]": _Kind(_is_side, "a side, or a dict of them by kind", "'theirs'"),
     "Mapping[tuple[str, str], str]": _Kind(
         _is_by_entity, "a dict of sides by table and id", "{('node:Person', 'ada'): 'theirs'}"
     ),
     "Snapshot": _Kind(_called("Snapshot"), "a Snapshot", "graph.pin()"),
     "QueryLimits": _Kind(_called("QueryLimits"), "QueryLimits", "omnigraph.QueryLimits(hops=5)"),
-    "OpenOptions": _Kind(_called("OpenOptions"), "OpenOptions", "omnigraph.OpenOptions(actor='ada')"),
+    "OpenOptions": _Kind(
+        _called("OpenOptions"), "OpenOptions", "omnigraph.OpenOptions(actor='ada')", _blame_type
+    ),
     "Report": _Kind(callable, "a function that is told how far the work is", "print"),
 }
 
 
 def _misfit(name: str, value: object, kind: _Kind) -> UsageError:
-    shown = repr(value)
-    shown = shown if len(shown) <= _SHOWN_MAX else f"{shown[:_SHOWN_MAX]}…"
     return UsageError(
-        f"{name} is {kind.name}, and cannot be {shown}",
+        f"{name} is {kind.name}, and {kind.blame(value)}",
         code="argument",
         hint=f"pass it as in {name}={kind.example}",
         facts={"argument": name},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from omnigraph.cli.output import RowsFormat, choose_format, printable, write_text
+from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json_text, write_text
 
 if TYPE_CHECKING:
     from omnigraph.api.history import EntityChange
@@ -68,16 +68,17 @@ def _name(change: EntityChange) -> str:
     return f"{image['from']} → {image['to']} ({change.id})" if "from" in image else change.id
 
 
-def write_lines(lines: Iterable[str]) -> None:
-    """Print lines as they come, many at a time."""
+def write_lines(lines: Iterable[str], *, as_json: bool = False) -> None:
+    """Print lines as they come, many at a time; `as_json` says that they are JSON."""
+    write = write_json_text if as_json else write_text
     waiting: list[str] = []
     for line in lines:
         waiting.append(line)
         if len(waiting) >= _LINES_AT_ONCE:
-            write_text("\n".join(waiting))
+            write("\n".join(waiting))
             waiting = []
     if waiting:
-        write_text("\n".join(waiting))
+        write("\n".join(waiting))
 
 
 def document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Iterator[str]:
@@ -96,9 +97,11 @@ def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], how: Ro
     """Print changes: a document that begins with `head`, lines of JSON, or lines for people."""
     if how is RowsFormat.JSON:
         texts = (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
-        write_lines(document_lines(head, "changes", texts))
+        write_lines(document_lines(head, "changes", texts), as_json=True)
     elif how is RowsFormat.JSONL:
-        write_lines(json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
+        write_lines(
+            (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes), as_json=True
+        )
     else:
         write_lines(map(change_line, changes))
 

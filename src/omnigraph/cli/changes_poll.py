@@ -56,9 +56,10 @@ def poll(
     if how is RowsFormat.JSON:
         head = {"graph_branch": branch, "cursor": feed.cursor, "has_more": feed.has_more}
         blocks = (json.dumps(_block(one), ensure_ascii=False) for one in feed.commits)
-        write_lines(document_lines(head, "commits", blocks))
+        write_lines(document_lines(head, "commits", blocks), as_json=True)
     else:
-        write_lines(_lines(feed, as_json=how is RowsFormat.JSONL))
+        as_lines = how is RowsFormat.JSONL
+        write_lines(_lines(feed, as_json=as_lines), as_json=as_lines)
 
 
 def _block(one: CommitChanges) -> dict[str, Any]:

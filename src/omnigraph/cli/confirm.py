@@ -28,9 +28,11 @@ def confirm_destruction(
 
 
 def _is_agreed(question: str) -> bool:
-    """The answer; whoever ends the input instead of answering has not agreed."""
+    """The answer; whoever ends the input instead of answering has not agreed. A signal ends the command."""
     try:
         return typer.confirm(question, err=True)
-    except typer.Abort:
+    except typer.Abort as ended:
         sys.stderr.write("\n")
+        if isinstance(ended.__context__, KeyboardInterrupt):  # Abort stands for both
+            raise KeyboardInterrupt from ended
         return False

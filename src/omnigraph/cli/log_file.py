@@ -40,7 +40,9 @@ class LogFile(logging.FileHandler):
             super().handleError(record)
             return
         self.setLevel(logging.CRITICAL + 1)
-        sys.stderr.write(f"warning: the log file ends here, it cannot be written: {failure.strerror}\n")
+        sys.stderr.write(
+            f"warning: the log file ends here, it cannot be written: {failure.strerror or failure}\n"
+        )
 
     def close(self) -> None:
         with suppress(OSError):  # what could not be written is tried once more
@@ -55,7 +57,7 @@ def log_to_file(context: typer.Context, path: str | None) -> str | None:
         handler = LogFile(path, encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"the log file '{path}' cannot be written: {error.strerror}",
+            f"the log file '{path}' cannot be written: {error.strerror or error}",
             code="log_file",
             hint="choose another place",
         ) from error

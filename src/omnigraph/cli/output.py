@@ -53,7 +53,12 @@ def write_json(document: Any, *, is_one_line: bool = False) -> None:
     """Print one JSON document, on a line of its own where lines are what is read."""
     import json
 
-    write_text(json.dumps(document, indent=None if is_one_line else 2, ensure_ascii=False))
+    write_json_text(json.dumps(document, indent=None if is_one_line else 2, ensure_ascii=False))
+
+
+def write_json_text(text: str) -> None:
+    """Print what is JSON already, such as lines of it; on a terminal control codes are escaped as JSON does."""
+    write_text(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if sys.stdout.isatty() else text)
 
 
 def write_text(text: str) -> None:
@@ -73,7 +78,7 @@ def output_errors() -> Iterator[None]:
         raise
     except OSError as error:
         raise StorageError(
-            f"the output could not be written: {error.strerror}",
+            f"the output could not be written: {error.strerror or error}",
             code="output_unwritable",
             hint="write it to another place",
         ) from error
@@ -176,7 +181,9 @@ def _write_csv(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 def _write_json_lines(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     import json
 
-    write_text("\n".join(json.dumps({key: row[key] for key in titles}, ensure_ascii=False) for row in rows))
+    write_json_text(
+        "\n".join(json.dumps({key: row[key] for key in titles}, ensure_ascii=False) for row in rows)
+    )
 
 
 def _text(value: Cell) -> str:

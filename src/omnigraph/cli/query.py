@@ -10,7 +10,7 @@ import typer
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Format, Json, SparkMaster
-from omnigraph.cli.output import Cell, RowsFormat, choose_format, write_json, write_rows, write_text
+from omnigraph.cli.output import Cell, RowsFormat, choose_format, write_json, write_json_text, write_rows
 from omnigraph.cli.query_text import GivenLimits, GivenMoment, GivenQuery, MaxHops
 from omnigraph.engine.options import QueryEngine
 
@@ -77,7 +77,7 @@ def show_result(result: Result, how: RowsFormat) -> None:
         for batch in result.batches():
             lines = [json.dumps(row, ensure_ascii=False) for row in json_rows(batch)]
             if lines:
-                write_text("\n".join(lines))
+                write_json_text("\n".join(lines))
         return
     rows = result.json()
     if how is RowsFormat.JSON:
