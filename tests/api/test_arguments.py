@@ -62,7 +62,7 @@ def test_a_wrong_kind_of_value(graph: Any, call: Callable[[Any], object], name: 
     assert f"{name}=" in caught.value.hint
 
 
-SECRET = {"aws_secret_access_key": "hunter2"}
+SECRET: dict[object, object] = {"aws_secret_access_key": "hunter2"}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_opens_a_store_is_not_told(given: Any, told: str) -> None:
         og.OpenOptions(storage_options=given)
     assert str(caught.value).split(", and ", 1)[1] == told
     options: Any = {"storage_options": given}
-    with pytest.raises(UsageError, match="and cannot be a dict$"):
+    with pytest.raises(UsageError, match=r"and cannot be a dict$"):
         og.open("graph.omni", options=options)
 
 
