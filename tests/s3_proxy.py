@@ -32,6 +32,7 @@ class Mode(Enum):
 
     DROP_RESPONSE = "the server does it, and the connection closes without an answer"
     FAIL = "the server never hears of it, and the answer is 500"
+    FORBID = "the server never hears of it, and the answer is 403"
     FAIL_APPLIED = "the server does it, and the answer is 500"
     DELAY = "the server hears of it later"
     HOLD = "the server hears of it when the gate is opened"
@@ -121,8 +122,8 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             if mode is Mode.REFUSE:
                 self.close_connection = True
                 return
-            if mode is Mode.FAIL:
-                self._answer(500, [], b"")
+            if mode in (Mode.FAIL, Mode.FORBID):
+                self._answer(500 if mode is Mode.FAIL else 403, [], b"")
                 return
             if fault is not None and mode is Mode.DELAY:
                 threading.Event().wait(min(fault.delay_seconds, _DELAY_SECONDS_MAX))

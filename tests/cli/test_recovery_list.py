@@ -140,6 +140,11 @@ def test_what_cannot_be_read_is_listed_with_its_path(killed: Path) -> None:
     unreadable = [found for found in document["pending"] if found["state"] == "unreadable"]
     assert [Path(found["path"]).name for found in unreadable] == ["notes.txt"]
     assert unreadable[0]["why"]
+    doctor = json.loads(omnigraph_here("doctor", "graph.omni", "--json", cwd=killed.parent).stdout)
+    found = [one["where"] for one in doctor["findings"] if one["check"] == "recovery"]
+    assert sorted(found) == sorted(one["path"] for one in document["pending"]), "the same places"
+    table = omnigraph_here("doctor", "graph.omni", cwd=killed.parent).stdout
+    assert "  __recovery/notes.txt  " in table, "people know the way to the graph"
 
 
 def test_nothing_to_list_is_said(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_recovery_and_locks(graph: Graph) -> None:
         (Check.LOCKS, Health.PROBLEM),
     ]
     assert "testing by process" in found[1].message
-    assert found[0].where == f"{RECOVERY}/strange.json", "inside the graph, whatever the path to it"
+    assert found[0].where == str(root / RECOVERY / "strange.json"), "as in `recovery list`"
     assert all(one.fix for one in found if one.health is Health.PROBLEM)
 
 

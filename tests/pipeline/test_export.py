@@ -185,9 +185,9 @@ def test_an_empty_graph_is_an_empty_file(local_location: Location, tmp_path: Pat
     assert export_here(local_location, f"{tmp_path}/parts/").files == ()
     assert list((tmp_path / "parts").iterdir()) == []
     for suffix, unpack in ((".gz", gzip.decompress), (".zst", zstandard.ZstdDecompressor().decompress)):
-        export_here(local_location, tmp_path / f"dump.jsonl{suffix}")
+        exported = export_here(local_location, tmp_path / f"dump.jsonl{suffix}")
         data = (tmp_path / f"dump.jsonl{suffix}").read_bytes()
-        assert data
+        assert exported.size_bytes == len(data) > 0
         assert unpack(data) == b""
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
 
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import StorageError, UsageError
 from omnigraph.pipeline.inputs import Compression, InputFormat, find_inputs
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
+from tests.conftest import S3Server
+from tests.s3_proxy import Fault, Mode, S3Proxy
 
 
 @pytest.fixture
@@ -58,6 +61,24 @@ def test_a_folder_that_is_called_like_a_glob_is_none(tmp_path: Path) -> None:
     assert names(f"{odd}/*.jsonl") == ["b.jsonl"]
     with pytest.raises(UsageError, match="no data"):
         find_inputs([f"{odd}/missing.jsonl"])
+
+
+def test_a_folder_that_is_called_like_a_glob_is_one_of_its_matches(tmp_path: Path) -> None:
+    for name in ("x*/a[1]/i.jsonl", "x*/a[1]/_log.jsonl", "x1/a1/j.jsonl", "y/a1/k.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"12")
+    assert names(f"{tmp_path}/x*/*/*.jsonl") == ["i.jsonl", "j.jsonl"]
+    assert names(f"{tmp_path}/x*/a[1]/*.jsonl") == ["i.jsonl", "j.jsonl"]
+
+
+def test_the_working_directory_is_no_glob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("x*/i.jsonl", "x1/j.jsonl"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"12")
+    monkeypatch.chdir(tmp_path / "x*")
+    assert names("*.jsonl") == ["i.jsonl"]
+    assert names("../x*/*.jsonl") == names(f"file://{tmp_path}/x*/*.jsonl") == ["i.jsonl", "j.jsonl"]
 
 
 def test_a_file_that_is_named_twice_is_read_once(folder: Path) -> None:
@@ -113,3 +134,22 @@ def test_s3_has_files_folders_and_globs(s3_location: Location) -> None:
     assert find_inputs([f"{uri}/in/a.jsonl"], options)[0].size == len("in/a.jsonl")
     with pytest.raises(UsageError):
         found(f"{uri}/in/none.jsonl")
+
+
+def test_a_folder_is_listed_although_s3_refuses_to_tell_of_a_file(s3_server: S3Server) -> None:
+    """So AWS answers for what is no object when only some folders may be listed."""
+    with S3Proxy(s3_server).running() as proxy:
+        place = proxy.location(uuid.uuid4().hex)
+        ObjectStore(place).create("in/a.jsonl", b"12")
+        options = dict(place.options)
+        with proxy.fault(Fault(Mode.FORBID, "", "HEAD", times=3)) as refused:
+            found = find_inputs([f"{place.uri}/in"], options)
+            assert [one.name for one in found] == [f"{place.uri}/in/a.jsonl"]
+            with pytest.raises(StorageError, match=r"no permission to look for .*/none$"):
+                find_inputs([f"{place.uri}/none"], options)
+            with (
+                proxy.fault(Fault(Mode.FORBID, "", "GET")),
+                pytest.raises(StorageError, match=r"no permission to look for .*/in$"),
+            ):
+                find_inputs([f"{place.uri}/in"], options)
+            assert len(refused.acted) == 3

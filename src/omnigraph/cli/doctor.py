@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,6 +11,9 @@ from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Format, Json, LogFile, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import direct_target
+
+if TYPE_CHECKING:
+    from omnigraph.storage.location import Location
 
 TITLES: Final = {
     "check": "check",
@@ -52,10 +55,19 @@ def doctor(
     if how is RowsFormat.JSON:
         place = None if location is None else location.uri
         write_json({"uri": place, "healthy": healthy, "findings": documents})
+    elif how is RowsFormat.TABLE:
+        write_rows(TITLES, [_inside(location, document) for document in documents], how)
     else:
-        write_rows(TITLES if how is RowsFormat.TABLE else {name: name for name in TITLES}, documents, how)
+        write_rows({name: name for name in TITLES}, documents, how)
     if not healthy:
         raise typer.Exit(ExitCode.REFUSED)
+
+
+def _inside(graph: Location | None, finding: dict[str, Any]) -> dict[str, Any]:
+    """As a table shows it: a place in the graph without the way to the graph."""
+    if graph is None or finding["where"] is None:
+        return finding
+    return {**finding, "where": finding["where"].removeprefix(f"{graph.uri}/")}
 
 
 COMMAND = CommandSource(

@@ -148,18 +148,17 @@ class _Seen:
     def recovery(self) -> Iterator[Finding]:
         for one in list_pending(self.root):
             branch = one.intent.branch if one.intent is not None else ""
-            where = one.path.removeprefix(f"{self.root.uri}/")
             match one.state:
                 case PendingState.LIVE:
                     text = "a write is under way"
-                    yield Finding(Check.RECOVERY, Health.NOTICE, text, where, branch)
+                    yield Finding(Check.RECOVERY, Health.NOTICE, text, one.path, branch)
                 case PendingState.PENDING:
                     text = "a write stopped half-way and waits for recovery"
-                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, where, branch, RECOVER)
+                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, one.path, branch, RECOVER)
                 case PendingState.UNREADABLE:
                     text = f"it cannot be understood: {one.why}"
                     fix = "a newer omnigraph, or move the file away and run omnigraph repair"
-                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, where, branch, fix)
+                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, one.path, branch, fix)
 
     def locks(self) -> Iterator[Finding]:
         store = ObjectStore(self.root)

@@ -105,17 +105,19 @@ def export(root: Location, request: ExportRequest, workers: Workers, rules: Form
         match request.target.kind:
             case TargetKind.STREAM:
                 parts = exporting.stream(tasks)
+                size = sum(part.size_bytes for part in parts)
             case TargetKind.FILE:
                 parts = exporting.write(tasks)
-                deliver_file(request.target, parts)
+                size = deliver_file(request.target, parts)
                 files = (request.target.place,)
             case TargetKind.FOLDER:
                 parts = exporting.write(tasks)
                 files = deliver_folder(request.target, parts)
+                size = sum(part.size_bytes for part in parts)
     counts = {table.entity.alias: 0 for table in tables}
     for task, part in zip(tasks, parts, strict=True):
         counts[task.table.entity.alias] += part.rows
-    return Exported(counts, snapshot.head, files, sum(part.size_bytes for part in parts))
+    return Exported(counts, snapshot.head, files, size)
 
 
 @dataclass(frozen=True, slots=True)

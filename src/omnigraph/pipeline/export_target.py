@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -142,14 +143,17 @@ def _furnished(scratch: Scratch) -> Scratch:
     return scratch
 
 
-def deliver_file(target: Target, parts: Sequence[Part]) -> None:
-    """All parts as one file."""
+def deliver_file(target: Target, parts: Sequence[Part]) -> int:
+    """All parts as one file, and how many bytes it has."""
+    nothing = BytesIO()
+    if not parts:
+        # No bytes at all are no packed file.
+        with packed(nothing, target.compression):
+            pass
     with write_file(target.place) as file:
+        file.write(nothing.getvalue())
         copy_parts(parts, file)
-        if not parts:
-            # No bytes at all are no packed file.
-            with packed(file, target.compression):
-                pass
+    return len(nothing.getvalue()) + sum(part.size_bytes for part in parts)
 
 
 def copy_parts(parts: Sequence[Part], sink: BinaryIO) -> None:

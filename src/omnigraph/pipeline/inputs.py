@@ -8,15 +8,17 @@ contents.
 from __future__ import annotations
 
 import fnmatch
+import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePath
 from typing import Final
 
-from omnigraph.base.errors import ContentError, UsageError
+from omnigraph.base.errors import ContentError, StorageError, UsageError
 from omnigraph.storage.location import Location, Scheme, parse_location
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.objects import ObjectEntry, ObjectStore
 
 
 class InputFormat(Enum):
@@ -104,10 +106,15 @@ def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
     elif path.is_file():
         yield _named_file(path, name)
     elif _GLOB_CHARACTERS & set(name):
-        folder, pattern = _split_glob(path)
-        for match in sorted(folder.glob(str(pattern))):
-            if match.is_file() and not _is_aside(match.relative_to(folder).parts, pattern.parts):
-                yield _named_file(match, str(match))
+        start = _before_pattern(name, path)
+        matches = {
+            match
+            for folder, pattern in _split_glob(start, path.relative_to(start).parts)
+            for match in folder.glob(str(pattern))
+            if match.is_file() and not _is_aside(match.relative_to(folder).parts, pattern.parts)
+        }
+        for match in sorted(matches):
+            yield _named_file(match, str(match))
 
 
 def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
@@ -115,14 +122,21 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     fixed = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
     folder = fixed.rpartition("/")[0] if fixed != key else key
     whole_bucket = Location(location.scheme, f"{location.scheme.value}://{bucket}", location.options)
+    refused: StorageError | None = None
     if key and fixed == key:
-        size = ObjectStore(whole_bucket).size(key)
+        try:
+            size = ObjectStore(whole_bucket).size(key)
+        except StorageError as error:
+            if error.code != "permission_denied":
+                raise
+            # So AWS answers for what is no object, too, to those who may list only some folders.
+            size, refused = None, error
         if size is not None:
             yield _file(name, whole_bucket.child(key), size)
             return
     root = whole_bucket.child(folder) if folder else whole_bucket
     asked = key.removeprefix(folder).split("/")
-    for entry in ObjectStore(root).list(""):
+    for entry in _list_folder(root, refused):
         whole = f"{folder}/{entry.path}" if folder else entry.path
         if fixed != key and not fnmatch.fnmatchcase(whole, key):
             continue
@@ -131,6 +145,19 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
         if fixed != key or _format_of(entry.path) is not None:
             place = root.child(entry.path)
             yield _file(place.uri, place, entry.size)
+
+
+def _list_folder(root: Location, refused: StorageError | None) -> tuple[ObjectEntry, ...]:
+    """What is below a folder. When that is nothing, it may have been a file, which the store refused to tell of."""
+    found: tuple[ObjectEntry, ...] = ()
+    try:
+        found = ObjectStore(root).list("")
+    except StorageError:
+        if refused is None:
+            raise
+    if refused is not None and not found:
+        raise refused
+    return found
 
 
 def _refuse_graph(name: str, path: Path) -> None:
@@ -143,16 +170,23 @@ def _refuse_graph(name: str, path: Path) -> None:
         )
 
 
-def _split_glob(path: Path) -> tuple[Path, PurePath]:
-    """The folder that a glob is looked for in, and the rest. What is there under this very name is no pattern."""
-    parts = path.parts
-    patterns = (
-        at
-        for at, part in enumerate(parts)
-        if _GLOB_CHARACTERS & set(part) and not Path(*parts[: at + 1]).exists()
-    )
-    first = next(patterns, len(parts) - 1)
-    return Path(*parts[:first]), PurePath(*parts[first:])
+def _before_pattern(name: str, path: Path) -> Path:
+    """The folder before the first pattern in what was typed. The way to the working directory is no pattern."""
+    typed = Path(name).parts
+    plain = itertools.takewhile(lambda part: not _GLOB_CHARACTERS & set(part), typed)
+    folder = Path(os.path.realpath(Path(*plain)))
+    return folder if path.is_relative_to(folder) else Path(path.anchor)
+
+
+def _split_glob(folder: Path, parts: Sequence[str]) -> Iterator[tuple[Path, PurePath]]:
+    """The folders that a glob is looked for in, each with the rest. One that is called like a pattern is meant, too."""
+    first = next((at for at, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)), None)
+    if first is None:
+        return
+    yield folder.joinpath(*parts[:first]), PurePath(*parts[first:])
+    literal = folder.joinpath(*parts[: first + 1])
+    if literal.is_dir():
+        yield from _split_glob(literal, parts[first + 1 :])
 
 
 def _is_aside(found: Sequence[str], asked: Sequence[str] = ()) -> bool:

@@ -92,7 +92,8 @@ def _has_right_count(call: Call, env: Env) -> bool:
     if call.distinct and name != Function.COUNT.value:
         env.report(QueryCode.ARGUMENT_COUNT, call.span, "only `count` takes `distinct`")
         return False
-    given = len(call.arguments) + (len(call.named) if len(call.arguments) >= low else 0)
+    known = len(call.named) - len(unknown)
+    given = len(call.arguments) + (known if len(call.arguments) >= low else 0)
     if not low <= given <= high:
         wanted = str(low) if low == high else f"{low} or {high}"
         message = f"`{name}` takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
