@@ -106,7 +106,9 @@ class WritePath(RuleBasedStateMachine):
         model = self.model(branch)
         base = model.visible if model.pending is None else model.pending
         # What only a pending write has is not there yet when the delete is staged.
-        tables = [alias for alias in (PERSON, COMPANY) if name in base[alias] and name in model.visible[alias]]
+        tables = [
+            alias for alias in (PERSON, COMPANY) if name in base[alias] and name in model.visible[alias]
+        ]
         if tables:
             self.write(branch, [Change(alias, delete=(name,)) for alias in tables], death)
 
