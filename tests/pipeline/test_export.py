@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import random
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -23,7 +21,6 @@ from omnigraph.graph.stamp import STAMP_KEY, Format
 from omnigraph.pipeline.export import ExportRequest, export
 from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import Target, TargetKind, parse_target
-from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_source import Result, Task
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import open_dataset
@@ -56,7 +53,6 @@ RECORDS: list[Record] = [
     {"type": "Person", "data": {"slug": "b", "age": 36, "photo": "base64:/+8=", "v": [1, -0.25]}},
     {"edge": "About", "from": "n-2", "to": "b"},
 ]
-MANY = 30_000
 
 
 @pytest.fixture
@@ -206,68 +202,6 @@ def test_parquet_has_files_per_type(root: Location, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "parquet" / names[2]).num_rows == 0
     [about] = pq.read_table(tmp_path / "parquet" / names[4]).to_pylist()
     assert about == {"id": '["n-2","b"]', "from": "n-2", "to": "b"}
-
-
-def many(order: Sequence[int]) -> list[Record]:
-    return [{"type": "Person", "data": {"slug": f"p{n * 7919 % 100_003}", "age": n % 90}} for n in order]
-
-
-Layout = Callable[[Location, Path], None]
-
-
-def sorted_layout(root: Location, folder: Path) -> None:
-    """One fragment, rows in the order of their ids."""
-    records = sorted(many(range(MANY)), key=lambda record: str(record["data"]["slug"]))
-    load_records(root, folder, records)
-
-
-def random_layout(root: Location, folder: Path) -> None:
-    """One fragment without any order."""
-    order = list(range(MANY))
-    random.Random(7).shuffle(order)
-    load_records(root, folder, many(order))
-
-
-def patched_layout(root: Location, folder: Path) -> None:
-    """Several fragments, some of them with rows that were replaced later."""
-    for start in range(0, MANY, 9_000):
-        load_records(root, folder, many(range(start, min(start + 9_000, MANY))))
-    load_records(root, folder, [{"type": "Person", "data": {"slug": "p0"}}], mode=LoadMode.MERGE)
-    load_records(root, folder, many(range(5, 7_000, 3)), mode=LoadMode.MERGE)
-    load_records(root, folder, many([0]), mode=LoadMode.MERGE)
-
-
-@pytest.mark.parametrize("layout", [random_layout, patched_layout])
-def test_the_layout_of_files_does_not_show(tmp_path: Path, layout: Layout) -> None:
-    """Parts too are cut at the same ids, so every file has the same bytes."""
-    found, steps = [], []
-    for number, lay in enumerate((sorted_layout, layout)):
-        root = make_graph(parse_location(str(tmp_path / f"{number}.omni")), SCHEMA)
-        lay(root, tmp_path)
-        workers = WorkersHere(shares_disk=number == 0)
-        export_here(root, f"{tmp_path}/{number}/", workers=workers, part_bytes=150_000)
-        found.append({path.name: path.read_bytes() for path in (tmp_path / f"{number}").iterdir()})
-        steps.append([step for step, _ in workers.steps])
-        export_here(root, tmp_path / f"{number}.jsonl.gz", part_bytes=150_000)
-    assert len(found[0]) > 10
-    assert found[0] == found[1]
-    assert (tmp_path / "0.jsonl.gz").read_bytes() == (tmp_path / "1.jsonl.gz").read_bytes()
-    assert steps == [["read ids", "export"], ["read ids", "sort", "export"]]
-    text = b"".join(found[0][name] for name in sorted(found[0]))
-    ids = [json.loads(line)["data"]["id"] for line in text.splitlines()]
-    assert ids == sorted(f"p{n * 7919 % 100_003}" for n in range(MANY))
-
-
-def test_scratch_is_gone(tmp_path: Path) -> None:
-    root = make_graph(parse_location(str(tmp_path / "graph.omni")), SCHEMA)
-    random_layout(root, tmp_path)
-    before = {entry.path for entry in ObjectStore(root).list("")}
-    (tmp_path / "out").mkdir()
-    for shares_disk in (True, False):
-        workers = WorkersHere(shares_disk)
-        export_here(root, tmp_path / "out" / "d.jsonl", workers=workers, force=True, part_bytes=150_000)
-        assert [path.name for path in (tmp_path / "out").iterdir()] == ["d.jsonl"]
-    assert {entry.path for entry in ObjectStore(root).list("")} == before
 
 
 class _Stopping(WorkersHere):
