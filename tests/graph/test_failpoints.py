@@ -27,7 +27,7 @@ GOLDEN: Final = """\
 init.remove.before init.mark.before init.table.before init.manifest.before init.unmark.before init.done
 fork.before fork.after fork.discard.before schema.table.before scratch.remove.before
 lease.acquire.before lease.acquire.after lease.collect.before lease.renew.before
-check.done heal.before heal.publish.before arm.before arm.after commit.before
+rewrite.deletions.before check.done heal.before heal.publish.before arm.before arm.after commit.before
 table.strip.before index.drop.before rewrite.before rewrite.after index.commit.before index.commit.after
 commit.between commit.after
 manifest.migrate.before manifest.stamp.before manifest.strip.before manifest.compact.before manifest.compact.after

@@ -176,6 +176,12 @@ FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescriptio
 }
 
 
+@pytest.mark.parametrize(("emptied", "expected"), [((), False), ((1,), True), ((1, 2), True), ((0,), False)])
+def test_an_index_may_name_fragments_that_lost_every_row(emptied: tuple[int, ...], expected: bool) -> None:
+    work = IndexWork(ALIAS, DECLARED, IndexStatus.EXTENDED, (0, 1))
+    assert still_fits(work, {0: A, 1: B}, {0: A, 7: C}, (), emptied) is expected
+
+
 @pytest.mark.parametrize("name", FITS)
 def test_what_was_built_is_committed_only_where_it_fits(name: str) -> None:
     status, now, present, expected = FITS[name]

@@ -11,6 +11,7 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.effects import observed
+from omnigraph.base.ids import new_ulid
 from omnigraph.base.limits import COMPACTION_NUMBER_GAP, UPKEEP_ATTEMPTS_MAX
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
@@ -18,8 +19,22 @@ from omnigraph.maintenance.index_tasks import build_segments
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
 from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.location import Location
-from tests.maintenance.graphs import CITES, DOC, Result, Task, append, create, delete, open_table, upsert
+from tests.graph.writers import run_compaction
+from tests.maintenance.graphs import (
+    CITES,
+    DOC,
+    Result,
+    Task,
+    append,
+    change,
+    create,
+    delete,
+    docs,
+    open_table,
+    upsert,
+)
 from tests.maintenance.test_optimize import answers_are_right
+from tests.storage.raw_writes import stage_append, stage_overwrite
 
 
 @dataclass(slots=True)
@@ -57,6 +72,13 @@ def ids(graph: Location) -> list[str]:
     return sorted(str(name) for name in open_table(graph, DOC).read(["id"])["id"].to_pylist())
 
 
+def identities(graph: Location) -> list[Any]:
+    """Every row with its identity and the versions that created and changed it."""
+    columns = ["id", "size", "title", "_row_created_at_version", "_row_last_updated_at_version"]
+    rows = open_table(graph, DOC).native.scanner(columns=columns, with_row_id=True).to_table()
+    return rows.sort_by("id").to_pylist()
+
+
 def test_appends_cost_nothing(graph: Location) -> None:
     workers = Interrupted(lambda: append(graph, "e"))
     rows = optimize(graph, workers)
@@ -70,39 +92,83 @@ def test_appends_cost_nothing(graph: Location) -> None:
 
 @pytest.mark.parametrize("after", [rewrite_group, build_segments])
 @pytest.mark.parametrize(
-    "meanwhile", [lambda graph: delete(graph, "id = 'a3'"), lambda graph: upsert(graph, "a", 4)]
+    "meanwhile",
+    [
+        lambda graph: delete(graph, "id = 'a3'"),
+        lambda graph: upsert(graph, "a", 4),
+        lambda graph: delete(graph, "id LIKE 'b%'"),  # a whole fragment
+        lambda graph: upsert(graph, "c", 20),  # a whole fragment, whose rows move to another one
+    ],
+    ids=["delete", "update", "delete_fragment", "update_fragment"],
 )
-def test_a_change_costs_only_its_own_group_and_nothing_comes_back(
+def test_a_change_of_rows_costs_no_group_and_nothing_comes_back(
     graph: Location, meanwhile: Callable[[Location], None], after: Callable[..., object]
 ) -> None:
-    """Four groups of two fragments, two in each table; one of them has the row."""
+    """Four groups of two fragments, two in each table; one of them has the rows."""
     workers = Interrupted(lambda: meanwhile(graph), after)
-    rewrites: list[int] = []
+    expected: list[Any] = []
 
     def counted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        rewrites.extend([len(tasks)] if function is rewrite_group else [])
-        return workers(function, tasks)
+        results = workers(function, tasks)
+        expected[:] = identities(graph)
+        return results
 
+    before = len(read_fragment_files(open_table(graph, DOC)))
     how = OptimizeOptions(rows_per_task=40)
     rows = {row.table_key: row for row in optimize_all_tables(Graph(graph), how, counted)}
-    assert rewrites == [4, 1], "only the group that was lost is rewritten again"
+    assert len(workers.tasks) == 1, "no group is rewritten again"
     assert rows[DOC].committed
     assert rows[DOC].skipped is None
+    assert set(rows[DOC].indexes_built) >= {"id", "slug", "size"}
+    assert identities(graph) == expected
+    assert len(read_fragment_files(open_table(graph, DOC))) < before
     assert answers_are_right(graph)
-    assert ("a3" in ids(graph)) == (len(ids(graph)) == 80)
+    optimize(graph, Interrupted(lambda: None))
+    assert identities(graph) == expected, "also when the masked rows are dropped from the files"
 
 
-def test_a_table_that_is_changed_every_time_is_left_and_the_others_publish(graph: Location) -> None:
+def test_a_table_that_is_changed_all_the_time_is_compacted(graph: Location) -> None:
     left = iter(range(20))
     workers = Interrupted(lambda: delete(graph, f"id = 'a{next(left)}'"), times=99)
     rows = optimize(graph, workers, rows_per_task=1000)
+    assert workers.tasks == [2]
+    assert rows[DOC].skipped is None
+    assert (rows[DOC].fragments_removed, rows[DOC].fragments_added) == (4, 1)
+    assert len(ids(graph)) == 79
+    assert answers_are_right(graph)
+
+
+def test_a_table_whose_groups_are_lost_each_time_still_gets_fewer_fragments(graph: Location) -> None:
+    """Another compaction takes every group; the last attempt merges what it finds while it holds the lease."""
+
+    def meanwhile() -> None:
+        run_compaction(graph, [DOC])
+        for _ in range(3):
+            change(graph, {DOC: lambda at: stage_append(at, docs(at.schema, new_ulid(), 2))}, rows=2)
+        counts.append(len(read_fragment_files(open_table(graph, DOC))))
+
+    counts: list[int] = []
+    workers = Interrupted(meanwhile, times=99)
+    rows = optimize(graph, workers, rows_per_task=1000)
     assert len(workers.tasks) == UPKEEP_ATTEMPTS_MAX
-    assert rows[DOC].skipped is SkipReason.CONFLICTING_WRITES
-    assert not rows[DOC].committed
-    assert rows[CITES].committed
-    assert len(ids(graph)) == 80 - UPKEEP_ATTEMPTS_MAX
-    assert read_snapshot(graph).tables[CITES].pin.version == rows[CITES].manifest_version
+    assert rows[DOC].committed
+    assert rows[DOC].skipped is None
+    assert len(read_fragment_files(open_table(graph, DOC))) == 1 < counts[-1]
+    assert len(ids(graph)) == 80 + 6 * UPKEEP_ATTEMPTS_MAX
+    assert {pending.property for pending in rows[DOC].pending_indexes} >= {"id", "slug", "size"}
+    assert answers_are_right(graph)
     assert optimize(graph, Interrupted(lambda: None), rows_per_task=1000)[DOC].committed
+    assert answers_are_right(graph)
+
+
+def test_a_table_without_a_part_that_may_be_rewritten_under_the_lease_is_left(graph: Location) -> None:
+    def meanwhile() -> None:
+        change(graph, {DOC: lambda at: stage_overwrite(at, docs(at.schema, "a", 80))}, rows=0)
+
+    rows = optimize(graph, Interrupted(meanwhile, build_segments, times=99))
+    assert rows[DOC].skipped is SkipReason.CONFLICTING_WRITES
+    assert rows[CITES].committed
+    assert read_snapshot(graph).tables[CITES].pin.version == rows[CITES].manifest_version
     assert answers_are_right(graph)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import lance
@@ -12,19 +13,21 @@ import pyarrow as pa
 import pytest
 from lance.optimize import Compaction
 
-from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.errors import InvariantError, OmnigraphError
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import commit_branch, commit_staged
 from omnigraph.storage.compaction import (
     LANCE_SUPPORTS_BLOB_COMPACTION,
+    _require_same_rows,
     adopt_segment,
     clone_rewritten,
     rewrite_fragments,
     stage_rewrite,
+    write_deletion_file,
 )
 from omnigraph.storage.coverage import Degraded, Indexed, read_coverage, read_indexes
 from omnigraph.storage.dataset import Dataset, branch_location, create_dataset
-from omnigraph.storage.fragments import read_fragment_files
+from omnigraph.storage.fragments import has_same_data, read_fragment_files, read_live_offsets
 from omnigraph.storage.indexes import (
     PQ_ROWS_MIN,
     IndexPlan,
@@ -37,6 +40,7 @@ from omnigraph.storage.indexes import (
 )
 from omnigraph.storage.location import Location
 from omnigraph.storage.operations import Operation, TransactionRecord, read_operations
+from omnigraph.storage.staging import stage_update, stage_upsert
 from tests.storage.raw_writes import stage_append, stage_delete
 from tests.storage.samples import ids_of, make_people
 
@@ -243,6 +247,88 @@ def test_a_group_without_live_rows_leaves_nothing(local_location: Location) -> N
     dataset = delete(dataset, "id = 'a'")
     group = rewrite_fragments(dataset, (0,), 100)
     assert [fragment.physical_rows for fragment in group.new] == [1]
+
+
+def test_a_rewrite_may_bring_deletion_files(durable_location: Location) -> None:
+    """On every store and on a fork: rows, identities, versions of rows and later changes are as they should be."""
+    place = durable_location.child("table")
+    dataset = commit_branch(create_dataset(place, things(0, 10)), "g-1")
+    dataset = delete(append(dataset, 10, 10), "number IN (2, 3)")
+    group = rewrite_fragments(dataset, (0, 1), 100).numbered(GAP)
+    now = commit_staged(dataset, stage_upsert(dataset, things(5, 1)))
+    now = delete(now, "number = 12")
+    before = _versioned_rows(now)
+    (masked,) = [write_deletion_file(now, new, np.array([3, 10], np.uint32)) for new in group.written]
+    assert masked.num_deletions == 2
+    group = replace(group, written=(masked,), deleted={GAP: np.array([3, 10], np.uint32)})
+    clone = clone_rewritten(dataset, durable_location.child("clone"), [group])
+    assert clone.count_rows() == 16, "the clone of a masked group reads the deletion file where it is"
+    moved = commit_staged(now, stage_rewrite(now, [group]))
+    assert _versioned_rows(moved) == before
+    assert {number: f.deleted_rows for number, f in read_fragment_files(moved).items()} == {2: 0, GAP: 2}
+    assert read_live_offsets(moved, GAP).tolist() == [row for row in range(18) if row not in (3, 10)]
+    checked: Any = moved.native
+    checked.validate()
+    later = delete(commit_staged(moved, stage_upsert(moved, things(0, 1))), "number = 19")
+    assert read_fragment_files(later)[GAP].deleted_rows == 4
+    assert sorted(later.read(["number"])["number"].to_pylist()) == [0, 1, *range(4, 12), *range(13, 19)]
+    again = rewrite_fragments(later, sorted(read_fragment_files(later)), 100).numbered(2 * GAP)
+    assert _versioned_rows(commit_staged(later, stage_rewrite(later, [again]))) == _versioned_rows(later)
+
+
+def test_a_large_deletion_file_is_read_as_well(local_location: Location) -> None:
+    """Lance writes a bitmap for many rows; what we write is always an array."""
+    dataset = create_dataset(local_location, things(0, 20_000))
+    group = rewrite_fragments(dataset, (0,), 100_000).numbered(GAP)
+    rows = np.arange(0, 20_000, 2, dtype=np.uint32)
+    written = (write_deletion_file(dataset, group.written[0], rows),)
+    moved = commit_staged(dataset, stage_rewrite(dataset, [replace(group, written=written)]))
+    assert moved.count_rows("number % 2 = 1") == moved.count_rows() == 10_000
+    assert read_live_offsets(moved, GAP).tolist() == list(range(1, 20_000, 2))
+    assert read_live_offsets(dataset, 0).tolist() == list(range(20_000))
+
+
+def test_an_update_and_a_delete_change_only_the_deletion_file_of_a_fragment(local_location: Location) -> None:
+    """And a fragment without live rows does not exist any more; a number is not given again."""
+    dataset = append(create_dataset(local_location, things(0, 10)), 10, 1)
+    then = read_fragment_files(dataset)
+    now = delete(commit_staged(dataset, stage_upsert(dataset, things(5, 1))), "number = 6")
+    now = commit_staged(now, stage_update(now, things(7, 1).select(["id", "words"])))
+    assert now.count_rows("number = 7") == 1
+    assert has_same_data(then[0].native, read_fragment_files(now)[0].native)
+    assert read_live_offsets(now, 0).tolist() == [0, 1, 2, 3, 4, 8, 9]
+    now = commit_staged(now, stage_upsert(now, things(10, 1)))
+    numbers = set(read_fragment_files(now))
+    assert 1 not in numbers
+    now = append(delete(now, "number = 10"), 20, 1)
+    assert max(numbers) not in read_fragment_files(now)
+    assert max(read_fragment_files(now)) == max(numbers) + 1
+
+
+def test_a_segment_may_name_fragments_that_lost_every_row(local_location: Location) -> None:
+    dataset = append(append(create_dataset(local_location, things(0, 10)), 10, 1), 11, 10)
+    built = [(spec, build_index_segment(dataset, plan(dataset, spec), (0, 1, 2))) for spec in SPECS]
+    now = delete(commit_staged(dataset, stage_upsert(dataset, things(10, 1))), "number = 7")
+    assert 1 not in read_fragment_files(now)
+    now = committed(now, built)
+    answers_are_right(now)
+    assert now.count_rows("number = 10") == 1
+
+
+def test_rows_in_another_order_are_noticed(local_location: Location) -> None:
+    """Positions rely on the order of rows, so a worker compares the identities."""
+    dataset = append(create_dataset(local_location, things(0, 3)), 3, 3)
+    group = rewrite_fragments(dataset, (0, 1), 100)
+    for identities in ([0, 1, 2, 3, 5, 4], [0, 1, 2, 3, 4], []):
+        with pytest.raises(InvariantError, match="expected"):
+            _require_same_rows(np.array(identities, np.uint64), group.written, dataset.uri)
+    _require_same_rows(np.arange(6, dtype=np.uint64), group.written, dataset.uri)
+
+
+def _versioned_rows(dataset: Dataset) -> list[dict[str, Any]]:
+    columns = ["id", "number", "words", "_row_created_at_version", "_row_last_updated_at_version"]
+    rows = dataset.native.scanner(columns=columns, with_row_id=True).to_table()
+    return list(rows.sort_by("id").to_pylist())
 
 
 def test_rewriting_what_somebody_deleted_from_is_refused_by_lance(local_location: Location) -> None:

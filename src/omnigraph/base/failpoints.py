@@ -38,6 +38,7 @@ class Failpoint(StrEnum):
     ACQUIRE_AFTER = "lease.acquire.after"
     COLLECT_BEFORE = "lease.collect.before"
     RENEW_BEFORE = "lease.renew.before"
+    REWRITE_DELETIONS_BEFORE = "rewrite.deletions.before"
     CHECKED = "check.done"
     HEAL_BEFORE = "heal.before"
     HEAL_PUBLISH_BEFORE = "heal.publish.before"

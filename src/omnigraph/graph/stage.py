@@ -25,6 +25,7 @@ from omnigraph.graph.staged import Effect, ExactEffect, FoundHead, LooseEffect, 
 from omnigraph.graph.tables import open_table
 from omnigraph.schema import Catalog
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, commit_branch
+from omnigraph.storage.compaction import Rewritten, write_deletion_file
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.deletion import delete_branch
 from omnigraph.storage.staging import StagedTransaction, stage_restore, stage_settings_removal
@@ -156,11 +157,22 @@ class Stage:
             lead=None if lead is None else lead.with_properties(ours),
         )
 
+    def masked(self, target: WritableTable, group: Rewritten) -> Rewritten:
+        """The group with deletion files for the rows that other writers deleted since it was read."""
+        written = []
+        for fragment in group.written:
+            positions = group.deleted.get(fragment.id)
+            if positions is not None and group.live_rows(fragment) and fragment.deletion_file is None:
+                failpoint(Failpoint.REWRITE_DELETIONS_BEFORE)
+                fragment = write_deletion_file(target.dataset, fragment, positions)  # noqa: PLW2901
+            written.append(fragment)
+        return replace(group, written=tuple(written))
+
     def upkeep(self, target: WritableTable, change: TableUpkeep) -> LooseEffect:
         """The effect of finished upkeep, marked as ours where Lance lets us."""
-        return self.loose(
-            target, upkeep_run(change, operation_properties(self.operation, self.commit, self.kind))
-        )
+        groups = tuple(self.masked(target, group) for group in change.groups)
+        properties = operation_properties(self.operation, self.commit, self.kind)
+        return self.loose(target, upkeep_run(replace(change, groups=groups), properties))
 
     def loose(self, target: WritableTable, run: LooseRun) -> LooseEffect:
         """The effect of letting Lance commit by itself."""

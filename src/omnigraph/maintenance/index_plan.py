@@ -9,7 +9,7 @@ index is built as soon as there is a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -128,13 +128,19 @@ def still_fits(
     then: Mapping[int, Fragment],
     now: Mapping[int, Fragment],
     present: Sequence[IndexDescription],
+    emptied: Collection[int] = (),
 ) -> bool:
-    """Whether an index that was built over the fragments `then` may be committed to a table that moved meanwhile.
+    """Whether an index that was built over the fragments `then` may be committed to a table that changed since.
 
-    They must have the same files now: rows may have been deleted, or have moved to other fragments. And nobody else may
-    have indexed them, because Lance refuses segments that cover a part of one that is there; a rebuild covers it all.
+    They must have the same files now: rows may have been deleted, or have moved to other fragments. `emptied` are
+    fragments that lost every row that way; their numbers are never given again, so an index may name them. And no other
+    writer may have indexed them, because Lance refuses segments that cover a part of an existing one; a rebuild
+    covers it all.
     """
-    if any(number not in now or now[number].files != was.files for number, was in then.items()):
+    if any(
+        number not in emptied if number not in now else now[number].files != was.files
+        for number, was in then.items()
+    ):
         return False
     named = (index for index in present if index.name == work.spec.name)
     covered = frozenset[int]().union(*(index.fragment_ids for index in named)) & now.keys()

@@ -17,6 +17,8 @@ from omnigraph.base.limits import (
     COMPACTION_FRAGMENT_BYTES,
     COMPACTION_ROWS,
     INDEX_PACKED_ROWS,
+    MAINTENANCE_LEASE_BYTES_MAX,
+    MAINTENANCE_LEASE_ROWS_MAX,
 )
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import IndexDescription, IndexPart
@@ -64,6 +66,26 @@ def plan_groups(
         group.add(number, fragment)
     found = (group for alike in groups.values() for group in alike if group.is_worth_it())
     return tuple(sorted(tuple(group.numbers) for group in found))
+
+
+def plan_lease_part(
+    fragments: Mapping[int, Fragment], present: Sequence[IndexDescription], bounds: RewriteBounds
+) -> tuple[int, ...]:
+    """Return the fragments that the last attempt merges while it holds the lease, smallest first; empty: none.
+
+    It drops no segment of an index, because none is built in its place.
+    """
+    small = RewriteBounds(
+        min(bounds.rows, MAINTENANCE_LEASE_ROWS_MAX), min(bounds.size_bytes, MAINTENANCE_LEASE_BYTES_MAX)
+    )
+    by_size = sorted(fragments.items(), key=lambda item: (item[1].rows, item[0]))
+    groups = plan_groups(dict(by_size), present, (), small)
+    return max((group for group in groups if len(group) > 1), key=len, default=())
+
+
+def indexed_numbers(present: Sequence[IndexDescription]) -> frozenset[int]:
+    """Return the numbers that indexes cover. They include fragments that do not exist any more: never reuse them."""
+    return frozenset[int]().union(*(index.fragment_ids for index in present))
 
 
 def split_segments(present: Sequence[IndexDescription], groups: Groups) -> frozenset[str]:

@@ -1,37 +1,50 @@
-"""Upkeep: rewrites fragments, builds indexes and strips settings of a branch's tables, as one commit.
+"""Maintenance run: rewrites fragments, builds indexes and strips settings of a branch's tables, as one commit.
 
-In: a graph, a branch, what may be done, whoever runs tasks. Out: `Upkept`: what was done to each table, and the commit.
-No row changes. `optimize` is all of it; ensuring indexes is the part that builds. The driver plans, workers write files
-without the branch's lease, and the driver commits all tables at once through the write path. A table that the branch
-has not written yet is forked when there is something to do for it, and only then. Appends that land meanwhile cost
-nothing; a group of fragments that somebody changed is planned again, a bounded number of times, and is then left out. A
-crash leaves unreferenced files, or what recovery publishes.
+In: a graph, a branch, what may be done, a function that runs tasks. Out: `Upkept`: what was done to each table, and the
+commit. No row changes. `optimize` is all of it; ensuring indexes is the part that builds. The driver plans, workers
+write files without the branch's lease, and the driver commits all tables at once through the write path. A table that
+the branch has not written yet is forked when there is something to do for it, and only then. Rows that others append,
+update or delete in between do not invalidate the work (decision 0018). A group that was lost to another compaction, an
+overwrite or a schema change is planned again, a bounded number of times; the last attempt rewrites a bounded part under
+the lease. A crash leaves unreferenced files, or what recovery publishes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.ids import new_ulid
-from omnigraph.base.limits import COMPACTION_NUMBER_GAP, INDEX_ROWS_PER_TASK, UPKEEP_ATTEMPTS_MAX
+from omnigraph.base.limits import (
+    COMPACTION_NUMBER_GAP,
+    COMPACTION_NUMBER_GAP_FACTOR,
+    INDEX_ROWS_PER_TASK,
+    UPKEEP_ATTEMPTS_MAX,
+)
 from omnigraph.graph.check import DriftError
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.loose import TableUpkeep
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import Scratch, open_scratch
+from omnigraph.graph.snapshot import refresh_snapshot
 from omnigraph.graph.stage import Outcome, Stage, discard_fork
 from omnigraph.graph.staged import LooseEffect, Staged
+from omnigraph.graph.stamp import Format
 from omnigraph.maintenance.index_building import Built, IndexOrder, build_indexes
 from omnigraph.maintenance.index_outcome import IndexRow
 from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
 from omnigraph.maintenance.published_work import keep_published
-from omnigraph.maintenance.rewrite_plan import RewriteBounds, split_segments
+from omnigraph.maintenance.rewrite_plan import (
+    RewriteBounds,
+    indexed_numbers,
+    plan_lease_part,
+    split_segments,
+)
 from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
 from omnigraph.maintenance.run_plan import RunBounds, TablePlan, plan_run
 from omnigraph.maintenance.table_seconds import TableSeconds
@@ -40,10 +53,13 @@ from omnigraph.maintenance.table_work import BuiltIndex, TableWork
 from omnigraph.maintenance.task_outcome import TaskFailure
 from omnigraph.maintenance.upkept import Upkept, UpkeptTable
 from omnigraph.pipeline.load_source import RunTasks
-from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, Rewritten, clone_rewritten
-from omnigraph.storage.coverage import read_indexes
+from omnigraph.storage.compaction import (
+    LANCE_SUPPORTS_BLOB_COMPACTION,
+    Rewritten,
+    clone_rewritten,
+    rewrite_fragments,
+)
 from omnigraph.storage.dataset import DatasetVersion
-from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.indexes import IndexSpec, Unbuildable
 from omnigraph.storage.location import Location
 
@@ -76,7 +92,7 @@ def keep_up(
     root: Location, branch: str, run_tasks: RunTasks, upkeep: Upkeep, world: World | None = None
 ) -> Upkept:
     """Do what the tables need, as at most one commit."""
-    run = _Run(run_tasks, upkeep)
+    run = _Run(run_tasks, upkeep, (world or World()).rules)
     request = Write(upkeep.kind, upkeep.actor, run.stage, run.restage)
     while True:  # ends, because the last attempt leaves out what was lost, and a table drifts once
         try:
@@ -99,9 +115,10 @@ class _WorkLostError(ConflictError):
 class _Run:
     """One run. What was done is kept over attempts, as long as it fits."""
 
-    def __init__(self, run_tasks: RunTasks, upkeep: Upkeep) -> None:
+    def __init__(self, run_tasks: RunTasks, upkeep: Upkeep, rules: Format) -> None:
         self._run_tasks = run_tasks
         self._upkeep = upkeep
+        self._rules = rules
         self._attempts_left = UPKEEP_ATTEMPTS_MAX
         self._views: dict[str, TableView] = {}
         self._plans: dict[str, TablePlan] = {}
@@ -164,6 +181,7 @@ class _Run:
         done = False
         try:
             self._work(at, wanted)
+            self._look_ahead(at)
             done = True
         finally:
             if not done:
@@ -172,14 +190,17 @@ class _Run:
         return self._finish(at)
 
     def restage(self, at: Stage, _: Staged) -> Staged | None:
-        """Under the lease: keep what still fits; do nothing new. Lost work is planned again, or left out in the end."""
+        """Under the lease: keep what fits. Lost work is planned again; the last attempt does a bounded part here."""
         lost = self._drop_unfit(at)
         if lost and self._attempts_left:
-            raise _WorkLostError("fragments were changed meanwhile", code="upkeep_work_lost")
+            raise _WorkLostError("fragments were replaced during the run", code="upkeep_work_lost")
         for alias, spec in lost:
-            self._conflicts.add(alias)
             if spec is not None:
                 self._skip(alias, spec)
+            else:
+                self._rewrite_under_lease(at, alias)
+        done = {alias for alias, work in self._works.items() if not work.is_empty}
+        self._conflicts.update({alias for alias, _ in lost} - done)
         return self._finish(at)
 
     def _skip(self, alias: str, spec: IndexSpec) -> None:
@@ -203,7 +224,7 @@ class _Run:
                 self._isolated(view.alias, lambda: self._open(at, view))  # noqa: B023  # called at once
         self._rewrite(views)
         with open_scratch(at.snapshot.root) as scratch:
-            places = [place for view in views if (place := self._workplace(view, scratch)) is not None]
+            places = [place for view in views if (place := self._workplace(at, view, scratch)) is not None]
             self._build(places)
 
     def _open(self, at: Stage, view: TableView) -> None:
@@ -236,9 +257,51 @@ class _Run:
                 self._fail(view.alias, result.error)
             elif view.alias in self._works:
                 work = self._works[view.alias]
-                work.groups = (*work.groups, result.numbered(_first_number(view, work.groups)))
+                used = (*view.fragments, *indexed_numbers(view.present))
+                work.groups = (*work.groups, result.numbered(_first_number(used, work.groups, self._gap())))
 
-    def _workplace(self, view: TableView, scratch: Scratch) -> TableView | None:
+    def _gap(self) -> int:
+        """How many fragments others may add before the numbers of ours are taken: more in each attempt."""
+        attempts_lost = UPKEEP_ATTEMPTS_MAX - 1 - self._attempts_left
+        return int(COMPACTION_NUMBER_GAP * COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
+
+    def _look_ahead(self, at: Stage) -> None:
+        """Read now what others did during the work, so that little is left to read under the lease."""
+        now = replace(at, snapshot=refresh_snapshot(at.snapshot, self._rules))
+        for alias, work in tuple(self._works.items()):
+            if (
+                _moved_in_place(now, self._schema_hash, work, alias)
+                and now.table(alias).pin != work.target.table.pin
+            ):
+                self._isolated(alias, lambda: work.look_ahead(now.writable(alias)))  # noqa: B023  # called at once
+
+    def _rewrite_under_lease(self, at: Stage, alias: str) -> None:
+        """Rewrite a bounded part of a table whose groups were lost in every attempt, if there is one.
+
+        Its rows leave the indexes by address until another run: building them takes time that writers would wait for.
+        """
+        view, bounds = self._views.get(alias), self._upkeep.rewrite
+        if view is None or bounds is None or alias in self._errors:
+            return
+        if at.table(alias).owner != at.snapshot.branch.id or (
+            view.has_blobs and not self._upkeep.blobs_compact
+        ):
+            return
+        work = self._works.get(alias) or TableWork(at.writable(alias))
+        now = view_of(view, work.target.dataset)
+        taken = {number for group in work.groups for number in group.old_ids}
+        taken.update(number for built in work.built.values() for number in built.fragments)
+        used = (*taken, *work.emptied, *view.fragments, *now.fragments, *indexed_numbers(now.present))
+        free = {number: fragment for number, fragment in now.fragments.items() if number not in taken}
+        part = plan_lease_part(free, now.present, bounds)
+        if not part:
+            return
+        rewritten = rewrite_fragments(work.target.dataset, part, bounds.rows)
+        first_id = _first_number(used, work.groups, COMPACTION_NUMBER_GAP)
+        work.groups = (*work.groups, rewritten.numbered(first_id))
+        self._works[alias] = work
+
+    def _workplace(self, at: Stage, view: TableView, scratch: Scratch) -> TableView | None:
         """The table as it will be after the rewrite: where its indexes are built. None when it is left alone."""
         work = self._works.get(view.alias)
         if view.alias in self._errors or (work is None and self._plans[view.alias].has_work):
@@ -249,6 +312,7 @@ class _Run:
         place = scratch.location.child(f"clone-{new_ulid()}")
 
         def clone() -> TableView:
+            work.groups = tuple(at.masked(work.target, group) for group in work.groups)
             return view_of(view, clone_rewritten(work.target.dataset, place, work.groups, work.dropped))
 
         return self._isolated(view.alias, clone)
@@ -297,19 +361,12 @@ class _Run:
             now = at.snapshot.tables.get(alias)
             if now is not None and now.pin == target.table.pin and same_schema:
                 continue
-            same_place = (
-                now is not None
-                and target.forked_from is None
-                and (now.owner, now.pin.branch) == (at.snapshot.branch.id, target.dataset.branch)
-            )
-            if not (same_place and same_schema):
+            if not _moved_in_place(at, self._schema_hash, work, alias):
                 lost += [(alias, spec) for spec in work.built]
                 lost += [(alias, None)] if work.groups else []
                 self._discard(alias)
                 continue
-            work.target = at.writable(alias)
-            dataset = work.target.dataset
-            groups, specs = work.keep_fitting(read_fragment_files(dataset), read_indexes(dataset))
+            groups, specs = work.move_to(at.writable(alias))
             lost += [(alias, None)] * bool(groups) + [(alias, spec) for spec in specs]
         return lost
 
@@ -353,6 +410,17 @@ class _Run:
             return None
 
 
+def _moved_in_place(at: Stage, schema_hash: str, work: TableWork, alias: str) -> bool:
+    """Whether files that were written for the table can be committed to it: same schema, same Lance branch."""
+    table, target = at.snapshot.tables.get(alias), work.target
+    return (
+        table is not None
+        and at.snapshot.schema.hash == schema_hash
+        and target.forked_from is None
+        and (table.owner, table.pin.branch) == (at.snapshot.branch.id, target.dataset.branch)
+    )
+
+
 def _view_at(view: TableView, work: TableWork) -> TableView:
     """The table where this branch may write it: a fork reads the same, but its files are its own."""
     return TableView(view.alias, work.target.dataset, view.fragments, view.declared, view.present)
@@ -364,11 +432,10 @@ def _effect(at: Stage, work: TableWork) -> LooseEffect:
     return at.upkeep(work.target, TableUpkeep(work.strip, dropped, work.groups, segments))
 
 
-def _first_number(view: TableView, groups: Sequence[Rewritten]) -> int:
-    """The first number that nobody has, with room for fragments of others that land meanwhile."""
-    used = [*view.fragments, *(number for index in view.present for number in index.fragment_ids)]
-    given = [number for group in groups for number in group.new_ids]
-    return max(max(used, default=0) + COMPACTION_NUMBER_GAP, *(number + 1 for number in given), 1)
+def _first_number(used: Collection[int], groups: Sequence[Rewritten], gap: int) -> int:
+    """The first number for a new fragment, `gap` above the highest in use: others add fragments in between."""
+    assigned = [fragment.id for group in groups for fragment in group.written]
+    return max(max(used, default=0) + gap, *(number + 1 for number in assigned), 1)
 
 
 def _row(planned: IndexWork | NoWork) -> IndexRow:

@@ -1,30 +1,39 @@
 """Compaction by hand: workers rewrite groups of fragments, and one exact transaction puts them in place of the old.
 
 In: a dataset and the numbers of some fragments. Out: `Rewritten` groups that pickle, and the transaction that commits
-several of them. Rows and row ids stay the same, and so does the order of rows within a group. Lance's own commit of a
-compaction would rewrite every index within it; here the new fragments get numbers of their own beforehand, so that
-their index segments can be built in a *rewritten clone* before anything is committed (decision 0011). A crash leaves
-only files that nothing references.
+several of them. Rows and row ids stay the same, and so does the order of rows within a group, which is checked. Lance's
+own commit of a compaction would rewrite every index within it; here the new fragments get numbers of their own
+beforehand, so that their index segments can be built in a *rewritten clone* before anything is committed (decision
+0011). Rows that other writers delete in between are masked in the new fragments by deletion files (decision 0018). A
+crash leaves only files that nothing references.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import lance
-from lance.fragment import FragmentMetadata
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lance.fragment import DeletionFile, FragmentMetadata, RowIdSequence
 from lance.optimize import CompactionTask
 
 from omnigraph.base.effects import announce
-from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.base.errors import InvariantError
+from omnigraph.storage.dataset import DATA_STORAGE_VERSION, IDENTITY, Dataset, branch_location
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.indexes import IndexSegment, stage_segment_drop
 from omnigraph.storage.location import Location
-from omnigraph.storage.objects import move_objects
+from omnigraph.storage.objects import move_objects, write_file
 from omnigraph.storage.staging import StagedTransaction
+
+Positions = npt.NDArray[np.uint32]
+"""Positions of rows in one fragment, ascending."""
 
 LANCE_SUPPORTS_BLOB_COMPACTION: Final = True
 """Whether the installed Lance compacts tables with blobs and keeps every byte; a test turns red when that changes."""
@@ -54,12 +63,31 @@ _TASK_OPTIONS: Final[Mapping[str, object]] = {
 _INDICES: Final = "_indices"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """Some fragments and what takes their place, as Lance describes them. No version knows the new ones yet."""
+    """Some fragments and what replaces them, as Lance describes them. No version references the new ones yet.
 
-    old: tuple[FragmentMetadata, ...]
-    new: tuple[FragmentMetadata, ...]
+    `sources` are the fragments as they were read, at `read_version`, in the order of their rows; `written` has their
+    live rows in that order. What other writers did since: `emptied` are sources that no longer exist because all their
+    rows were deleted or moved; `deleted` are, by the number of a written fragment, the positions of its rows that no
+    source has any more.
+    """
+
+    sources: tuple[FragmentMetadata, ...]
+    written: tuple[FragmentMetadata, ...]
+    read_version: int
+    emptied: frozenset[int] = frozenset()
+    deleted: Mapping[int, Positions] = field(default_factory=dict, compare=False)
+
+    @property
+    def old(self) -> tuple[FragmentMetadata, ...]:
+        """The sources that exist."""
+        return tuple(fragment for fragment in self.sources if fragment.id not in self.emptied)
+
+    @property
+    def new(self) -> tuple[FragmentMetadata, ...]:
+        """The written fragments that have rows."""
+        return tuple(fragment for fragment in self.written if self.live_rows(fragment))
 
     @property
     def old_ids(self) -> tuple[int, ...]:
@@ -69,34 +97,63 @@ class Rewritten:
     def new_ids(self) -> tuple[int, ...]:
         return tuple(fragment.id for fragment in self.new)
 
+    def live_rows(self, fragment: FragmentMetadata) -> int:
+        """Return how many rows of a written fragment were not deleted since."""
+        return int(fragment.physical_rows) - len(self.deleted.get(fragment.id, ()))
+
     def numbered(self, first_id: int) -> Rewritten:
         """The same with the new fragments numbered from `first_id` on. They are new to everybody until then."""
-        new = tuple(replace(fragment, id=first_id + place) for place, fragment in enumerate(self.new))
-        return Rewritten(self.old, new)
+        written = tuple(replace(fragment, id=first_id + place) for place, fragment in enumerate(self.written))
+        return replace(self, written=written)
 
 
 def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int) -> Rewritten:
-    """Write the live rows of some fragments anew. Moves no head, is safe to repeat, runs anywhere."""
+    """Write the live rows of some fragments again. Moves no head, is safe to repeat, runs anywhere."""
     announce("dataset.rewrite", dataset.uri)
     with substrate_errors("rewrite fragments", dataset.uri):
-        wanted = set(fragment_ids)
-        found = (part.metadata for part in dataset.native.get_fragments() if part.fragment_id in wanted)
-        old = tuple(found)
+        requested_ids = set(fragment_ids)
+        parts = [part for part in dataset.native.get_fragments() if part.fragment_id in requested_ids]
+        sources = tuple(part.metadata for part in parts)
         described = {
-            "task": {"fragments": [fragment.to_json() for fragment in old]},
+            "task": {"fragments": [fragment.to_json() for fragment in sources]},
             "read_version": dataset.version,
             "options": {**_TASK_OPTIONS, "target_rows_per_fragment": rows_per_fragment},
         }
         tasks: Any = CompactionTask
         result = json.loads(tasks.from_json(json.dumps(described)).execute(dataset.native).json())
-        new = tuple(FragmentMetadata.from_json(json.dumps(found)) for found in result["new_fragments"])
-    return Rewritten(old, new)
+        written = tuple(FragmentMetadata.from_json(json.dumps(found)) for found in result["new_fragments"])
+        scanner = dataset.native.scanner(columns=[], fragments=parts, with_row_id=True)
+        identities = scanner.to_table().column(IDENTITY).to_numpy()
+        _require_same_rows(identities, written, dataset.uri)
+    return Rewritten(sources=sources, written=written, read_version=dataset.version)
 
 
 def stage_rewrite(dataset: Dataset, groups: Sequence[Rewritten]) -> StagedTransaction:
     """The one transaction that replaces the old fragments of all groups; indexes no longer cover them after it."""
-    operation = _rewrite_operation([(group.old, group.new) for group in groups])
-    return StagedTransaction.of(operation, dataset.version)
+    with substrate_errors("read the fragments", dataset.uri):
+        here = {part.fragment_id: part.metadata for part in dataset.native.get_fragments()}
+    pairs = [([here[number] for number in group.old_ids], group.new) for group in groups]
+    return StagedTransaction.of(_rewrite_operation(pairs), dataset.version)
+
+
+def write_deletion_file(
+    dataset: Dataset, fragment: FragmentMetadata, positions: Positions
+) -> FragmentMetadata:
+    """Write the deletion file of a fragment that no version references; the fragment with it.
+
+    Lance writes deletion files only for fragments that a version has. The format is Lance's own for small sets of rows,
+    which it reads for sets of any size: an Arrow file with the positions as the column `row_id`.
+    """
+    announce("dataset.stage", dataset.uri)
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as file:
+        file.write_batch(pa.record_batch([pa.array(positions, pa.uint32())], schema=schema))
+    described = DeletionFile(dataset.version, secrets.randbits(63), "array", len(positions), None)
+    place = branch_location(dataset.location, dataset.branch)
+    with substrate_errors("write deletions", dataset.uri):
+        write_file(place, described.path(fragment.id), sink.getvalue().to_pybytes())
+    return replace(fragment, deletion_file=described)
 
 
 def clone_rewritten(
@@ -132,6 +189,25 @@ def adopt_segment(segment: IndexSegment, clone: Location, dataset: Location) -> 
     return replace(segment, native=replace(segment.native, base_id=None))
 
 
+def _require_same_rows(
+    identities: npt.NDArray[np.uint64], written: Sequence[FragmentMetadata], uri: str
+) -> None:
+    """Raise unless the written fragments have the rows with these identities, in this order: positions rely on it."""
+    sequences = [
+        RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow().to_numpy()
+        for fragment in written
+        if fragment.row_id_meta is not None
+    ]
+    written_rows = sum(int(fragment.physical_rows) for fragment in written)
+    same = sum(map(len, sequences)) == written_rows == len(identities)
+    if not (same and np.array_equal(np.concatenate([*sequences, identities[:0]]), identities)):
+        raise InvariantError(
+            f"rewritten fragments of {uri} do not have the rows of their sources, in order: "
+            f"expected {len(identities):,} rows, got {written_rows:,}",
+            code="rewrite_changed_rows",
+        )
+
+
 def _commit_in_clone(
     clone: lance.LanceDataset, transaction: lance.Transaction, place: Location
 ) -> lance.LanceDataset:
@@ -148,6 +224,6 @@ def _rewrite_operation(
 def _based(fragment: FragmentMetadata, base: int) -> FragmentMetadata:
     """A fragment of the source, whose files lie in the source itself, as the clone refers to it."""
     described: dict[str, Any] = fragment.to_json()
-    for file in described["files"]:
+    for file in (*described["files"], *filter(None, [described["deletion_file"]])):
         file["base_id"] = base
     return FragmentMetadata.from_json(json.dumps(described))

@@ -8,10 +8,13 @@ same in everything: not a row of them changed. Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.storage.dataset import Dataset
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.storage.dataset import ADDRESS, Dataset
 from omnigraph.storage.failures import substrate_errors
 
 
@@ -39,6 +42,11 @@ def data_files(native: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple((file.path, tuple(file.fields)) for file in native.files)
 
 
+def has_same_data(then: Any, now: Any) -> bool:
+    """Whether two descriptions by Lance of one fragment differ at most in which of its rows are deleted."""
+    return bool(replace(then, deletion_file=None) == replace(now, deletion_file=None))
+
+
 def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
     """Every fragment of the version by its number, in the order of the rows."""
     with substrate_errors("read the fragments", dataset.uri):
@@ -54,6 +62,15 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
                 rows, files, metadata.num_deletions, size, updated, metadata, deletions
             )
         return found
+
+
+def read_live_offsets(dataset: Dataset, number: int) -> npt.NDArray[np.uint32]:
+    """The offsets of the rows of one fragment that are not deleted in this version, ascending. Reads no data file."""
+    with substrate_errors("read the deletions", dataset.uri):
+        parts = dataset.fragments([number])
+        rows = dataset.native.scanner(columns=[], fragments=parts, with_row_address=True).to_table()
+    offsets: npt.NDArray[np.uint32] = rows.column(ADDRESS).to_numpy().astype(np.uint32)
+    return offsets
 
 
 @dataclass(frozen=True, slots=True)

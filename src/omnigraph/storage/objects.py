@@ -164,6 +164,17 @@ def move_objects(source: Location, target: Location) -> None:
                 _move_in_memory(source, target)
 
 
+def write_file(place: Location, path: str, data: bytes) -> None:
+    """Create a file of a dataset, which the caller announces; nothing may be there yet."""
+    if place.scheme is Scheme.MEMORY:  # Lance keeps memory of its own
+        with TemporaryDirectory() as folder:
+            draft = Path(folder) / "draft"
+            draft.write_bytes(data)
+            LanceFileSession(place.lance_uri).upload_file(str(draft), path)
+        return
+    obstore.put(_open_backend(place), path, data, mode="create", use_multipart=False)
+
+
 def _move_in_memory(source: Location, target: Location) -> None:
     """Lance keeps memory of its own."""
     one, other = (LanceFileSession(place.lance_uri) for place in (source, target))
