@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import cycle
+from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -133,3 +135,14 @@ def _commit_id(published: Published | None) -> str | None:
     commit = published.publication.commit
     assert commit is not None
     return commit.id
+
+
+def update_until(location: Location, names: Sequence[str], stop: Path) -> dict[str, int]:
+    """Update one row after the other until the file `stop` exists; the last value of each."""
+    written: dict[str, int] = {}
+    for number, name in enumerate(cycle(names)):
+        run(location, [Change(PERSON, upsert=((name, number),))])
+        written[name] = number
+        if stop.exists():
+            break
+    return written

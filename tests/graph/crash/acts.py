@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.api.checking import QuerySource
 from omnigraph.api.graph import Graph
 from omnigraph.api.mutating import MutationOptions, run_mutation_text
+from omnigraph.base import failpoints
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.lease import LeaseTerms
@@ -25,6 +26,7 @@ from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.repair import repair_all_tables
 from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
+from omnigraph.maintenance.rewrite_tasks import rewrite_group
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import LoadRequest, load
@@ -58,6 +60,7 @@ DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
 DELETION: Final = 'query remove() { delete Person where slug = "a" }'
 CLEANUP: Final = CleanupPolicyOptions(keep_versions=1, confirm=True)
 COMPACTED: Final = (PERSON, COMPANY)
+BESIDE: Final = (Change(PERSON, upsert=(("a", 7), ("c", 8))),)
 EVOLVED: Final = """\
 node Person { slug: String @key  age: I64?  note: String @default("d") }
 node Company { name: String @key }
@@ -102,6 +105,20 @@ def delete_rows(location: Location) -> None:
 
 def optimize(location: Location) -> None:
     optimize_all_tables(Graph(location), OptimizeOptions(tables=frozenset(COMPACTED)), in_place)
+
+
+def optimize_beside(location: Location) -> None:
+    """Another writer, which does not die, updates and deletes rows between the rewrite and the lease."""
+
+    def run_tasks(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        results = [function(task) for task in tasks]
+        if function is rewrite_group:
+            actions, failpoints._actions = failpoints._actions, {}
+            run(location, BESIDE)
+            failpoints._actions = actions
+        return results
+
+    optimize_all_tables(Graph(location), OptimizeOptions(tables=frozenset({PERSON})), run_tasks)
 
 
 def build_indices(location: Location) -> None:

@@ -65,6 +65,7 @@ class Scenario:
     loose: bool = False  # done with its first commit: what it moved is published, whatever else it planned
     heads_ahead: bool = False  # it starts with a head above its pin, which only a write puts right
     redo: Redo | None = None  # what must be done again before anybody can write
+    beside: Callable[[GraphState], GraphState] | None = None  # what another writer does before the first cell
     world: World = field(default_factory=World)
 
 
@@ -253,6 +254,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Failpoint.REWRITE_BEFORE,
         loose=True,
     ),
+    "optimize_beside": Scenario(
+        _worn,
+        acts.optimize_beside,
+        _wrote((), "optimize by omnigraph:optimize"),
+        Failpoint.REWRITE_BEFORE,
+        loose=True,
+        beside=_wrote(acts.BESIDE, "load by tester"),
+    ),
     "ensure_indices": Scenario(_seeded, acts.build_indices, _indexed, Failpoint.INDEX_AFTER, loose=True),
     "schema_apply": Scenario(_seeded, acts.schema_apply, _evolved(MAIN), _WRITTEN),
     "schema_apply_on_branch": Scenario(
@@ -338,6 +347,12 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "recover_mutate": Scenario(_killed("mutate", Failpoint.COMMIT_BEFORE, 2), acts.recover, _unchanged, None),
     "recover_optimize": Scenario(
         _killed("optimize", Failpoint.INDEX_BEFORE, 2),
+        acts.recover,
+        _wrote((), "optimize by omnigraph:optimize"),
+        None,
+    ),
+    "recover_optimize_beside": Scenario(
+        _killed("optimize_beside", Failpoint.REWRITE_AFTER),
         acts.recover,
         _wrote((), "optimize by omnigraph:optimize"),
         None,

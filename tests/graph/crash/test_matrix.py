@@ -73,6 +73,8 @@ LONG = frozenset(
         "recover_half_back",
         "recover_mutate",
         "recover_optimize",
+        "recover_optimize_beside",
+        "optimize_beside",
         "recover_ensure_indices",
         "schema_apply_hard",
         "schema_apply_on_branch",
@@ -87,7 +89,7 @@ Note = Callable[[str, object], None]
 
 def _cell(scenario: str, cell: str) -> ParameterSet:
     is_repeated = cell.startswith(ALIKE) and scenario not in KILLED_THERE
-    is_long = scenario in LONG and not cell.startswith("commit.between")
+    is_long = scenario in LONG and not cell.startswith(("commit.between", "rewrite."))
     marks = (pytest.mark.soak,) if is_long or is_repeated else ()
     return pytest.param(scenario, cell, id=f"{scenario}-{cell}", marks=marks)
 
@@ -133,6 +135,8 @@ def test_a_crash_on_s3_loses_nothing(
 def _run_cell(scenario: str, cell: str, killer: Killer, location: Location) -> list[str]:
     how = SCENARIOS[scenario]
     before = observe(location, how.world)
+    if how.beside is not None:
+        before = how.beside(before)
     point, _, hit = cell.partition("@")
     killer.kill(scenario, location, point, int(hit))
     state = how.after(before) if happens_at(how, TRACES[scenario], cell) else before
