@@ -2,8 +2,8 @@
 
 Every table has many small fragments of which the first half is indexed. Both sides work on copies of the same files.
 The Spark session is started, and its workers are warm, before the clock. `BENCH_OPTIMIZE="tables fragments rows"`
-measures another size. A second run, which has nothing to do, is counted in opened datasets. Then writers go on beside a
-run (`bench/beside.py`), and the memory of the workers is watched from outside.
+measures another size. A second run, which has nothing to do, is counted in opened datasets. Then writers go on next to
+a run (`bench/beside.py`), and the memory of the workers is watched from outside.
 """
 
 from __future__ import annotations
@@ -97,6 +97,16 @@ def run_beside(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
     return beside.run(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
 
 
+def run_updates(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
+    """What is left of the fragments of one table next to a writer that updates its rows, and that writer's wait."""
+    tell("a writer of updates next to optimize")
+    folder.mkdir()
+    graph = make(folder / "graph.omni", *size)
+    workers = on_spark(SparkSettings())
+    optimize_all_tables(make(folder / "warm.omni", 1, 4, 10), run_tasks=workers)
+    return beside.run_updates(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
+
+
 def make(path: Path, tables: int, fragments: int, rows: int) -> Graph:
     """A graph with so many node types; the first half of each table's fragments is indexed."""
     schema = "\n".join(f"node T{n} {{ slug: String @key  age: I64 @index }}" for n in range(tables))
@@ -182,6 +192,8 @@ def main() -> bool:
         shutil.rmtree(folder / "many")
         ratios += run_beside(folder / "beside", (tables, fragments, rows))
         shutil.rmtree(folder / "beside")
+        ratios += run_updates(folder / "updates", (1, fragments, rows))
+        shutil.rmtree(folder / "updates")
         if not sizes:
             ratios += run(folder / "large", LARGE, LARGE_RAW_MAX)
             shutil.rmtree(folder / "large")

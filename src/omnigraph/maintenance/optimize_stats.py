@@ -16,7 +16,7 @@ class SkipReason(StrEnum):
     BLOB_COLUMNS_UNSUPPORTED_BY_LANCE = "BlobColumnsUnsupportedByLance"
     """Lance cannot compact a table with blobs; its indexes are done."""
     CONFLICTING_WRITES = "ConflictingWrites"
-    """Writers or another tool kept changing what was rewritten: run it again."""
+    """A compaction, an overwrite or a schema change by others replaced what was rewritten: run it again."""
     NOT_WRITTEN_ON_BRANCH = "NotWrittenOnBranch"
     """The branch reads another branch's table; name the table to copy and optimize it."""
 

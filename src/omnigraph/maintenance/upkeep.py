@@ -65,7 +65,7 @@ from omnigraph.storage.location import Location
 
 Result = TypeVar("Result")
 
-CONFLICT = "other writers kept changing the fragments it was built over"
+CONFLICT = "other writers replaced the fragments it was built over"
 
 logger = logging.getLogger("omnigraph.maintenance")
 
