@@ -62,17 +62,24 @@ class Beside:
         before it takes the lease, when it has read what they did until then.
         """
         waiting = ["lease"]
+        is_alone = True
+
+        def write(stage: str) -> None:
+            nonlocal is_alone
+            is_alone = False  # their leases are not ours
+            during(stage)
+            is_alone = True
 
         def tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
             results = in_place(function, tasks)
             for known in (rewrite_group, build_segments):
                 if function is known:
-                    during(known.__name__)
+                    write(known.__name__)
             return results
 
         def see(effect: str, target: str) -> None:
-            if effect == "object.create" and target.startswith("__locks/") and waiting:
-                during(waiting.pop())
+            if effect == "object.create" and target.startswith("__locks/") and is_alone and waiting:
+                write(waiting.pop())
 
         with observed(see):
             table, *_ = optimize_all_tables(Graph(self.location), OptimizeOptions(rows_per_task=25), tasks)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.base.limits import INDEX_PACKED_ROWS
+from omnigraph.base.limits import (
+    INDEX_PACKED_ROWS,
+    MAINTENANCE_LEASE_BYTES_MAX,
+    MAINTENANCE_LEASE_ROWS_MAX,
+)
 from omnigraph.maintenance.rewrite_plan import (
     Replaced,
     RewriteBounds,
     indexes_after,
     plan_groups,
+    plan_lease_part,
     split_segments,
 )
 from omnigraph.schema.indexable import IndexKind
@@ -45,6 +50,24 @@ def test_what_is_full_or_alone_stays() -> None:
 def test_deleted_rows_make_a_fragment_worth_it() -> None:
     assert plan_groups(fragments(100, deleted=20), (), (), BOUNDS) == ((0,),)
     assert plan_groups(fragments(100, deleted=5), (), (), BOUNDS) == ()
+
+
+def test_the_last_attempt_takes_the_smallest_within_its_limits() -> None:
+    rows_max, bytes_max = MAINTENANCE_LEASE_ROWS_MAX, MAINTENANCE_LEASE_BYTES_MAX
+    wide = RewriteBounds()
+    assert set(plan_lease_part(fragments(rows_max // 2 + 1, 7, 5, 9), (), wide)) == {0, 1, 2, 3}
+    assert set(plan_lease_part(fragments(rows_max - 10, 7, 5, 9), (), wide)) == {1, 2, 3}
+    assert plan_lease_part(fragments(rows_max // 2 + 1, rows_max // 2), (), wide) == ()
+    assert plan_lease_part(fragments(5, 5, size_bytes=bytes_max // 2 + 1), (), wide) == ()
+    assert plan_lease_part(fragments(rows_max * 2, deleted=rows_max), (), wide) == ()
+    assert set(plan_lease_part(fragments(40, 40, 40), (), BOUNDS)) == {0, 1}
+
+
+def test_the_last_attempt_splits_no_segment() -> None:
+    words = index("words", IndexKind.INVERTED, {0, 1, 2})
+    part = plan_lease_part(fragments(9, 9, 9, 5, 5), (words,), RewriteBounds())
+    assert set(part) == {0, 1, 2}
+    assert split_segments((words,), (part,)) == frozenset()
 
 
 def test_bytes_bound_a_group_too() -> None:

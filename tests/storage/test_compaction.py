@@ -271,7 +271,8 @@ def test_a_rewrite_may_bring_deletion_files(durable_location: Location) -> None:
     checked.validate()
     later = delete(commit_staged(moved, stage_upsert(moved, things(0, 1))), "number = 19")
     assert read_fragment_files(later)[GAP].deleted_rows == 4
-    assert sorted(later.read(["number"])["number"].to_pylist()) == [0, 1, *range(4, 12), *range(13, 19)]
+    assert set(later.read(["number"])["number"].to_pylist()) == {0, 1, *range(4, 12), *range(13, 19)}
+    assert later.count_rows() == 16
     again = rewrite_fragments(later, sorted(read_fragment_files(later)), 100).numbered(2 * GAP)
     assert _versioned_rows(commit_staged(later, stage_rewrite(later, [again]))) == _versioned_rows(later)
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from omnigraph.graph.stage import WritableTable
+from omnigraph.base.limits import COMPACTION_NUMBER_GAP, COMPACTION_NUMBER_GAP_FACTOR
+from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.maintenance.concurrent_changes import ChangeReads, rebase_group
 from omnigraph.maintenance.index_outcome import IndexRow
 from omnigraph.maintenance.index_plan import IndexWork, still_fits
@@ -58,6 +59,21 @@ class TableWork:
     @property
     def is_empty(self) -> bool:
         return not (self.strip or self.groups or self.built)
+
+    def add_group(self, group: Rewritten, first_id: int) -> None:
+        """Add a rewritten group; its fragments are numbered from `first_id` on, above those of the groups before."""
+        assigned = [fragment.id for other in self.groups for fragment in other.written]
+        self.groups = (*self.groups, group.numbered(max([first_id, *(number + 1 for number in assigned)])))
+
+    def can_move_to(self, at: Stage, schema_hash: str) -> bool:
+        """Whether files written for this table can be committed to it there: same schema, same Lance branch."""
+        table = at.snapshot.tables.get(self.target.table.alias)
+        return (
+            table is not None
+            and at.snapshot.schema.hash == schema_hash
+            and self.target.forked_from is None
+            and (table.owner, table.pin.branch) == (at.snapshot.branch.id, self.target.dataset.branch)
+        )
 
     def look_ahead(self, target: WritableTable) -> None:
         """Read what `move_to` will need for a newer version, without the lease; nothing else happens."""
@@ -124,6 +140,11 @@ def _still_dropped(
         for part in index.parts
         if part.uuid in dropped and not part.fragment_ids.isdisjoint(old_ids)
     )
+
+
+def number_gap(attempts_lost: int) -> int:
+    """How many fragments others may add before the numbers of rewritten ones are taken: more in each attempt."""
+    return int(COMPACTION_NUMBER_GAP * COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
 
 
 def is_in_place(group: Rewritten, now: Mapping[int, Fragment]) -> bool:

@@ -12,19 +12,14 @@ the lease. A crash leaves unreferenced files, or what recovery publishes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.ids import new_ulid
-from omnigraph.base.limits import (
-    COMPACTION_NUMBER_GAP,
-    COMPACTION_NUMBER_GAP_FACTOR,
-    INDEX_ROWS_PER_TASK,
-    UPKEEP_ATTEMPTS_MAX,
-)
+from omnigraph.base.limits import INDEX_ROWS_PER_TASK, UPKEEP_ATTEMPTS_MAX
 from omnigraph.graph.check import DriftError
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -38,27 +33,18 @@ from omnigraph.graph.stamp import Format
 from omnigraph.maintenance.index_building import Built, IndexOrder, build_indexes
 from omnigraph.maintenance.index_outcome import IndexRow
 from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
+from omnigraph.maintenance.lease_part import rewrite_lease_part
 from omnigraph.maintenance.published_work import keep_published
-from omnigraph.maintenance.rewrite_plan import (
-    RewriteBounds,
-    indexed_numbers,
-    plan_lease_part,
-    split_segments,
-)
+from omnigraph.maintenance.rewrite_plan import RewriteBounds, indexed_numbers, split_segments
 from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
 from omnigraph.maintenance.run_plan import RunBounds, TablePlan, plan_run
 from omnigraph.maintenance.table_seconds import TableSeconds
 from omnigraph.maintenance.table_view import TableView, read_views, view_of
-from omnigraph.maintenance.table_work import BuiltIndex, TableWork
+from omnigraph.maintenance.table_work import BuiltIndex, TableWork, number_gap
 from omnigraph.maintenance.task_outcome import TaskFailure
 from omnigraph.maintenance.upkept import Upkept, UpkeptTable
 from omnigraph.pipeline.load_source import RunTasks
-from omnigraph.storage.compaction import (
-    LANCE_SUPPORTS_BLOB_COMPACTION,
-    Rewritten,
-    clone_rewritten,
-    rewrite_fragments,
-)
+from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, clone_rewritten
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.indexes import IndexSpec, Unbuildable
 from omnigraph.storage.location import Location
@@ -258,48 +244,25 @@ class _Run:
             elif view.alias in self._works:
                 work = self._works[view.alias]
                 used = (*view.fragments, *indexed_numbers(view.present))
-                work.groups = (*work.groups, result.numbered(_first_number(used, work.groups, self._gap())))
-
-    def _gap(self) -> int:
-        """How many fragments others may add before the numbers of ours are taken: more in each attempt."""
-        attempts_lost = UPKEEP_ATTEMPTS_MAX - 1 - self._attempts_left
-        return int(COMPACTION_NUMBER_GAP * COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
+                work.add_group(result, max(used) + number_gap(UPKEEP_ATTEMPTS_MAX - 1 - self._attempts_left))
 
     def _look_ahead(self, at: Stage) -> None:
         """Read now what others did during the work, so that little is left to read under the lease."""
         now = replace(at, snapshot=refresh_snapshot(at.snapshot, self._rules))
         for alias, work in tuple(self._works.items()):
-            if (
-                _moved_in_place(now, self._schema_hash, work, alias)
-                and now.table(alias).pin != work.target.table.pin
-            ):
+            if work.can_move_to(now, self._schema_hash) and now.table(alias).pin != work.target.table.pin:
                 self._isolated(alias, lambda: work.look_ahead(now.writable(alias)))  # noqa: B023  # called at once
 
     def _rewrite_under_lease(self, at: Stage, alias: str) -> None:
-        """Rewrite a bounded part of a table whose groups were lost in every attempt, if there is one.
-
-        Its rows leave the indexes by address until another run: building them takes time that writers would wait for.
-        """
+        """Rewrite a bounded part of a table whose groups were lost in every attempt, if there is one."""
         view, bounds = self._views.get(alias), self._upkeep.rewrite
         if view is None or bounds is None or alias in self._errors:
             return
-        if at.table(alias).owner != at.snapshot.branch.id or (
-            view.has_blobs and not self._upkeep.blobs_compact
-        ):
+        if view.has_blobs and not self._upkeep.blobs_compact:
             return
-        work = self._works.get(alias) or TableWork(at.writable(alias))
-        now = view_of(view, work.target.dataset)
-        taken = {number for group in work.groups for number in group.old_ids}
-        taken.update(number for built in work.built.values() for number in built.fragments)
-        used = (*taken, *work.emptied, *view.fragments, *now.fragments, *indexed_numbers(now.present))
-        free = {number: fragment for number, fragment in now.fragments.items() if number not in taken}
-        part = plan_lease_part(free, now.present, bounds)
-        if not part:
-            return
-        rewritten = rewrite_fragments(work.target.dataset, part, bounds.rows)
-        first_id = _first_number(used, work.groups, COMPACTION_NUMBER_GAP)
-        work.groups = (*work.groups, rewritten.numbered(first_id))
-        self._works[alias] = work
+        work = self._isolated(alias, lambda: rewrite_lease_part(at, self._works.get(alias), view, bounds))
+        if work is not None:
+            self._works[alias] = work
 
     def _workplace(self, at: Stage, view: TableView, scratch: Scratch) -> TableView | None:
         """The table as it will be after the rewrite: where its indexes are built. None when it is left alone."""
@@ -361,7 +324,7 @@ class _Run:
             now = at.snapshot.tables.get(alias)
             if now is not None and now.pin == target.table.pin and same_schema:
                 continue
-            if not _moved_in_place(at, self._schema_hash, work, alias):
+            if not work.can_move_to(at, self._schema_hash):
                 lost += [(alias, spec) for spec in work.built]
                 lost += [(alias, None)] if work.groups else []
                 self._discard(alias)
@@ -410,17 +373,6 @@ class _Run:
             return None
 
 
-def _moved_in_place(at: Stage, schema_hash: str, work: TableWork, alias: str) -> bool:
-    """Whether files that were written for the table can be committed to it: same schema, same Lance branch."""
-    table, target = at.snapshot.tables.get(alias), work.target
-    return (
-        table is not None
-        and at.snapshot.schema.hash == schema_hash
-        and target.forked_from is None
-        and (table.owner, table.pin.branch) == (at.snapshot.branch.id, target.dataset.branch)
-    )
-
-
 def _view_at(view: TableView, work: TableWork) -> TableView:
     """The table where this branch may write it: a fork reads the same, but its files are its own."""
     return TableView(view.alias, work.target.dataset, view.fragments, view.declared, view.present)
@@ -430,12 +382,6 @@ def _effect(at: Stage, work: TableWork) -> LooseEffect:
     segments = {spec: one.segments for spec, one in work.built.items()}
     dropped = work.dropped if work.groups else frozenset[str]()
     return at.upkeep(work.target, TableUpkeep(work.strip, dropped, work.groups, segments))
-
-
-def _first_number(used: Collection[int], groups: Sequence[Rewritten], gap: int) -> int:
-    """The first number for a new fragment, `gap` above the highest in use: others add fragments in between."""
-    assigned = [fragment.id for group in groups for fragment in group.written]
-    return max(max(used, default=0) + gap, *(number + 1 for number in assigned), 1)
 
 
 def _row(planned: IndexWork | NoWork) -> IndexRow:
