@@ -18,8 +18,10 @@ from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.maintenance import OptimizeOptions, TableOptimizeStats, optimize_all_tables
 from omnigraph.maintenance.index_tasks import build_segments
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.row_changes import row_changes
 from tests.graph.concurrency.actors import Actor, until
 from tests.graph.concurrency.jobs import update_until
 from tests.graph.writers import PERSON, Change, Rows, apply, create, read_contents, run
@@ -144,16 +146,23 @@ def test_identities_and_versions_of_rows_survive(local_location: Location) -> No
     init(local_location.uri, SCHEMA, options=OpenOptions({}, "tester"))
     beside = Beside(local_location)
     beside.write([("insert", 0, 9)] * 6 + [("update", 3, 5), ("delete", 20, 4)])
+    first = open_table(local_location, PERSON)
     left: list[Any] = []
+    tables: list[Dataset] = []
 
-    def during(stage: str) -> None:
+    def during(_: str) -> None:
         beside.write([("update", 2, 4), ("delete", 12, 3), ("insert", 0, 2), ("update", 2, 1)])
         left[:] = identities(local_location)
+        tables[:] = [open_table(local_location, PERSON)]
 
     row = beside.optimize(during)
     assert (row.committed, row.skipped) == (True, None)
     assert identities(local_location) == left
     assert {row["id"]: row["age"] for row in left} == beside.rows
+    now = open_table(local_location, PERSON)
+    assert len(row_changes(tables[0], now).ids()) == 0, "the run itself changed no row"
+    changed = [set(row_changes(first, table).ids().to_pylist()) for table in (tables[0], now)]
+    assert changed[0] == changed[1] != set()
 
 
 def test_next_to_a_process_that_updates_all_the_time(local_location: Location, tmp_path: Path) -> None:
