@@ -14,15 +14,22 @@ from lance.fragment import DataFile, DeletionFile, FragmentMetadata
 
 from omnigraph.maintenance.concurrent_changes import (
     ROW_OPERATIONS,
+    ChangeReads,
     SourceChange,
     classify_source,
     deleted_positions,
     rebase_group,
     split_positions,
 )
-from omnigraph.storage.compaction import Positions, Rewritten
-from omnigraph.storage.fragments import Fragment
+from omnigraph.storage.commit import commit_staged
+from omnigraph.storage.compaction import Positions, Rewritten, rewrite_fragments, stage_rewrite
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.fragments import Fragment, read_fragment_files
+from omnigraph.storage.location import Location
 from omnigraph.storage.operations import Operation
+from omnigraph.storage.staging import stage_restore, stage_upsert
+from tests.storage.raw_writes import stage_delete
+from tests.storage.samples import make_people
 
 
 def fragment(number: int, rows: int, deleted: int = 0, *, path: str = "") -> FragmentMetadata:
@@ -144,3 +151,38 @@ def test_positions_are_those_of_the_deleted_rows(
 def test_a_row_that_exists_again_is_noticed() -> None:
     assert deleted_positions(offsets(0, 2), offsets(0, 1)) is None
     assert deleted_positions(offsets(0, 2), offsets(0, 1, 2)) is None
+
+
+def test_each_deletion_file_is_read_once(local_location: Location) -> None:
+    dataset = make_people(local_location, ["a", "b", "c"])
+    staged = stage_delete(dataset, "id = 'b'")
+    assert staged is not None
+    dataset = commit_staged(dataset, staged)
+    native = read_fragment_files(dataset)[0].native
+    reads, opened = ChangeReads(), list[int]()
+
+    def open_version() -> Dataset:
+        opened.append(dataset.version)
+        return dataset
+
+    for _ in range(2):
+        assert reads.live_offsets(native, open_version).tolist() == [0, 2]
+    assert reads.live_offsets(replace(native, deletion_file=None), open_version).tolist() == [0, 1, 2]
+    assert opened == [dataset.version]
+
+
+def test_what_versions_did_is_known_from_their_transactions(local_location: Location) -> None:
+    dataset = make_people(local_location, ["a", "b"], ["c"])
+    first = dataset.version
+    staged = stage_delete(dataset, "id = 'c'")
+    assert staged is not None
+    dataset = commit_staged(dataset, staged)
+    dataset = commit_staged(dataset, stage_upsert(dataset, dataset.read(where="id = 'a'")))
+    reads = ChangeReads()
+    assert reads.only_rows_changed(dataset, first)
+    rewritten = rewrite_fragments(dataset, sorted(read_fragment_files(dataset)), 100).numbered(90)
+    later = commit_staged(dataset, stage_rewrite(dataset, [rewritten]))
+    assert not reads.only_rows_changed(later, first)
+    assert reads.only_rows_changed(later, later.version)
+    restored = commit_staged(later, stage_restore(later, first))
+    assert not reads.only_rows_changed(restored, later.version)

@@ -13,16 +13,18 @@ from omnigraph.api.graph import Graph
 from omnigraph.base.effects import observed
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.limits import COMPACTION_NUMBER_GAP, UPKEEP_ATTEMPTS_MAX
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
 from omnigraph.maintenance.index_tasks import build_segments
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.location import Location
 from tests.graph.writers import run_compaction
 from tests.maintenance.graphs import (
     CITES,
     DOC,
+    SCHEMA,
     Result,
     Task,
     append,
@@ -30,6 +32,7 @@ from tests.maintenance.graphs import (
     create,
     delete,
     docs,
+    in_place,
     open_table,
     upsert,
 )
@@ -158,6 +161,22 @@ def test_a_table_whose_groups_are_lost_each_time_still_gets_fewer_fragments(grap
     assert {pending.property for pending in rows[DOC].pending_indexes} >= {"id", "slug", "size"}
     assert answers_are_right(graph)
     assert optimize(graph, Interrupted(lambda: None), rows_per_task=1000)[DOC].committed
+    assert answers_are_right(graph)
+
+
+def test_a_schema_that_changes_each_time_still_leaves_fewer_fragments(graph: Location) -> None:
+    texts = iter(
+        SCHEMA.replace("note: String?", f"note: String?  extra{number}: I64?") for number in range(9)
+    )
+
+    def meanwhile() -> None:
+        apply_schema(graph, MAIN, SchemaRequest(next(texts), "tester"), in_place)
+
+    rows = optimize(graph, Interrupted(meanwhile, times=99), rows_per_task=1000)
+    assert (rows[DOC].committed, rows[DOC].skipped) == (True, None)
+    assert (rows[DOC].fragments_removed, rows[DOC].fragments_added) == (4, 1)
+    assert "extra2" in open_table(graph, DOC).schema.names
+    assert len(ids(graph)) == 80
     assert answers_are_right(graph)
 
 
