@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.domain import Array, Mask
+from omnigraph.integrity.raw import Column, Mask
 
 
-def mask_of(bools: Array) -> Mask:
+def mask_of(bools: Column) -> Mask:
     """The values of a boolean array that has no nulls."""
     if not len(bools):
         return np.zeros(0, dtype=np.bool_)
@@ -24,17 +24,17 @@ def mask_of(bools: Array) -> Mask:
     return np.unpackbits(bits, count=skipped + len(bools), bitorder="little")[skipped:].view(np.bool_)
 
 
-def bool_array(mask: Mask) -> Array:
+def bool_array(mask: Mask) -> Column:
     """A mask as Arrow has it."""
     return _array(pa.bool_(), len(mask), None, np.packbits(mask, bitorder="little"))
 
 
-def array_without(values: npt.NDArray[Any], missing: Mask) -> Array:
+def array_without(values: npt.NDArray[Any], missing: Mask) -> Column:
     """Numbers, null where they are missing. They are not copied, so nobody may change them any more."""
     return _array(pa.from_numpy_dtype(values.dtype), len(values), ~missing, values)
 
 
-def _array(kind: pa.DataType, length: int, present: Mask | None, data: npt.NDArray[Any]) -> Array:
+def _array(kind: pa.DataType, length: int, present: Mask | None, data: npt.NDArray[Any]) -> Column:
     validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little").data)
-    made: Array = pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])
+    made: Column = pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])
     return made

@@ -7,8 +7,7 @@ shortened. Only the codes and the error class differ.
 from __future__ import annotations
 
 from omnigraph.base.errors import QueryTextError
-from omnigraph.query.codes import LintCode, QueryCode
-from omnigraph.schema.problems import ProblemList
+from omnigraph.schema.problems import Code, ProblemList
 from omnigraph.schema.syntax import Span
 
 
@@ -17,9 +16,9 @@ class QueryProblems(ProblemList):
 
     __slots__ = ()
 
-    def report(self, code: QueryCode | LintCode, span: Span, message: str, hint: str = "") -> None:
+    def report(self, code: Code, span: Span, message: str, hint: str = "") -> None:
         """Keep a problem; the same code at the same place is kept once."""
-        self.add(code, span, message, hint)  # type: ignore[arg-type]  # only its text is read
+        self.add(code, span, message, hint)
 
     def include(self, others: QueryProblems) -> None:
         """Take over the problems of another list on the same text."""

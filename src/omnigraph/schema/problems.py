@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Protocol
 
 from omnigraph.base.errors import Problem, SchemaTextError
 from omnigraph.base.limits import (
@@ -19,8 +20,14 @@ from omnigraph.base.limits import (
     SCHEMA_PROBLEMS_MAX,
     SCHEMA_SUGGESTION_CANDIDATES_MAX,
 )
-from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.syntax import Span
+
+
+class Code(Protocol):
+    """A stable code of one language, as its enum defines it."""
+
+    @property
+    def code(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -32,7 +39,7 @@ class ProblemList:
     _found: dict[tuple[int, int, str], Problem] = field(default_factory=dict)
     _lines: list[str] | None = None
 
-    def add(self, code: SchemaCode, span: Span, message: str, hint: str = "") -> None:
+    def add(self, code: Code, span: Span, message: str, hint: str = "") -> None:
         """Keep a problem; the same code at the same place is kept once."""
         key = (span.line, span.column, code.code)
         if self.is_full or key in self._found:
