@@ -158,9 +158,8 @@ class Stage:
 
     def upkeep(self, target: WritableTable, change: TableUpkeep) -> LooseEffect:
         """The effect of finished upkeep, marked as ours where Lance lets us."""
-        return self.loose(
-            target, upkeep_run(change, operation_properties(self.operation, self.commit, self.kind))
-        )
+        run = upkeep_run(change, operation_properties(self.operation, self.commit, self.kind))
+        return replace(self.loose(target, run), files=change.files())
 
     def loose(self, target: WritableTable, run: LooseRun) -> LooseEffect:
         """The effect of letting Lance commit by itself."""

@@ -7,15 +7,25 @@ answer is lost, so `commit_staged` looks where its transaction really is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import lance
+from lance.fragment import FragmentMetadata
+from lance.optimize import Compaction, RewriteResult
 
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import (
+    StagedFile,
+    fragment_files,
+    make_branch_durable,
+    make_durable,
+    make_version_durable,
+)
 from omnigraph.storage.failures import CommitRaceError, substrate_errors
 from omnigraph.storage.operations import find_transaction
 from omnigraph.storage.staging import StagedTransaction
@@ -52,6 +62,7 @@ def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
             raise
         committed = landed
     _verify(committed, staged)
+    make_version_durable(committed.place, committed.version)
     return committed
 
 
@@ -61,7 +72,9 @@ def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]
     transaction = lance.Transaction(
         read_version=dataset.version, operation=operation, transaction_properties=dict(properties)
     )
-    return _commit(dataset, transaction)
+    restored = _commit(dataset, transaction)
+    make_version_durable(restored.place, restored.version)
+    return restored
 
 
 def commit_compaction(
@@ -71,11 +84,24 @@ def commit_compaction(
     announce("dataset.compact", dataset.uri)
     native = dataset.movable()
     with substrate_errors("compact the dataset", dataset.uri):
-        metrics = native.optimize.compact_files(
-            target_rows_per_fragment=rows_per_fragment, excluded_fragment_ids=list(excluded_fragment_ids)
-        )
+        options: Any = {
+            "target_rows_per_fragment": rows_per_fragment,
+            "excluded_fragment_ids": list(excluded_fragment_ids),
+        }
+        plan = Compaction.plan(native, options)
+        rewrites = [task.execute(native) for task in plan.tasks]
+        make_durable(dataset.place, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
+        metrics = Compaction.commit(native, rewrites)
+    make_version_durable(dataset.place, native.version)
     moved = Dataset(dataset.location, dataset.branch, native)
     return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)
+
+
+def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:
+    native: Any = rewrite
+    described: dict[str, Any] = json.loads(native.json())
+    fragments = (FragmentMetadata.from_json(json.dumps(new)) for new in described["new_fragments"])
+    return fragment_files(fragments)
 
 
 def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
@@ -90,6 +116,7 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
     native = dataset.movable()
     with substrate_errors("strip the automatic cleanup", dataset.uri):
         native.delete_config_keys(keys)
+    make_version_durable(dataset.place, native.version)
     return Dataset(dataset.location, dataset.branch, native)
 
 
@@ -108,6 +135,7 @@ def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Datas
     native = dataset.movable()
     with substrate_errors("write the metadata", dataset.uri):
         native.update_schema_metadata(dict(values))
+    make_version_durable(dataset.place, native.version)
     return Dataset(dataset.location, dataset.branch, native)
 
 
@@ -116,7 +144,9 @@ def commit_branch(dataset: Dataset, name: str) -> Dataset:
     announce("dataset.branch", f"{dataset.uri}#{name}")
     with substrate_errors("create the Lance branch", dataset.uri), no_strays(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
-    return Dataset(dataset.location, name, native)
+    created = Dataset(dataset.location, name, native)
+    make_branch_durable(created.location, name, created.place, created.version)
+    return created
 
 
 def _find_landed(dataset: Dataset, staged: StagedTransaction) -> Dataset | None:

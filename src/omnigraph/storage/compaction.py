@@ -20,6 +20,7 @@ from lance.optimize import CompactionTask
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.durability import fragment_files, make_durable
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.indexes import IndexSegment, stage_segment_drop
 from omnigraph.storage.location import Location
@@ -90,6 +91,7 @@ def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fr
         tasks: Any = CompactionTask
         result = json.loads(tasks.from_json(json.dumps(described)).execute(dataset.native).json())
         new = tuple(FragmentMetadata.from_json(json.dumps(found)) for found in result["new_fragments"])
+    make_durable(dataset.place, fragment_files(new))
     return Rewritten(old, new)
 
 

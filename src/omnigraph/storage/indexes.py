@@ -21,6 +21,7 @@ from lance.indices import IndicesBuilder
 from omnigraph.base.effects import announce
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import index_files, make_durable, make_indexes_durable
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
 
@@ -120,6 +121,7 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
             storage_options=dataset.location.storage_options,
             **plan.settings,
         )
+    make_durable(dataset.place, index_files(native))
     return IndexSegment(plan.spec, tuple(fragment_ids), native)
 
 
@@ -131,6 +133,7 @@ def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[
         native.commit_existing_index_segments(
             spec.name, spec.column, [segment.native for segment in segments]
         )
+    make_indexes_durable(dataset.place, native)
     return Dataset(dataset.location, dataset.branch, native)
 
 

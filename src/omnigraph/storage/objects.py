@@ -26,6 +26,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from omnigraph.base.effects import announce
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.sync import SyncError, sync_entries, sync_file
 
 _Backend = LocalStore | MemoryStore | S3Store
 
@@ -52,8 +53,8 @@ class ObjectStore:
         self.location = location
         self._backend: _Backend | None = None
 
-    def create(self, path: str, data: bytes) -> bool:
-        """Create the object; False if another one has that path.
+    def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
+        """Create the object; False if another one has that path. `durable`: it must survive a power cut.
 
         `data` must be unlike what any other caller writes: after a lost acknowledgement the object found there
         is known as ours by its bytes.
@@ -67,7 +68,19 @@ class ObjectStore:
                 obstore.put(self._store(), path, data, mode="create", use_multipart=False)
             except AlreadyExistsError:
                 return self.read(path) == data
-            return True
+        if durable and self.location.is_synced:
+            self._sync(path)
+        return True
+
+    def _sync(self, path: str) -> None:
+        """Sync an object that was just created; one that cannot be synced is deleted again."""
+        file, root = Path(self.location.uri, path), Path(self.location.uri)
+        try:
+            sync_file(file)
+            sync_entries([file], root)
+        except SyncError:
+            self.delete(path)
+            raise
 
     def read(self, path: str) -> bytes | None:
         """The object's bytes, or None if there is none."""
@@ -152,6 +165,8 @@ def move_objects(source: Location, target: Location) -> None:
             case Scheme.LOCAL:
                 Path(target.uri).parent.mkdir(parents=True, exist_ok=True)
                 Path(source.uri).rename(target.uri)
+                if target.is_synced:
+                    sync_entries([Path(target.uri)], Path(target.uri).parent.parent)
             case Scheme.S3:
                 root = replace(
                     source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)
