@@ -21,6 +21,8 @@ from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.durability import (
     StagedFile,
+    delete_torn_references,
+    delete_torn_version,
     fragment_files,
     make_branch_durable,
     make_durable,
@@ -82,6 +84,7 @@ def commit_compaction(
 ) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The contents stay the same."""
     announce("dataset.compact", dataset.uri)
+    delete_torn_version(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("compact the dataset", dataset.uri):
         options: Any = {
@@ -113,6 +116,7 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
     if not keys:
         return None
     announce("dataset.config", dataset.uri)
+    delete_torn_version(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("strip the automatic cleanup", dataset.uri):
         native.delete_config_keys(keys)
@@ -132,6 +136,7 @@ def _auto_cleanup_keys(dataset: Dataset) -> list[str]:
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
     """Set schema-level metadata; a version of its own."""
     announce("dataset.metadata", dataset.uri)
+    delete_torn_version(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("write the metadata", dataset.uri):
         native.update_schema_metadata(dict(values))
@@ -142,6 +147,7 @@ def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Datas
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
     """Make the Lance branch `name` from the handle's version. The caller never uses a name twice."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
+    delete_torn_references(dataset.location)
     with substrate_errors("create the Lance branch", dataset.uri), no_strays(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
     created = Dataset(dataset.location, name, native)
@@ -181,6 +187,7 @@ def _verify(committed: Dataset, staged: StagedTransaction) -> None:
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     announce("dataset.commit", dataset.uri)
+    delete_torn_version(dataset.place, dataset.version + 1)
     with substrate_errors("commit", dataset.uri):
         native = lance.LanceDataset.commit(
             dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options

@@ -20,10 +20,11 @@ import pyarrow.compute as pc
 from lance.fragment import LanceFragment, write_fragments
 
 from omnigraph.base.effects import announce
-from omnigraph.base.errors import NotFoundError
+from omnigraph.base.errors import FormatError, NotFoundError, StorageError
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.storage.conditions import any_of
 from omnigraph.storage.durability import (
+    find_newest_whole_version,
     fragment_files,
     make_change_durable,
     make_durable,
@@ -274,9 +275,19 @@ def _own_first_version(location: Location, uuid: str, refused: OSError) -> lance
 def open_dataset(location: Location, *, branch: str | None = None, version: int | None = None) -> Dataset:
     """Open a dataset at its newest version (found by listing) or at the given one."""
     place = branch_location(location, branch)
-    with substrate_errors("open the dataset", place.uri):
-        native = lance.dataset(place.lance_uri, version=version, storage_options=location.storage_options)
+    try:
+        native = _open_native(place, version)
+    except (FormatError, StorageError):
+        whole = find_newest_whole_version(place) if version is None else None
+        if whole is None:
+            raise
+        native = _open_native(place, whole)
     return Dataset(location, branch, native)
+
+
+def _open_native(place: Location, version: int | None) -> lance.LanceDataset:
+    with substrate_errors("open the dataset", place.uri):
+        return lance.dataset(place.lance_uri, version=version, storage_options=place.storage_options)
 
 
 def make_durable_since(dataset: Dataset, version: int) -> None:

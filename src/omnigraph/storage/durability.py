@@ -4,7 +4,8 @@ In: a directory of a dataset or of one of its Lance branches, and the files that
 that Lance recorded. Out: nothing, or an error. Lance reports success when the last `write` of a file on a local disk
 fails, so the size on disk is the only evidence (tests/storage/test_surface_durability.py). A version file and an
 object of ours are written by a library that reports the failure; only their sync is left to do. Object stores upload
-a file whole or not at all: there the driver asks only whether it exists with its size. Deletes and renames nothing.
+a file whole or not at all: there the driver asks only whether it exists with its size. Also finds and deletes version
+files of which a power cut left only the name.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import resource
 import struct
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +35,7 @@ _MAGIC: Final = b"LANC"
 _LANCE_SUFFIX: Final = ".lance"
 _ARROW_SUFFIX: Final = ".arrow"
 _VERSION_MAX: Final = 2**64 - 1
+_VERSION_DIGITS: Final = 20
 _NO_RUNS: Final = 12346
 _WITH_RUNS: Final = 12347
 _OFFSETS_FROM: Final = 4
@@ -155,9 +158,7 @@ def make_indexes_durable(place: Location, native: lance.LanceDataset) -> None:
     make_version_durable(place, native.version)
 
 
-def make_change_durable(
-    place: Location, moved: lance.LanceDataset, base: lance.LanceDataset | None
-) -> None:
+def make_change_durable(place: Location, moved: lance.LanceDataset, base: lance.LanceDataset | None) -> None:
     """Check and sync everything that a version of a dataset has and an older one has not; all if that is collected.
 
     For recovery, which finds versions that another process committed and perhaps did not sync.
@@ -168,6 +169,44 @@ def make_change_durable(
         first = moved.version if base is None else base.version + 1
         for version in range(first, moved.version + 1):
             make_indexes_durable(place, moved.checkout_version(version))
+
+
+def find_newest_whole_version(place: Location) -> int | None:
+    """The newest version above which lie only version files without any content; None if there are none of those.
+
+    A power cut may leave the name of a file and not its content. Its commit was never acknowledged.
+    """
+    folder = Path(place.uri, "_versions")
+    if not place.is_local or not folder.is_dir():
+        return None
+    sizes = {
+        _VERSION_MAX - int(path.stem): path.stat().st_size
+        for path in folder.glob("*.manifest")
+        if path.stem.isdecimal() and len(path.stem) == _VERSION_DIGITS
+    }
+    whole = [version for version, size in sizes.items() if size]
+    newest = max(whole, default=None)
+    return None if newest is None or newest == max(sizes) else newest
+
+
+def delete_torn_version(place: Location, version: int) -> None:
+    """Before `version` is committed: delete its file if a power cut left only its name."""
+    if place.is_local:
+        _delete_if_empty(_version_path(place, version))
+
+
+def delete_torn_references(location: Location) -> None:
+    """Delete the references to Lance branches of which a power cut left only the name: Lance could not list any."""
+    if location.is_local:
+        for path in Path(location.uri, "_refs", "branches").glob("*.json"):
+            _delete_if_empty(path)
+
+
+def _delete_if_empty(path: Path) -> None:
+    """Libraries give a file its name when it has its content, so no process is just writing it."""
+    with substrate_errors("delete an empty file", str(path)), suppress(FileNotFoundError):
+        if path.stat().st_size == 0:
+            path.unlink()
 
 
 def _new_indexes(place: Location, native: lance.LanceDataset) -> Sequence[Any]:

@@ -21,6 +21,7 @@ from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.storage.location import Location, parse_location
 from tests.file_faults import arm, counted, limit_file_size
+from tests.graph.crash.power_cut import recorded
 from tests.graph.crash.scenarios import SCENARIOS
 
 ACT_SECONDS_MAX = 60
@@ -121,6 +122,10 @@ def _act(request: Request) -> None:
     location = parse_location(request.uri, request.options, request.durability)
     if request.outcome:
         _act_with_faults(request, location)
+        return
+    if request.syncs:
+        with recorded(Path(request.uri), Path(request.syncs)):
+            SCENARIOS[request.scenario].act(location)
         return
     with observed(observe):
         SCENARIOS[request.scenario].act(location)

@@ -233,7 +233,9 @@ def _table_after(recoverer: Recoverer, look: _Look, forward: bool) -> TableRecor
     if look.pinned is None or not look.at_pin:
         return None
     above_pin = read_history(look.dataset, look.pinned.pin.version)
-    if above_pin.head == above_pin.base or not can_publish(above_pin):
+    # Lance commits an index without our mark. The Restore above it, and that nothing else is there, make it ours.
+    is_undone = look.table.uuid is None and look.finding.rollback_begun and above_pin.base == look.table.base
+    if above_pin.head == above_pin.base or not (is_undone or can_publish(above_pin)):
         return None
     pin = Pin(look.table.lance_branch, above_pin.head)
     return _moved(look.pinned, pin, look.pinned.owner, look.pinned.row_count)
