@@ -9,10 +9,10 @@ their name, `make soak` all.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count, takewhile
 from pathlib import Path
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -26,10 +26,9 @@ from tests.graph.crash.observe import GraphState, observe
 from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.verdict import Expected, violations
 
-SAMPLE = 12
+SAMPLE = 20
 """One in so many cases runs in `make test`."""
 WRITERS = tuple(name for name in SCENARIOS if name not in ("cleanup", "renew"))
-NEEDS_COMPILER = pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
 FILE_BYTES = (1, 64, 400, 600, 900, 1_200, 2_000, 3_000, 5_000)
 
 
@@ -86,50 +85,33 @@ class Case:
         return [f"{faults} ended as {outcome}: {sentence}" for sentence in found]
 
 
-def _cases(kind: str, *, every: bool, scenario: str) -> Iterator[int]:
-    """The numbers of calls that fail; without an end."""
-    for number in count(1):
-        if every or crc32(f"{kind}-{scenario}-{number}".encode()) % SAMPLE == 0:
-            yield number
+KINDS: Final[Mapping[str, Callable[[int], Faults]]] = {
+    "one write fails": lambda number: Faults(write=number),
+    "the disk stays full": lambda number: Faults(write=number, stays=True),
+    "one sync fails": lambda number: Faults(sync=number),
+}
 
 
-def _run_all(
-    killer: Killer, scenario: str, kind: str, faults_of: Callable[[int], Faults], *, every: bool
-) -> list[str]:
-    """Let each of the chosen calls fail in turn, until there are no more; what is wrong."""
-    case = Case.prepare(killer, scenario)
+def _is_in_sample(scenario: str, kind: str, number: int) -> bool:
+    return crc32(f"{scenario}, {kind}, {number}".encode()) % SAMPLE == 0
+
+
+@pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("scenario", WRITERS)
+def test_a_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
+    case = Case.prepare(failing, scenario)
     clean = case.run(Faults())
     assert not clean.code, clean
-    last = clean.syncs if kind == "sync" else clean.writes
     found: list[str] = []
-    for number in takewhile(lambda k: k <= last, _cases(kind, every=every, scenario=scenario)):
-        faults = faults_of(number)
-        found += case.violations(faults, case.run(faults))
-    return found
-
-
-EVERY = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
-
-
-@NEEDS_COMPILER
-@EVERY
-@pytest.mark.parametrize("scenario", WRITERS)
-def test_one_write_fails(scenario: str, every: bool, failing: Killer) -> None:
-    assert _run_all(failing, scenario, "write", lambda k: Faults(write=k), every=every) == []
-
-
-@NEEDS_COMPILER
-@EVERY
-@pytest.mark.parametrize("scenario", WRITERS)
-def test_the_disk_stays_full(scenario: str, every: bool, failing: Killer) -> None:
-    assert _run_all(failing, scenario, "full", lambda k: Faults(write=k, stays=True), every=every) == []
-
-
-@NEEDS_COMPILER
-@EVERY
-@pytest.mark.parametrize("scenario", WRITERS)
-def test_one_sync_fails(scenario: str, every: bool, failing: Killer) -> None:
-    assert _run_all(failing, scenario, "sync", lambda k: Faults(sync=k), every=every) == []
+    for kind, faults_of in KINDS.items():
+        last = clean.syncs if kind == "one sync fails" else clean.writes
+        assert last, "the library sees what the writer does"
+        for number in range(1, last + 1):
+            if every or _is_in_sample(scenario, kind, number):
+                faults = faults_of(number)
+                found += case.violations(faults, case.run(faults))
+    assert found == []
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(name, marks=pytest.mark.soak) for name in WRITERS])

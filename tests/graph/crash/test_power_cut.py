@@ -35,7 +35,9 @@ def _record(killer: Killer, scenario: str) -> tuple[Location, GraphState, Record
     target = Path(f"{location.uri}.syncs")
     request = Request(scenario, location.uri, {}, syncs=str(target), durability="sync")
     assert killer.run(request) == 0
-    return location, before, msgspec.msgpack.decode(target.read_bytes(), type=Recording)
+    recording = msgspec.msgpack.decode(target.read_bytes(), type=Recording)
+    assert recording.syncs
+    return location, before, recording
 
 
 def _violations(scenario: str, location: Location, before: GraphState, *states: GraphState) -> list[str]:
