@@ -151,12 +151,6 @@ class PublishUnknownError(StorageError):
     applied = Applied.UNKNOWN
 
 
-class PublishUnsyncedError(SyncError):
-    """The change is visible, and its version file could not be synced."""
-
-    applied = Applied.UNKNOWN
-
-
 class PublishContentionError(ConflictError):
     """Other publishers were first, again and again; nothing was published."""
 
@@ -199,8 +193,6 @@ def publish(
             continue
         except DisplacedCommitError:
             return _look_for(target, change, commit, how)
-        except SyncError as failure:
-            raise _unsynced(target, change, failure, how) from failure
         except StorageError as failure:
             return _settle(target, change, failure, how)
         failpoint(Failpoint.PUBLISH_AFTER)
@@ -392,23 +384,11 @@ def _settle(target: Target, change: Change, failure: StorageError, how: Publishe
             facts={"commit": None if change.commit is None else change.commit.id},
         ) from silent
     if _is_applied(change, found, tried=True):
+        if isinstance(failure, SyncError):
+            raise failure.once_visible() from failure
         return _publication(newest, change, found)
     failure.applied = Applied.UNKNOWN if failure.code in _SILENT_FAILURES else Applied.NO
     raise failure
-
-
-def _unsynced(target: Target, change: Change, failure: SyncError, how: Publisher) -> StorageError:
-    """Files of the manifest could not be synced: say whether readers see the change, and never that it is safe."""
-    try:
-        _settle(target, change, failure, how)
-    except StorageError as error:
-        return error
-    return PublishUnsyncedError(
-        f"the write is visible on branch '{target.branch}', and a power cut may undo it: {failure.message}",
-        code=failure.code,
-        hint="Check the disk. `omnigraph commit list` shows whether the write is still there.",
-        facts=failure.facts,
-    )
 
 
 def _back_off(attempt: int, how: Publisher) -> None:

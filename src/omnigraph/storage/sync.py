@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from omnigraph.base.errors import StorageError
+from omnigraph.base.errors import Applied, StorageError
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FOLDERS_MAX: Final = 4096
@@ -23,6 +23,17 @@ _durable_folders: Final[set[tuple[str, int]]] = set()
 
 class SyncError(StorageError):
     """A file or directory could not be synced: it may be lost or cut off after a power cut."""
+
+    def once_visible(self) -> SyncError:
+        """The error of a write that readers see already."""
+        error = SyncError(
+            f"the write is visible, and a power cut may undo it: {self.message}",
+            code=self.code,
+            hint="Check the disk. `omnigraph commit list` shows whether the write is there.",
+            facts=self.facts,
+        )
+        error.applied = Applied.UNKNOWN
+        return error
 
 
 def sync_file(path: Path) -> None:

@@ -148,6 +148,8 @@ def _act_with_faults(request: Request, location: Location) -> None:
     except OmnigraphError as error:
         code, message = error.code, error.message
         applied = "" if error.applied is None else error.applied.value
+    except AssertionError:
+        code, applied = "refused", "unknown"  # a repair keeps the error of a table to its report
     writes, syncs = (0, 0) if faults.file_bytes else counted()
     if faults.file_bytes:
         limit_file_size(resource.RLIM_INFINITY)

@@ -13,8 +13,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 Names = dict[str, tuple[int, bool]]
 """What a directory has: the number of each entry, and whether it is a directory."""
@@ -79,7 +83,8 @@ def recorded(graph: Path, target: Path) -> Iterator[None]:
     made = Recording(str(base), graph.name, _all_names(graph), contents, [])
     real = os.fsync
 
-    def sync(descriptor: int) -> None:
+    def sync(fd: FileDescriptorLike) -> None:
+        descriptor = fd if isinstance(fd, int) else fd.fileno()
         names = _all_names(graph)
         real(descriptor)
         kept.append(os.dup(descriptor))

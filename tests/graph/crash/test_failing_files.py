@@ -73,12 +73,13 @@ class Case:
         how = SCENARIOS[self.scenario]
         before, after = self.before, how.after(self.before)
         if how.decided_at is None:
-            states = (after,)  # what it did not recover, the next open does
+            # What it did not recover, the next open does; what it cannot sync, it undoes.
+            states = [before, after] if faults.sync else [after]
         elif how.loose or outcome.applied == "unknown":
-            states = (before, after)  # a table that fails is reported, and the others are published
+            states = [before, after]  # a table that fails is reported, and the others are published
         else:
-            states = (before,) if outcome.code else (after,)
-        expected = Expected(states, how.world, how.heads_ahead)
+            states = [before] if outcome.code else [after]
+        expected = Expected(tuple(states), how.world, how.heads_ahead)
         if how.redo is not None:
             expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
         found = violations(self.location, expected)
