@@ -70,7 +70,7 @@ def test_a_worker_of_spark_writes_a_file_that_is_cut_off(tmp_path: Path) -> None
     faults = {
         "LD_PRELOAD": str(built_library()),
         "FILE_FAULTS_ROOT": f"{graph}/nodes",
-        "FILE_FAULTS_WRITE": "2",
+        "FILE_FAULTS_WRITE": "3",
         "OMNIGRAPH_HOME": str(tmp_path / "home"),
         "OMNIGRAPH_CLASS_ARCHIVE": "off",
     }

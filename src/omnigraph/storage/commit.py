@@ -22,7 +22,7 @@ from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.durability import (
     StagedFile,
     delete_torn_references,
-    delete_torn_version,
+    delete_torn_versions,
     fragment_files,
     make_branch_durable,
     make_durable,
@@ -84,7 +84,7 @@ def commit_compaction(
 ) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The contents stay the same."""
     announce("dataset.compact", dataset.uri)
-    delete_torn_version(dataset.place, dataset.version + 1)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("compact the dataset", dataset.uri):
         options: Any = {
@@ -95,7 +95,10 @@ def commit_compaction(
         rewrites = [task.execute(native) for task in plan.tasks]
         make_durable(dataset.place, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
         metrics = Compaction.commit(native, rewrites)
-    make_version_durable(dataset.place, native.version)
+    for version in range(
+        dataset.version + 1, native.version + 1
+    ):  # Lance reserves the numbers in one of its own
+        make_version_durable(dataset.place, version)
     moved = Dataset(dataset.location, dataset.branch, native)
     return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)
 
@@ -116,7 +119,7 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
     if not keys:
         return None
     announce("dataset.config", dataset.uri)
-    delete_torn_version(dataset.place, dataset.version + 1)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("strip the automatic cleanup", dataset.uri):
         native.delete_config_keys(keys)
@@ -136,7 +139,7 @@ def _auto_cleanup_keys(dataset: Dataset) -> list[str]:
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
     """Set schema-level metadata; a version of its own."""
     announce("dataset.metadata", dataset.uri)
-    delete_torn_version(dataset.place, dataset.version + 1)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("write the metadata", dataset.uri):
         native.update_schema_metadata(dict(values))
@@ -187,7 +190,7 @@ def _verify(committed: Dataset, staged: StagedTransaction) -> None:
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     announce("dataset.commit", dataset.uri)
-    delete_torn_version(dataset.place, dataset.version + 1)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     with substrate_errors("commit", dataset.uri):
         native = lance.LanceDataset.commit(
             dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options

@@ -24,6 +24,7 @@ from omnigraph.base.errors import FormatError, NotFoundError, StorageError
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.storage.conditions import any_of
 from omnigraph.storage.durability import (
+    delete_first_version,
     find_newest_whole_version,
     fragment_files,
     make_change_durable,
@@ -32,7 +33,7 @@ from omnigraph.storage.durability import (
 )
 from omnigraph.storage.failures import DatasetExistsError, substrate_errors
 from omnigraph.storage.location import Location
-from omnigraph.storage.sync import sync_entries
+from omnigraph.storage.sync import SyncError, sync_entries
 
 if TYPE_CHECKING:
     Texts = pa.Array[Any]
@@ -248,9 +249,13 @@ def create_dataset(
             )
         except OSError as refused:
             native = _own_first_version(location, first.uuid, refused)
-    make_version_durable(location, 1)
-    if location.is_synced:
-        sync_entries([Path(location.uri)])
+    try:
+        make_version_durable(location, 1)
+        if location.is_synced:
+            sync_entries([Path(location.uri)])
+    except SyncError:
+        delete_first_version(location)  # the caller deletes what it made, and must not leave a dataset behind
+        raise
     return Dataset(location, None, native)
 
 

@@ -189,10 +189,16 @@ def find_newest_whole_version(place: Location) -> int | None:
     return None if newest is None or newest == max(sizes) else newest
 
 
-def delete_torn_version(place: Location, version: int) -> None:
-    """Before `version` is committed: delete its file if a power cut left only its name."""
-    if place.is_local:
-        _delete_if_empty(_version_path(place, version))
+def delete_torn_versions(place: Location, version: int) -> None:
+    """Before `version` is committed: delete its file, and those above it, if a power cut left only their names."""
+    while place.is_local and _delete_if_empty(_version_path(place, version)):
+        version += 1
+
+
+def delete_first_version(place: Location) -> None:
+    """Take back the creation of a dataset on a local disk that could not be synced."""
+    with substrate_errors("delete a version", place.uri):
+        _version_path(place, 1).unlink(missing_ok=True)
 
 
 def delete_torn_references(location: Location) -> None:
@@ -202,11 +208,13 @@ def delete_torn_references(location: Location) -> None:
             _delete_if_empty(path)
 
 
-def _delete_if_empty(path: Path) -> None:
-    """Libraries give a file its name when it has its content, so no process is just writing it."""
+def _delete_if_empty(path: Path) -> bool:
+    """Whether it was. Libraries give a file its name when it has its content, so no process is just writing it."""
     with substrate_errors("delete an empty file", str(path)), suppress(FileNotFoundError):
         if path.stat().st_size == 0:
             path.unlink()
+            return True
+    return False
 
 
 def _new_indexes(place: Location, native: lance.LanceDataset) -> Sequence[Any]:

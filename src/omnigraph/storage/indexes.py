@@ -22,7 +22,7 @@ from omnigraph.base.effects import announce
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.durability import (
-    delete_torn_version,
+    delete_torn_versions,
     index_files,
     make_durable,
     make_indexes_durable,
@@ -133,7 +133,7 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
 def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[IndexSegment]) -> Dataset:
     """Publish segments in the dataset; segments of other fragments stay. One version of its own."""
     announce("dataset.index", dataset.uri)
-    delete_torn_version(dataset.place, dataset.version + 1)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("commit an index", dataset.uri):
         native.commit_existing_index_segments(
