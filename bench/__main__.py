@@ -27,6 +27,7 @@ BENCHMARKS: Final = (
     "cleanup",
     "delta",
     "commit",
+    "durability",
     "snapshot",
     "merge",
     "branch",

@@ -71,6 +71,12 @@ SECTIONS: Final = (
         (Plot("commit", "A commit of 100 rows, by commits before it", Shape.LINES, ("commit",)),),
     ),
     Section(
+        "Durability",
+        "The same commit to local files with `OMNIGRAPH_DURABILITY=sync`, which survives a power cut, and with "
+        "`process`, which survives the crash of processes. It depends on the disk.",
+        ("durability",),
+    ),
+    Section(
         "Opening a graph",
         "What a read does first, beside plain Lance, and how a command starts.",
         ("snapshot",),

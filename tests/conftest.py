@@ -22,13 +22,16 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import DURABILITY_VARIABLE, Location, parse_location
 from tests.shares import leave_to_soak
 from tests.together import GroupScheduling
 
 # A busy machine is no reason to fail; the tests that are about speed measure it themselves.
 settings.register_profile("omnigraph", deadline=None)
 settings.load_profile("omnigraph")
+
+# Syncs cost most of the time of a small write; the tests of durability ask for them.
+os.environ.setdefault(DURABILITY_VARIABLE, "process")
 
 _SERVER_START_SECONDS_MAX = 30.0
 _BUCKET = "graphs"

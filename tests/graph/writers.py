@@ -55,7 +55,7 @@ class Change:
 
 def create(location: Location) -> None:
     """A fresh graph with the test schema."""
-    init(location.uri, SCHEMA, options=OpenOptions(dict(location.options), "tester"))
+    init(location.uri, SCHEMA, options=OpenOptions(dict(location.options), "tester", location.durability))
 
 
 def triple(ids: Iterable[str]) -> tuple[Change, ...]:

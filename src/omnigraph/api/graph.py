@@ -251,9 +251,14 @@ class OpenOptions:
     """Settings of the object store, such as `aws_region`; None: the environment alone."""
     actor: str | None = None
     """Who writes unless a call names another; None: the login name."""
+    durability: str | None = None
+    """`sync`: an acknowledged write to local files survives a power cut; `process`: only the crash of processes.
+
+    None: as the variable `OMNIGRAPH_DURABILITY` says, `sync` by default.
+    """
 
     def __post_init__(self) -> None:
-        _check_options(self.storage_options, self.actor)
+        _check_options(self.storage_options, self.actor, self.durability)
 
 
 @checked
@@ -270,7 +275,7 @@ def init(
     `schema_name` is what errors in the text call it.
     """
     how = options or OpenOptions()
-    location = parse_location(fspath(uri), how.storage_options)
+    location = parse_location(fspath(uri), how.storage_options, how.durability)
     from omnigraph.graph.create import NewGraph, create_graph
     from omnigraph.schema import build_catalog, parse_schema
 
@@ -292,7 +297,7 @@ def open(  # noqa: A001  # users write omnigraph.open
     A read-write open first finishes or undoes what crashed writers left. A read-only one never writes.
     """
     how = options or OpenOptions()
-    location = parse_location(fspath(uri), how.storage_options)
+    location = parse_location(fspath(uri), how.storage_options, how.durability)
     if branch == MAIN:
         open_manifest(location)
     else:
@@ -305,7 +310,9 @@ def open(  # noqa: A001  # users write omnigraph.open
 
 
 @checked
-def _check_options(storage_options: Mapping[str, str] | None, actor: str | None) -> None:
+def _check_options(
+    storage_options: Mapping[str, str] | None, actor: str | None, durability: str | None
+) -> None:
     """Raise for a wrong kind of value."""
 
 

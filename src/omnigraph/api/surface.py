@@ -43,7 +43,9 @@ from omnigraph.schema.evolution import Cost, Unsupported
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import DisplacedCommitError
 from omnigraph.storage.coverage import Degraded, Indexed
+from omnigraph.storage.durability import IncompleteFileError
 from omnigraph.storage.failures import CommitRaceError, DatasetExistsError
+from omnigraph.storage.sync import SyncError
 
 SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "Opening": (init, open, OpenOptions),
@@ -159,6 +161,8 @@ ERRORS: Final[tuple[type[Exception], ...]] = (
     ChangeFeedGapError,
     errors.StorageError,
     publish.PublishUnknownError,
+    IncompleteFileError,
+    SyncError,
     errors.MachineError,
     TaskError,
     errors.FormatError,

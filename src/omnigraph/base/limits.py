@@ -186,3 +186,6 @@ DELETE_BATCH_FILES: Final = 1_000
 DELETE_CHUNK_FILES: Final = 32
 DELETE_THREADS: Final = 8
 REACH_ROWS: Final = 1_000_000
+
+FILE_CHECK_THREADS: Final = 16
+"""Requests at a time that ask an object store for the sizes of staged files before a write is armed."""

@@ -36,7 +36,9 @@ def adjacency_path(record: TableRecord) -> str:
 
 def write_adjacency(root: Location, record: TableRecord, adjacency: Adjacency) -> bool:
     """Persist the adjacency of a version; False if it is there already."""
-    return ObjectStore(root).create(adjacency_path(record), encode_adjacency(record, adjacency))
+    return ObjectStore(root).create(
+        adjacency_path(record), encode_adjacency(record, adjacency), durable=False
+    )
 
 
 def read_adjacency(root: Location, record: TableRecord) -> Adjacency | None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import Applied, ConflictError, ErrorKind, OmnigraphError
+from omnigraph.base.errors import Applied, ConflictError, ErrorKind, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
@@ -35,16 +35,27 @@ from omnigraph.graph.loose import refuse_displaced
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Seen, Target, publish
 from omnigraph.graph.records import Pin, StreamBatch, TableRecord
+from omnigraph.graph.recovery.decision import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.graph.stage import Stage, WritableTable, discarding
-from omnigraph.graph.staged import Armed, Committed, Effect, ExactEffect, Published, Staged
+from omnigraph.graph.staged import (
+    Armed,
+    Committed,
+    Effect,
+    ExactEffect,
+    Published,
+    Staged,
+    staged_files,
+)
 from omnigraph.graph.stamp import FORMAT, Format
 from omnigraph.storage.commit import commit_staged
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import IncompleteFileError, require_staged
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.sync import SyncError
 
 logger = logging.getLogger("omnigraph.commit")
 
@@ -173,6 +184,8 @@ class _Session:
             published = self._publish(self._commit(armed))
         except LeaseLostError as lost:
             raise _recovery_required(armed) from lost
+        except (IncompleteFileError, SyncError) as error:
+            raise self._undone(armed, error) from error
         except OmnigraphError as error:
             published = self._settle(armed, error)
         self._disarm(armed)
@@ -208,6 +221,7 @@ class _Session:
             refuse_collected(staged)
             handles = tuple(open_base(staged, effect) for effect in staged.effects)
             if not self._heal(staged, handles):
+                self._require_files(staged, handles)
                 return staged, handles, Seen(now.manifest, now.state)
         raise UnsettledTableError(
             f"tables of branch '{self.target.branch}' were moved again each time they were put right",
@@ -215,6 +229,13 @@ class _Session:
             hint="a writer that lost its lease may still be running; stop it, then retry",
             facts={"branch": self.target.branch},
         )
+
+    def _require_files(self, staged: Staged, handles: tuple[Dataset, ...]) -> None:
+        """Require that everything which was staged is in the store, as this process reaches it."""
+        # A large load has many files, and a remote store is asked for each.
+        with nullcontext() if self.store.location.is_local else self.lease.kept():
+            for effect, handle in zip(staged.effects, handles, strict=True):
+                require_staged(handle.place, staged_files(effect, handle))
 
     def _refresh(self, known: Snapshot) -> Snapshot:
         """Deal with what others left unfinished, then read the branch as it is now."""
@@ -322,6 +343,16 @@ class _Session:
             error.applied = Applied.NO
             raise error
         return Published(armed.staged, Publication(manifest.version, commit))
+
+    def _undone(self, armed: Armed, error: StorageError) -> OmnigraphError:
+        """A file is cut off or may not survive a power cut: undo the write, unless it is visible already."""
+        try:
+            action = recover_intent(self._recoverer(), armed.intent, undo=True)
+        except OmnigraphError as failure:
+            error.add_note(f"undoing it failed as well: {failure.message}")
+            return _recovery_required(armed)
+        error.applied = Applied.UNKNOWN if action is RecoveryAction.FINISHED else Applied.NO
+        return error
 
     def _disarm(self, armed: Armed) -> None:
         """Delete the intent. A failure is only a warning: the next check or open finishes it."""

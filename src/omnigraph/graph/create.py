@@ -189,8 +189,12 @@ def _remove_abandoned(store: ObjectStore) -> None:
 
 
 def _has_manifest(store: ObjectStore) -> bool:
-    """Whether the graph exists: a folder alone may be what an attempt wrote just before its commit."""
-    return any(entry.path.endswith(".manifest") for entry in store.list(f"{MANIFEST}/_versions"))
+    """Whether the graph exists: a folder alone may be what an attempt wrote just before its commit.
+
+    A power cut during it may leave a version without content.
+    """
+    entries = store.list(f"{MANIFEST}/_versions")
+    return any(entry.path.endswith(".manifest") and entry.size for entry in entries)
 
 
 def _remove_attempt(store: ObjectStore, marker: _Marker) -> None:

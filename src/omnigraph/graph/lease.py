@@ -145,7 +145,7 @@ class Lease:
             return
         failpoint(Failpoint.RELEASE_BEFORE)
         try:
-            self.store.create(self._path(".release"), self._mark("release"))
+            self.store.create(self._path(".release"), self._mark("release"), durable=False)
         except OmnigraphError as error:
             logger.warning("the lease %s was not released: %s", self._path(""), error.message)
         failpoint(Failpoint.RELEASE_AFTER)
@@ -153,7 +153,9 @@ class Lease:
     def _renew(self) -> None:
         self.renewals += 1
         failpoint(Failpoint.RENEW_BEFORE)
-        self.store.create(self._path(f".renew-{self.renewals:06d}"), self._mark(f"renew {self.renewals}"))
+        self.store.create(
+            self._path(f".renew-{self.renewals:06d}"), self._mark(f"renew {self.renewals}"), durable=False
+        )
         self.renewed_at = self.terms.clock.monotonic()
 
     def _path(self, suffix: str) -> str:

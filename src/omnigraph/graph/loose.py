@@ -18,6 +18,7 @@ from omnigraph.graph.staged import LooseEffect, LooseRun
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, DisplacedCommitError, commit_staged
 from omnigraph.storage.compaction import Rewritten, stage_rewrite
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import StagedFile, fragment_files, index_files
 from omnigraph.storage.indexes import IndexSegment, IndexSpec, commit_index_segments, stage_segment_drop
 from omnigraph.storage.staging import stage_settings_removal
 
@@ -32,6 +33,12 @@ class TableUpkeep:
     dropped: frozenset[str]
     groups: Sequence[Rewritten]
     segments: Mapping[IndexSpec, Sequence[IndexSegment]]
+
+    def files(self) -> tuple[StagedFile, ...]:
+        """The files that workers wrote for it."""
+        rewritten = (fragment for group in self.groups for fragment in group.new)
+        indexes = (part.native for parts in self.segments.values() for part in parts)
+        return (*fragment_files(rewritten), *(file for index in indexes for file in index_files(index)))
 
 
 def upkeep_run(upkeep: TableUpkeep, properties: Mapping[str, str]) -> LooseRun:

@@ -66,6 +66,7 @@ from omnigraph.storage.commit import DisplacedCommitError
 from omnigraph.storage.failures import CommitRaceError
 from omnigraph.storage.location import Location
 from omnigraph.storage.replacement import Replacement, commit_replacement
+from omnigraph.storage.sync import SyncError
 
 _DECODED_KINDS: Final = ("table", "table_tombstone", "schema")
 _SILENT_FAILURES: Final = frozenset({"commit_unknown", "store_unreachable"})
@@ -383,6 +384,8 @@ def _settle(target: Target, change: Change, failure: StorageError, how: Publishe
             facts={"commit": None if change.commit is None else change.commit.id},
         ) from silent
     if _is_applied(change, found, tried=True):
+        if isinstance(failure, SyncError):
+            raise failure.once_visible() from failure
         return _publication(newest, change, found)
     failure.applied = Applied.UNKNOWN if failure.code in _SILENT_FAILURES else Applied.NO
     raise failure

@@ -171,8 +171,9 @@ class Stage:
     def upkeep(self, target: WritableTable, change: TableUpkeep) -> LooseEffect:
         """The effect of finished upkeep, marked as ours where Lance lets us."""
         groups = tuple(self.masked(target, group) for group in change.groups)
-        properties = operation_properties(self.operation, self.commit, self.kind)
-        return self.loose(target, upkeep_run(replace(change, groups=groups), properties))
+        masked = replace(change, groups=groups)
+        run = upkeep_run(masked, operation_properties(self.operation, self.commit, self.kind))
+        return replace(self.loose(target, run), files=masked.files())
 
     def loose(self, target: WritableTable, run: LooseRun) -> LooseEffect:
         """The effect of letting Lance commit by itself."""

@@ -16,6 +16,7 @@ from omnigraph.graph.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.schema import Catalog
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import StagedFile, operation_files
 from omnigraph.storage.staging import StagedTransaction
 
 LooseRun = Callable[[Dataset, Callable[[], None]], Dataset]
@@ -43,12 +44,16 @@ class ExactEffect:
 
 @dataclass(frozen=True, slots=True)
 class LooseEffect:
-    """One table that Lance changes by itself, without changing its content, when `run` is called."""
+    """One table that Lance changes by itself, without changing its content, when `run` is called.
+
+    `files` are those that were written for it.
+    """
 
     table: TableRecord
     base: Pin
     run: LooseRun
     forked_from: Pin | None = None
+    files: tuple[StagedFile, ...] = ()
 
     @property
     def result_rows(self) -> int:
@@ -68,6 +73,20 @@ class LooseEffect:
 
 
 Effect = ExactEffect | LooseEffect
+
+
+def staged_files(effect: Effect, base: Dataset) -> tuple[StagedFile, ...]:
+    """The files that were written for one table; `base` is open on the version that they were staged from."""
+    if isinstance(effect, LooseEffect):
+        return effect.files
+    transactions = (effect.lead, effect.transaction)
+    files = (
+        file
+        for staged in transactions
+        if staged is not None
+        for file in operation_files(base.native, staged.native.operation)
+    )
+    return tuple(dict.fromkeys(files))
 
 
 @dataclass(frozen=True, slots=True)

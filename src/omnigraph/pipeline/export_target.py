@@ -29,6 +29,7 @@ from omnigraph.storage.byte_source import read_bytes
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.sync import sync_entries
 
 _SUFFIXES: Final = {ExportFormat.NDJSON: ".jsonl", ExportFormat.PARQUET: ".parquet"}
 _PART_NAME: Final = re.compile(r"(node|edge)-[A-Za-z0-9_]+-[0-9]{5,}\.(jsonl|parquet)")
@@ -176,6 +177,9 @@ def deliver_folder(target: Target, parts: Sequence[Part]) -> tuple[Location, ...
     if target.place.is_local:
         with substrate_errors("write the folder", target.place.uri):
             _fill_folder(Path(target.place.uri), dict(zip(names, parts, strict=True)))
+            if target.place.is_synced:
+                folder = Path(target.place.uri)
+                sync_entries([folder, folder / PARTS], folder)
     elif not target.takes_parts:
         for name, part in zip(names, parts, strict=True):
             deliver_file(Target(TargetKind.FILE, target.place.child(name)), [part])

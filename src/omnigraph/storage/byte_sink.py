@@ -1,6 +1,7 @@
 """Writes plain files and objects: what an export leaves outside of a graph, and its parts before that.
 
-A file appears whole under its name or not at all. On disk it is written under a draft's name beside it and renamed; for
+A file appears whole under its name or not at all. On disk it is written under a draft's name beside it, synced and
+renamed; for
 an object store it is written on this machine's disk first and then sent. What a killed process leaves on disk is
 a draft, whose name begins with a dot.
 """
@@ -20,6 +21,7 @@ from omnigraph.base.effects import announce
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import open_s3_store, refuse_missing_bucket
+from omnigraph.storage.sync import sync_entries, sync_file
 
 
 @contextmanager
@@ -28,7 +30,7 @@ def write_file(location: Location) -> Iterator[BinaryIO]:
     with substrate_errors("write the file", location.uri):
         announce("file.write", location.uri)
         if location.is_local:
-            with _draft_on_disk(Path(location.uri)) as draft:
+            with _draft_on_disk(Path(location.uri), synced=location.is_synced) as draft:
                 yield draft
         else:
             with tempfile.TemporaryFile() as draft:
@@ -43,6 +45,8 @@ def move_file(source: Location, target: Location) -> None:
     with substrate_errors("rename the file", target.uri):
         announce("file.write", target.uri)
         Path(source.uri).replace(target.uri)
+        if target.is_synced:
+            sync_entries([Path(target.uri)], Path(target.uri).parent)
 
 
 def file_exists(location: Location) -> bool:
@@ -60,12 +64,16 @@ def file_exists(location: Location) -> bool:
 
 
 @contextmanager
-def _draft_on_disk(path: Path) -> Iterator[BinaryIO]:
+def _draft_on_disk(path: Path, *, synced: bool) -> Iterator[BinaryIO]:
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with draft.open("xb") as file:
             yield file
+        if synced:
+            sync_file(draft)
         draft.replace(path)
+        if synced:
+            sync_entries([path], path.parent)
     finally:
         draft.unlink(missing_ok=True)
 

@@ -21,6 +21,7 @@ from lance.schema import LanceSchema
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import fragment_files, make_durable
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
 from omnigraph.storage.wire import number_field, text_field
@@ -121,6 +122,7 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
                 raise RuntimeError(str(error)) from error
             fragments.append(metadata)
     assert schema is not None, "there is something to write"
+    make_durable(dataset.place, fragment_files(fragments, dataset.native))
     if plan.forgets:
         _forget_old_files(dataset, plan, fragments, schema)
     return WrittenColumns(tuple(fragments), schema)

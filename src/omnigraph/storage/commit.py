@@ -7,15 +7,27 @@ answer is lost, so `commit_staged` looks where its transaction really is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import lance
+from lance.fragment import FragmentMetadata
+from lance.optimize import Compaction, RewriteResult
 
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import (
+    StagedFile,
+    delete_torn_references,
+    delete_torn_versions,
+    fragment_files,
+    make_branch_durable,
+    make_durable,
+    make_version_durable,
+)
 from omnigraph.storage.failures import CommitRaceError, substrate_errors
 from omnigraph.storage.operations import find_transaction
 from omnigraph.storage.staging import StagedTransaction
@@ -52,6 +64,7 @@ def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
             raise
         committed = landed
     _verify(committed, staged)
+    make_version_durable(committed.place, committed.version)
     return committed
 
 
@@ -61,7 +74,9 @@ def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]
     transaction = lance.Transaction(
         read_version=dataset.version, operation=operation, transaction_properties=dict(properties)
     )
-    return _commit(dataset, transaction)
+    restored = _commit(dataset, transaction)
+    make_version_durable(restored.place, restored.version)
+    return restored
 
 
 def commit_compaction(
@@ -69,13 +84,30 @@ def commit_compaction(
 ) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The contents stay the same."""
     announce("dataset.compact", dataset.uri)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("compact the dataset", dataset.uri):
-        metrics = native.optimize.compact_files(
-            target_rows_per_fragment=rows_per_fragment, excluded_fragment_ids=list(excluded_fragment_ids)
-        )
+        options: Any = {
+            "target_rows_per_fragment": rows_per_fragment,
+            "excluded_fragment_ids": list(excluded_fragment_ids),
+        }
+        plan = Compaction.plan(native, options)
+        rewrites = [task.execute(native) for task in plan.tasks]
+        make_durable(dataset.place, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
+        metrics = Compaction.commit(native, rewrites)
+    for version in range(
+        dataset.version + 1, native.version + 1
+    ):  # Lance reserves the numbers in one of its own
+        make_version_durable(dataset.place, version)
     moved = Dataset(dataset.location, dataset.branch, native)
     return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)
+
+
+def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:
+    native: Any = rewrite
+    described: dict[str, Any] = json.loads(native.json())
+    fragments = (FragmentMetadata.from_json(json.dumps(new)) for new in described["new_fragments"])
+    return fragment_files(fragments)
 
 
 def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
@@ -87,9 +119,11 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
     if not keys:
         return None
     announce("dataset.config", dataset.uri)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("strip the automatic cleanup", dataset.uri):
         native.delete_config_keys(keys)
+    make_version_durable(dataset.place, native.version)
     return Dataset(dataset.location, dataset.branch, native)
 
 
@@ -105,18 +139,23 @@ def _auto_cleanup_keys(dataset: Dataset) -> list[str]:
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
     """Set schema-level metadata; a version of its own."""
     announce("dataset.metadata", dataset.uri)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("write the metadata", dataset.uri):
         native.update_schema_metadata(dict(values))
+    make_version_durable(dataset.place, native.version)
     return Dataset(dataset.location, dataset.branch, native)
 
 
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
     """Make the Lance branch `name` from the handle's version. The caller never uses a name twice."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
+    delete_torn_references(dataset.location)
     with substrate_errors("create the Lance branch", dataset.uri), no_strays(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
-    return Dataset(dataset.location, name, native)
+    created = Dataset(dataset.location, name, native)
+    make_branch_durable(created.location, name, created.place, created.version)
+    return created
 
 
 def _find_landed(dataset: Dataset, staged: StagedTransaction) -> Dataset | None:
@@ -151,6 +190,7 @@ def _verify(committed: Dataset, staged: StagedTransaction) -> None:
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     announce("dataset.commit", dataset.uri)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     with substrate_errors("commit", dataset.uri):
         native = lance.LanceDataset.commit(
             dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options

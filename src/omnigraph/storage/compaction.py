@@ -25,7 +25,8 @@ from lance.optimize import CompactionTask
 
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import InvariantError
-from omnigraph.storage.dataset import DATA_STORAGE_VERSION, IDENTITY, Dataset, branch_location
+from omnigraph.storage.dataset import DATA_STORAGE_VERSION, IDENTITY, Dataset
+from omnigraph.storage.durability import StagedFile, fragment_files, make_durable
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.indexes import IndexSegment, stage_segment_drop
 from omnigraph.storage.location import Location
@@ -125,6 +126,7 @@ def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fr
         scanner = dataset.native.scanner(columns=[], fragments=parts, with_row_id=True)
         identities = scanner.to_table().column(IDENTITY).to_numpy()
         _require_same_rows(identities, written, dataset.uri)
+    make_durable(dataset.place, fragment_files(written))
     return Rewritten(sources=sources, written=written, read_version=dataset.version)
 
 
@@ -147,12 +149,14 @@ def write_deletion_file(
     announce("dataset.stage", dataset.uri)
     schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema) as file:
-        file.write_batch(pa.record_batch([pa.array(positions, pa.uint32())], schema=schema))
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array(positions, pa.uint32())], schema=schema))
     described = DeletionFile(dataset.version, secrets.randbits(63), "array", len(positions), None)
-    place = branch_location(dataset.location, dataset.branch)
+    data = sink.getvalue().to_pybytes()
+    file = StagedFile(described.path(fragment.id, ""), len(data))
     with substrate_errors("write deletions", dataset.uri):
-        write_file(place, described.path(fragment.id), sink.getvalue().to_pybytes())
+        write_file(dataset.place, file.path, data)
+    make_durable(dataset.place, [file])
     return replace(fragment, deletion_file=described)
 
 

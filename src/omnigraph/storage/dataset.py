@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import lance
@@ -19,10 +20,20 @@ import pyarrow.compute as pc
 from lance.fragment import LanceFragment, write_fragments
 
 from omnigraph.base.effects import announce
+from omnigraph.base.errors import FormatError, NotFoundError, StorageError
 from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.storage.conditions import any_of
+from omnigraph.storage.durability import (
+    delete_first_version,
+    find_newest_whole_version,
+    fragment_files,
+    make_change_durable,
+    make_durable,
+    make_version_durable,
+)
 from omnigraph.storage.failures import DatasetExistsError, substrate_errors
 from omnigraph.storage.location import Location
+from omnigraph.storage.sync import SyncError, sync_entries
 
 if TYPE_CHECKING:
     Texts = pa.Array[Any]
@@ -61,7 +72,12 @@ class Dataset:
     @property
     def uri(self) -> str:
         """Where this handle's Lance branch lives, for messages."""
-        return branch_location(self.location, self.branch).uri
+        return self.place.uri
+
+    @property
+    def place(self) -> Location:
+        """The directory with the files that this handle's Lance branch wrote itself."""
+        return branch_location(self.location, self.branch)
 
     def read(
         self, columns: list[str] | None = None, where: str | None = None, *, with_addresses: bool = False
@@ -218,6 +234,7 @@ def create_dataset(
             data_storage_version=DATA_STORAGE_VERSION,
             storage_options=location.storage_options,
         )
+        make_durable(location, fragment_files(staged.operation.fragments))
         first = lance.Transaction(
             staged.read_version, staged.operation, staged.uuid, transaction_properties=dict(properties or {})
         )
@@ -232,6 +249,13 @@ def create_dataset(
             )
         except OSError as refused:
             native = _own_first_version(location, first.uuid, refused)
+    try:
+        make_version_durable(location, 1)
+        if location.is_synced:
+            sync_entries([Path(location.uri)])
+    except SyncError:
+        delete_first_version(location)  # the caller deletes what it made, and must not leave a dataset behind
+        raise
     return Dataset(location, None, native)
 
 
@@ -256,9 +280,30 @@ def _own_first_version(location: Location, uuid: str, refused: OSError) -> lance
 def open_dataset(location: Location, *, branch: str | None = None, version: int | None = None) -> Dataset:
     """Open a dataset at its newest version (found by listing) or at the given one."""
     place = branch_location(location, branch)
-    with substrate_errors("open the dataset", place.uri):
-        native = lance.dataset(place.lance_uri, version=version, storage_options=location.storage_options)
+    try:
+        native = _open_native(place, version)
+    except (FormatError, StorageError):
+        whole = find_newest_whole_version(place) if version is None else None
+        if whole is None:
+            raise
+        native = _open_native(place, whole)
     return Dataset(location, branch, native)
+
+
+def _open_native(place: Location, version: int | None) -> lance.LanceDataset:
+    with substrate_errors("open the dataset", place.uri):
+        return lance.dataset(place.lance_uri, version=version, storage_options=place.storage_options)
+
+
+def make_durable_since(dataset: Dataset, version: int) -> None:
+    """Check and sync every file that the handle's version has and an older one has not; all if that is collected."""
+    if not dataset.location.is_local:
+        return
+    try:
+        older = dataset.at(version).native
+    except NotFoundError:
+        older = None
+    make_change_durable(dataset.place, dataset.native, older)
 
 
 def branch_location(location: Location, branch: str | None) -> Location:

@@ -21,6 +21,7 @@ from omnigraph.base.effects import announce
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.limits import DELETE_BATCH_FILES, DELETE_CHUNK_FILES, DELETE_THREADS
 from omnigraph.storage.dataset import Dataset, branch_location
+from omnigraph.storage.durability import delete_torn_references
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore, open_s3_store
@@ -31,6 +32,7 @@ _BLOBS: Final = "lance.blob.v2"
 
 def delete_branch(dataset: Dataset, name: str) -> bool:
     """Delete a Lance branch and its files; False when it is gone. Refused for one that has children or tags."""
+    delete_torn_references(dataset.location)
     with substrate_errors("delete a Lance branch", dataset.uri):
         if name not in dataset.native.branches.list():
             return False

@@ -21,6 +21,12 @@ from lance.indices import IndicesBuilder
 from omnigraph.base.effects import announce
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.durability import (
+    delete_torn_versions,
+    index_files,
+    make_durable,
+    make_indexes_durable,
+)
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
 
@@ -120,17 +126,20 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
             storage_options=dataset.location.storage_options,
             **plan.settings,
         )
+    make_durable(dataset.place, index_files(native))
     return IndexSegment(plan.spec, tuple(fragment_ids), native)
 
 
 def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[IndexSegment]) -> Dataset:
     """Publish segments in the dataset; segments of other fragments stay. One version of its own."""
     announce("dataset.index", dataset.uri)
+    delete_torn_versions(dataset.place, dataset.version + 1)
     native = dataset.movable()
     with substrate_errors("commit an index", dataset.uri):
         native.commit_existing_index_segments(
             spec.name, spec.column, [segment.native for segment in segments]
         )
+    make_indexes_durable(dataset.place, native)
     return Dataset(dataset.location, dataset.branch, native)
 
 

@@ -19,6 +19,7 @@ from lance.schema import LanceSchema
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.durability import fragment_files, make_durable
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import (
     Deletions,
@@ -77,6 +78,7 @@ def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[Fragm
             )
         )
         given = dict(zip(field_ids(LanceSchema.from_pyarrow(arrow)), field_ids(schema), strict=True))
+    make_durable(dataset.place, fragment_files(fragments))
     for fragment in fragments:
         for file in fragment.files:
             file.fields = [given[number] for number in file.fields]

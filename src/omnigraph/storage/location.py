@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -33,6 +33,7 @@ S3_DEFAULTS: Final[Mapping[str, str]] = {
 }
 _ENDPOINT_OPTIONS: Final = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL")
+DURABILITY_VARIABLE: Final = "OMNIGRAPH_DURABILITY"
 
 
 class Scheme(Enum):
@@ -43,13 +44,23 @@ class Scheme(Enum):
     MEMORY = "memory"
 
 
+class Durability(StrEnum):
+    """What an acknowledged write to local files survives. An object store makes its own promise."""
+
+    SYNC = "sync"
+    """A power cut: files are synced before they are relied on."""
+    PROCESS = "process"
+    """The crash of any process, not of the machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One directory or object-store prefix."""
+    """One directory or object-store prefix. `durability` travels with it to workers."""
 
     scheme: Scheme
     uri: str
     options: tuple[tuple[str, str], ...] = ()
+    durability: Durability = Durability.SYNC
 
     def child(self, path: str) -> Location:
         """The location of a relative path below this one."""
@@ -58,6 +69,11 @@ class Location:
     @property
     def is_local(self) -> bool:
         return self.scheme is Scheme.LOCAL
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether files here must be synced before they are relied on."""
+        return self.is_local and self.durability is Durability.SYNC
 
     @property
     def storage_options(self) -> dict[str, str] | None:
@@ -73,8 +89,30 @@ class Location:
         return self.uri
 
 
-def parse_location(text: str, options: Mapping[str, str] | None = None) -> Location:
-    """Parse a URI or path; raise `UsageError` for one that no graph can have."""
+def parse_location(
+    text: str, options: Mapping[str, str] | None = None, durability: str | None = None
+) -> Location:
+    """Parse a URI or path; raise `UsageError` for one that no graph can have.
+
+    `durability` is `sync` or `process`; None: as `OMNIGRAPH_DURABILITY` says, `sync` by default.
+    """
+    return replace(_parse(text, options), durability=_parse_durability(durability))
+
+
+def _parse_durability(text: str | None) -> Durability:
+    name = text if text is not None else os.environ.get(DURABILITY_VARIABLE) or Durability.SYNC
+    try:
+        return Durability(name)
+    except ValueError:
+        source = "durability" if text is not None else DURABILITY_VARIABLE
+        raise UsageError(
+            f"invalid value of {source}: expected 'sync' or 'process', got '{name}'",
+            code="durability_invalid",
+            hint="Use `sync` to survive a power cut, or `process` to survive only the crash of processes.",
+        ) from None
+
+
+def _parse(text: str, options: Mapping[str, str] | None) -> Location:
     settings = tuple(sorted((options or {}).items()))
     if not text.strip() or "\0" in text:
         raise UsageError("the graph URI is empty", code="uri_empty", hint=_HINT)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
+from secrets import randbits
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import obstore
 from lance.file import LanceFileSession
@@ -26,12 +27,15 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from omnigraph.base.effects import announce
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.sync import SyncError, sync_entries, sync_file
 
 _Backend = LocalStore | MemoryStore | S3Store
 
 _S3_STORES_MAX: Final = 256
 _CLIENT_SETTINGS: Final = ("allow_http", "connect_timeout", "timeout")
 _LANCE_ONLY_SETTINGS: Final = ("download_retry_count",)
+_DRAFT_BITS: Final = 48
+_DRAFT_ATTEMPTS_MAX: Final = 10
 _NOT_REMOVED: Final = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 _memory_stores: Final[dict[str, MemoryStore]] = {}
@@ -52,8 +56,8 @@ class ObjectStore:
         self.location = location
         self._backend: _Backend | None = None
 
-    def create(self, path: str, data: bytes) -> bool:
-        """Create the object; False if another one has that path.
+    def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
+        """Create the object; False if another one has that path. `durable`: it must survive a power cut.
 
         `data` must be unlike what any other caller writes: after a lost acknowledgement the object found there
         is known as ours by its bytes.
@@ -64,8 +68,11 @@ class ObjectStore:
                 Path(self.location.uri).mkdir(parents=True, exist_ok=True)
             announce("object.create", path)
             try:
-                obstore.put(self._store(), path, data, mode="create", use_multipart=False)
-            except AlreadyExistsError:
+                if durable and self.location.is_synced:
+                    _create_synced(Path(self.location.uri), path, data)
+                else:
+                    obstore.put(self._store(), path, data, mode="create", use_multipart=False)
+            except (AlreadyExistsError, FileExistsError):
                 return self.read(path) == data
             return True
 
@@ -144,6 +151,34 @@ class ObjectStore:
         return substrate_errors(doing, f"{self.location.uri}/{path}" if path else self.location.uri)
 
 
+def _create_synced(root: Path, path: str, data: bytes) -> None:
+    """Create a file that has its content on disk before it has its name; one that cannot be synced is deleted again."""
+    target = root / path
+    draft = target.with_name(f"{target.name}#{randbits(_DRAFT_BITS)}")
+    try:
+        with _open_draft(draft) as file:
+            file.write(data)
+        sync_file(draft)
+        target.hardlink_to(draft)
+    finally:
+        draft.unlink(missing_ok=True)
+    try:
+        sync_entries([target], root)
+    except SyncError:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _open_draft(draft: Path) -> BinaryIO:
+    """Open a new file; another process may delete its directory while that is empty."""
+    for _ in range(_DRAFT_ATTEMPTS_MAX - 1):
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return draft.open("xb")
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    return draft.open("xb")
+
+
 def move_objects(source: Location, target: Location) -> None:
     """Move every object below one place to the same path below another of the same store; nothing may be there yet."""
     announce("object.move", target.uri)
@@ -152,6 +187,8 @@ def move_objects(source: Location, target: Location) -> None:
             case Scheme.LOCAL:
                 Path(target.uri).parent.mkdir(parents=True, exist_ok=True)
                 Path(source.uri).rename(target.uri)
+                if target.is_synced:
+                    sync_entries([Path(target.uri)], Path(target.uri).parent.parent)
             case Scheme.S3:
                 root = replace(
                     source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)

@@ -21,6 +21,7 @@ from omnigraph.base.effects import announce
 from omnigraph.storage.commit import commit_staged
 from omnigraph.storage.conditions import any_of
 from omnigraph.storage.dataset import ADDRESS, DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.durability import make_durable, operation_files
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
 
@@ -63,6 +64,7 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
         fields_modified=[],
         update_mode="rewrite_rows",
     )
+    make_durable(dataset.place, operation_files(dataset.native, operation))
     return commit_staged(dataset, StagedTransaction.of(operation, dataset.version))
 
 

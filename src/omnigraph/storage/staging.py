@@ -16,6 +16,7 @@ from lance.schema import LanceSchema
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.durability import fragment_files, make_durable, operation_files
 from omnigraph.storage.failures import substrate_errors
 
 Rows = pa.Table | pa.RecordBatchReader
@@ -65,6 +66,7 @@ def stage_upsert(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
     with substrate_errors("stage an upsert", dataset.uri):
         builder = dataset.native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         native, _ = builder.execute_uncommitted(rows)
+    make_durable(dataset.place, operation_files(dataset.native, native.operation))
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
@@ -76,6 +78,7 @@ def stage_update(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
     announce("dataset.stage", dataset.uri)
     with substrate_errors("stage an update", dataset.uri):
         native, _ = dataset.native.merge_insert("id").when_matched_update_all().execute_uncommitted(rows)
+    make_durable(dataset.place, operation_files(dataset.native, native.operation))
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
@@ -118,6 +121,7 @@ def write_deletions(dataset: Dataset, addresses: Sequence[int]) -> Deletions:
                 removed.append(fragment_id)
             else:
                 updated.append(kept)
+    make_durable(dataset.place, fragment_files(updated, dataset.native))
     return Deletions(tuple(updated), tuple(removed))
 
 
@@ -200,7 +204,7 @@ def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
     """Write rows as fragments for this very dataset and Lance branch; nothing references them yet."""
     announce("dataset.stage", dataset.uri)
     with substrate_errors("write fragments", dataset.uri):
-        return list(
+        fragments = list(
             write_fragments(
                 rows,
                 dataset.native,
@@ -209,3 +213,5 @@ def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
                 enable_stable_row_ids=True,
             )
         )
+    make_durable(dataset.place, fragment_files(fragments))
+    return fragments

@@ -7,6 +7,7 @@ third of the time of a new interpreter. Each answers with a line: its exit code,
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import threading
@@ -17,16 +18,42 @@ import msgspec
 
 from omnigraph.base import failpoints
 from omnigraph.base.effects import observed
-from omnigraph.storage.location import parse_location
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.storage.location import Location, parse_location
+from tests.file_faults import arm, counted, limit_file_size
+from tests.graph.crash.power_cut import recorded
 from tests.graph.crash.scenarios import SCENARIOS
 
 ACT_SECONDS_MAX = 60
 
 
+class Faults(msgspec.Struct, frozen=True):
+    """Which write and which sync below the graph fails, counted from 1, or where files end.
+
+    With `stays` all writes after it fail as well.
+    """
+
+    write: int = 0
+    sync: int = 0
+    file_bytes: int = 0
+    stays: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a victim with failing files ended: without an error, or with its code and whether the write was applied."""
+
+    code: str = ""
+    applied: str = ""
+    message: str = ""
+    writes: int = 0
+    syncs: int = 0
+
+
 class Request(msgspec.Struct, frozen=True):
     """One victim. `failpoints` as in the environment; `effect` is the durable call to die at, `late_ms` after it began.
 
-    `report` is a file that gets every failpoint hit and every durable call, when the victim lives.
+    `report` is a file that gets every failpoint hit and every durable call, when the victim lives. `faults` lets writes
+    and syncs fail; how that ended goes to the file `outcome`. `syncs` is a file that gets every sync.
     """
 
     scenario: str
@@ -36,6 +63,10 @@ class Request(msgspec.Struct, frozen=True):
     effect: int = 0
     late_ms: float = 0.0
     report: str = ""
+    faults: Faults | None = None
+    outcome: str = ""
+    syncs: str = ""
+    durability: str | None = None
 
 
 class Recording(dict[str, failpoints._Action]):
@@ -88,12 +119,43 @@ def _act(request: Request) -> None:
         if len(effects) == request.effect:
             _die(request.late_ms)
 
+    location = parse_location(request.uri, request.options, request.durability)
+    if request.outcome:
+        _act_with_faults(request, location)
+        return
+    if request.syncs:
+        with recorded(Path(request.uri), Path(request.syncs)):
+            SCENARIOS[request.scenario].act(location)
+        return
     with observed(observe):
-        SCENARIOS[request.scenario].act(parse_location(request.uri, request.options))
+        SCENARIOS[request.scenario].act(location)
     if request.report:
         Path(request.report).write_text("\n".join(recording.hits) + "\n\n" + "\n".join(effects) + "\n")
     if request.effect == len(effects) + 1:
         _die(0)
+
+
+def _act_with_faults(request: Request, location: Location) -> None:
+    """Run it with failing files, and write down how it ended."""
+    faults = request.faults or Faults()
+    if faults.file_bytes:
+        limit_file_size(faults.file_bytes)
+    else:
+        arm(request.uri, write=faults.write, sync=faults.sync, stays=faults.stays)
+    code = applied = message = ""
+    try:
+        SCENARIOS[request.scenario].act(location)
+    except OmnigraphError as error:
+        code, message = error.code, error.message
+        applied = "" if error.applied is None else error.applied.value
+    except AssertionError:
+        code, applied = "refused", "unknown"  # a repair keeps the error of a table to its report
+    writes, syncs = (0, 0) if faults.file_bytes else counted()
+    if faults.file_bytes:
+        limit_file_size(resource.RLIM_INFINITY)
+    else:
+        arm("")
+    Path(request.outcome).write_bytes(msgspec.json.encode(Outcome(code, applied, message, writes, syncs)))
 
 
 def _die(late_ms: float) -> None:

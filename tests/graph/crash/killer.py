@@ -105,10 +105,12 @@ class Killer:
 
 
 @contextmanager
-def killing(folder: Path) -> Iterator[Killer]:
-    """A killer whose graphs are below `folder`."""
+def killing(folder: Path, library: Path | None = None) -> Iterator[Killer]:
+    """A killer whose graphs are below `folder`; `library` is loaded into its victims."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.graph.crash.child"]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    if library is not None:
+        environment["LD_PRELOAD"] = str(library)
     with (
         (folder / "stderr.txt").open("w") as errors,
         subprocess.Popen(

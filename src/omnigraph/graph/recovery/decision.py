@@ -20,12 +20,16 @@ class Moved(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableFinding:
-    """What was found on one table of an intent. `overtaken`: the manifest pins a version at or above ours."""
+    """What was found on one table of an intent. `overtaken`: the manifest pins a version at or above ours.
+
+    `damaged`: a file of what moved is missing, cut off, or could not be synced.
+    """
 
     moved: Moved
     preserving: bool
     rollback_begun: bool = False
     overtaken: bool = False
+    damaged: bool = False
 
 
 class RecoveryAction(StrEnum):
@@ -47,7 +51,7 @@ def decide_recovery(
         return RecoveryAction.FINISHED
     if not branch_alive:
         return RecoveryAction.BRANCH_GONE
-    if any(table.rollback_begun or table.overtaken for table in tables):
+    if any(table.rollback_begun or table.overtaken or table.damaged for table in tables):
         return RecoveryAction.ROLLED_BACK
     if not moved:
         return RecoveryAction.NOTHING_MOVED

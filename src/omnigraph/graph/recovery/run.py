@@ -31,8 +31,10 @@ from omnigraph.graph.records import Pin, RecoveryRecord, StreamBatch, TableId, T
 from omnigraph.graph.recovery.decision import Moved, RecoveryAction, TableFinding, decide_recovery
 from omnigraph.graph.recovery.fence import Guard, can_publish, fence_table, read_history
 from omnigraph.graph.recovery.history import TableHistory, operation_properties
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.dataset import Dataset, make_durable_since, open_dataset
+from omnigraph.storage.durability import IncompleteFileError, make_version_durable
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.sync import SyncError
 
 logger = logging.getLogger("omnigraph.recovery")
 
@@ -76,15 +78,18 @@ def recover_branch(recoverer: Recoverer) -> tuple[Recovered, ...]:
     return tuple(done)
 
 
-def recover_intent(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
-    """Finish or undo one write of this branch."""
+def recover_intent(recoverer: Recoverer, intent: Intent, *, undo: bool = False) -> RecoveryAction:
+    """Finish or undo one write of this branch. `undo`: never forward, because its files are known to be unsafe."""
     manifest = _open_manifest(recoverer)
     if _is_finished(manifest, intent):
+        dataset = manifest.dataset
+        make_version_durable(dataset.place, dataset.version)
         return _conclude(recoverer, intent, RecoveryAction.FINISHED)
     guard = Guard(recoverer.lease.hold, operation_properties(intent.op_id, intent.commit_id, intent.kind))
     state = manifest.read_state()
     found = [_look(recoverer, intent, table, state) for table in intent.tables]
     found = [_fenced(recoverer, intent, look, state, guard) for look in found]
+    found = [_checked(look, undo=undo) for look in found]
     action = decide_recovery(finished=False, branch_alive=True, tables=tuple(look.finding for look in found))
     if action is RecoveryAction.ROLLED_BACK:
         found = [_rolled_back(recoverer, intent, look, state, guard) for look in found]
@@ -152,6 +157,22 @@ def _fenced(recoverer: Recoverer, intent: Intent, look: _Look, state: ManifestSt
     return _look(recoverer, intent, look.table, state)
 
 
+def _checked(look: _Look, *, undo: bool) -> _Look:
+    """Check and sync the files of a table that ours moved: its writer may have died before it did."""
+    if look.ours is None or look.dataset is None or look.finding.overtaken:
+        return look
+    damaged = undo
+    if not undo and look.finding.moved is Moved.NEXT and not look.finding.rollback_begun:
+        is_loose = look.table.uuid is None
+        moved = look.dataset if is_loose else look.dataset.at(look.ours)
+        try:
+            make_durable_since(moved, look.table.base)
+        except (IncompleteFileError, SyncError) as error:
+            logger.warning("what %s moved at %s is undone: %s", look.table.id, moved.uri, error.message)
+            damaged = True
+    return replace(look, finding=replace(look.finding, damaged=damaged))
+
+
 def _fence_target(look: _Look) -> int | None:
     """HEAD, so that nothing foreign is hidden; but the pin when only fences and zombies of ours lie above it."""
     if look.ours is not None or look.dataset is None:
@@ -212,7 +233,9 @@ def _table_after(recoverer: Recoverer, look: _Look, forward: bool) -> TableRecor
     if look.pinned is None or not look.at_pin:
         return None
     above_pin = read_history(look.dataset, look.pinned.pin.version)
-    if above_pin.head == above_pin.base or not can_publish(above_pin):
+    # Lance commits an index without our mark. The Restore above it, and that nothing else is there, make it ours.
+    is_undone = look.table.uuid is None and look.finding.rollback_begun and above_pin.base == look.table.base
+    if above_pin.head == above_pin.base or not (is_undone or can_publish(above_pin)):
         return None
     pin = Pin(look.table.lance_branch, above_pin.head)
     return _moved(look.pinned, pin, look.pinned.owner, look.pinned.row_count)

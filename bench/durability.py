@@ -1,0 +1,67 @@
+"""What it costs that a write survives a power cut: the same commits with `sync` and with `process`.
+
+The ratio is that of the two settings in interleaved rounds. It depends on the disk, so it has no bar. A disk without
+a battery or a journal of its own may take many milliseconds for each sync.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+import omnigraph
+from bench.harness import Ratio, compare, median_seconds, report, sized
+from omnigraph.api.graph import Graph, OpenOptions
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.stage import Outcome, Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.staging import stage_fragments, write_rows
+
+ROUNDS: Final = sized(48, 8)
+ROWS: Final = sized((1, 100, 100_000), (1, 100, 10_000))
+SETTINGS: Final = ("sync", "process")
+ALIAS: Final = "node:Person"
+SCHEMA: Final = "node Person { slug: String @key  age: I64? }"
+
+
+def run(folder: Path) -> list[Ratio]:
+    """One ratio per number of rows."""
+    ratios = []
+    for rows in ROWS:
+        graphs = {
+            setting: omnigraph.init(
+                str(folder / f"{setting}-{rows}.omni"), SCHEMA, options=OpenOptions(durability=setting)
+            )
+            for setting in SETTINGS
+        }
+        times = median_seconds(
+            {setting: lambda graph=graph: _commit(graph, rows) for setting, graph in graphs.items()},  # type: ignore[misc]  # noqa: B023
+            ROUNDS,
+        )
+        name = f"commit of {rows:,} {'row' if rows == 1 else 'rows'} that survives a power cut"
+        ratios.append(compare(name, times, SETTINGS, None, rows))
+    return ratios
+
+
+def _commit(graph: Graph, rows: int) -> None:
+    def stage(at: Stage) -> Staged:
+        target = at.writable(ALIAS)
+        first = target.table.row_count
+        names = [str(number) for number in range(first, first + rows)]
+        values = {"id": names, "slug": names, "age": list(range(rows))}
+        table = pa.table(values, schema=target.dataset.schema)
+        staged = stage_fragments(target.dataset, write_rows(target.dataset, table))
+        return at.finish((at.exact(target, staged, first + rows),), frozenset(), Outcome({"inserted": rows}))
+
+    assert write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+
+
+def main() -> bool:
+    """Run it in a folder of its own; there is no bar."""
+    with tempfile.TemporaryDirectory() as folder:
+        return report("durability", run(Path(folder)))

@@ -1,0 +1,370 @@
+"""Checks that files which a write relies on are whole, and syncs them.
+
+In: a directory of a dataset or of one of its Lance branches, and the files that a write created there, with the sizes
+that Lance recorded. Out: nothing, or an error. Lance reports success when the last `write` of a file on a local disk
+fails, so the size on disk is the only evidence (tests/storage/test_surface_durability.py). A version file and an
+object of ours are written by a library that reports the failure; only their sync is left to do. Object stores upload
+a file whole or not at all: there the driver asks only whether it exists with its size. Also finds and deletes version
+files of which a power cut left only the name.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import struct
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import lance
+import pyarrow as pa
+from lance.fragment import FragmentMetadata
+
+from omnigraph.base.errors import Fact, StorageError
+from omnigraph.base.limits import FILE_CHECK_THREADS
+from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.sync import sync_entries, sync_file
+
+_MAGIC: Final = b"LANC"
+_LANCE_SUFFIX: Final = ".lance"
+_ARROW_SUFFIX: Final = ".arrow"
+_VERSION_MAX: Final = 2**64 - 1
+_VERSION_DIGITS: Final = 20
+_NO_RUNS: Final = 12346
+_WITH_RUNS: Final = 12347
+_OFFSETS_FROM: Final = 4
+_BITMAP_BYTES: Final = 8192
+_ARRAY_VALUES_MAX: Final = 4096
+
+
+class IncompleteFileError(StorageError):
+    """A file that a write needs is missing, or has another size than was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file that no version references yet: its path below the dataset or its Lance branch, and its size.
+
+    Lance does not record the size of a deletion file (None): its content says whether it is whole.
+    """
+
+    path: str
+    size_bytes: int | None
+
+
+def fragment_files(
+    fragments: Iterable[FragmentMetadata], base: lance.LanceDataset | None = None
+) -> tuple[StagedFile, ...]:
+    """The files of fragments, without those that `base`, the version they were staged from, has already."""
+    existing: dict[int, set[str]] = {}
+    files: list[StagedFile] = []
+    for fragment in fragments:
+        if base is not None and fragment.id not in existing:
+            present = base.get_fragment(fragment.id)
+            existing[fragment.id] = (
+                set() if present is None else {file.path for file in _fragment_files(present.metadata)}
+            )
+        before = existing.get(fragment.id, set())
+        files += [file for file in _fragment_files(fragment) if file.path not in before]
+    return tuple(files)
+
+
+def index_files(index: Any) -> tuple[StagedFile, ...]:
+    """The files of one segment of an index, as Lance describes it."""
+    return tuple(StagedFile(f"_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files)
+
+
+def operation_files(base: lance.LanceDataset, operation: Any) -> tuple[StagedFile, ...]:
+    """The files that a staged operation adds to the version it was staged from."""
+    fragments: list[FragmentMetadata] = []
+    for name in ("fragments", "new_fragments", "updated_fragments"):
+        fragments += getattr(operation, name, ())
+    for group in getattr(operation, "groups", ()):
+        fragments += group.new_fragments
+    indexes = [file for index in getattr(operation, "new_indices", ()) for file in index_files(index)]
+    return (*fragment_files(fragments, base), *indexes)
+
+
+def make_durable(place: Location, files: Sequence[StagedFile]) -> None:
+    """Require that files which this process wrote are whole, and sync them and their directories.
+
+    An object store answered for each upload when it ended, so there is nothing to do for one.
+    """
+    if not place.is_local:
+        return
+    for file in files:
+        _require_whole(place, file)
+    if not place.is_synced:
+        return
+    for file in files:
+        path = Path(place.uri, file.path)
+        sync_file(path)
+        for blob in _blobs_beside(path):
+            sync_file(blob)
+    sync_entries((Path(place.uri, file.path) for file in files), Path(place.uri))
+
+
+def require_staged(place: Location, files: Sequence[StagedFile]) -> None:
+    """Require that every file exists with its size in the store as this process reaches it.
+
+    The last check before a write is armed: a worker may have written to another store than this one.
+    """
+    match place.scheme:
+        case Scheme.MEMORY:
+            return
+        case Scheme.LOCAL:
+            for file in files:
+                _require_size(place, file, _local_size(place, file))
+        case Scheme.S3:
+            store = ObjectStore(place)
+            with ThreadPoolExecutor(FILE_CHECK_THREADS) as threads:
+                sizes = threads.map(lambda file: store.size(file.path), files)
+                for file, size in zip(files, sizes, strict=True):
+                    _require_size(place, file, size)
+
+
+def make_version_durable(place: Location, version: int) -> None:
+    """Sync the version file that was just committed. Lance can do without the other files that a commit writes.
+
+    Raises `SyncError`: the version is there, and may be lost in a power cut.
+    """
+    if place.is_synced:
+        path = _version_path(place, version)
+        sync_file(path)
+        sync_entries([path], Path(place.uri))
+
+
+def make_branch_durable(location: Location, branch: str, place: Location, version: int) -> None:
+    """Sync a Lance branch that was just created at `place`: its first version, and the reference that names it."""
+    make_version_durable(place, version)
+    if location.is_synced:
+        root = Path(location.uri)
+        reference = root / "_refs" / "branches" / f"{branch}.json"
+        sync_file(reference)
+        sync_entries([reference, Path(place.uri)], root)
+
+
+def make_indexes_durable(place: Location, native: lance.LanceDataset) -> None:
+    """Check and sync what the commit of index segments wrote: Lance finishes some of their files only then."""
+    for index in _new_indexes(place, native):
+        if index.base_id is None:
+            make_durable(place, index_files(index))
+    make_version_durable(place, native.version)
+
+
+def make_change_durable(place: Location, moved: lance.LanceDataset, base: lance.LanceDataset | None) -> None:
+    """Check and sync everything that a version of a dataset has and an older one has not; all if that is collected.
+
+    For recovery, which finds versions that another process committed and perhaps did not sync.
+    """
+    with substrate_errors("compare two versions", place.uri):
+        fragments = [fragment.metadata for fragment in moved.get_fragments()]
+        make_durable(place, fragment_files(fragments, base))
+        first = moved.version if base is None else base.version + 1
+        for version in range(first, moved.version + 1):
+            make_indexes_durable(place, moved.checkout_version(version))
+
+
+def find_newest_whole_version(place: Location) -> int | None:
+    """The newest version above which lie only version files without any content; None if there are none of those.
+
+    A power cut may leave the name of a file and not its content. Its commit was never acknowledged.
+    """
+    folder = Path(place.uri, "_versions")
+    if not place.is_local or not folder.is_dir():
+        return None
+    sizes = {
+        _VERSION_MAX - int(path.stem): path.stat().st_size
+        for path in folder.glob("*.manifest")
+        if path.stem.isdecimal() and len(path.stem) == _VERSION_DIGITS
+    }
+    whole = [version for version, size in sizes.items() if size]
+    newest = max(whole, default=None)
+    return None if newest is None or newest == max(sizes) else newest
+
+
+def delete_torn_versions(place: Location, version: int) -> None:
+    """Before `version` is committed: delete its file, and those above it, if a power cut left only their names."""
+    while place.is_local and _delete_if_empty(_version_path(place, version)):
+        version += 1
+
+
+def delete_first_version(place: Location) -> None:
+    """Take back the creation of a dataset on a local disk that could not be synced."""
+    with substrate_errors("delete a version", place.uri):
+        _version_path(place, 1).unlink(missing_ok=True)
+
+
+def delete_torn_references(location: Location) -> None:
+    """Delete the references to Lance branches of which a power cut left only the name: Lance could not list any."""
+    if location.is_local:
+        for path in Path(location.uri, "_refs", "branches").glob("*.json"):
+            _delete_if_empty(path)
+
+
+def _delete_if_empty(path: Path) -> bool:
+    """Whether it was. Libraries give a file its name when it has its content, so no process is just writing it."""
+    with substrate_errors("delete an empty file", str(path)), suppress(FileNotFoundError):
+        if path.stat().st_size == 0:
+            path.unlink()
+            return True
+    return False
+
+
+def _new_indexes(place: Location, native: lance.LanceDataset) -> Sequence[Any]:
+    with substrate_errors("check an index", place.uri):
+        try:
+            transaction = native.read_transaction(native.version)
+        except TypeError:  # of a compaction by another tool, see storage/operations.py
+            return ()
+    return getattr(None if transaction is None else transaction.operation, "new_indices", ())
+
+
+def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
+    """The files of a fragment in the directory of its own Lance branch."""
+    files = [
+        StagedFile(f"data/{file.path}", file.file_size_bytes)
+        for file in fragment.files
+        if file.base_id is None
+    ]
+    deletions = fragment.deletion_file
+    if deletions is not None and deletions.base_id is None:
+        files.append(StagedFile(deletions.path(fragment.id, ""), None))
+    return files
+
+
+def _require_whole(place: Location, file: StagedFile) -> None:
+    """Compare the size; where Lance recorded none, or recorded what it found, read how the file ends."""
+    _require_size(place, file, _local_size(place, file))
+    path = Path(place.uri, file.path)
+    with substrate_errors("check a file", str(path)):
+        if file.path.endswith(_LANCE_SUFFIX):
+            is_whole = _ends_like_lance(path)
+        elif file.size_bytes is None:
+            is_whole = _is_whole_deletion_file(path)
+        else:
+            is_whole = True
+    if not is_whole:
+        raise _incomplete(place, file, path.stat().st_size)
+
+
+def _require_size(place: Location, file: StagedFile, size: int | None) -> None:
+    expected = file.size_bytes
+    if size is None or (expected is None and size == 0) or (expected is not None and size != expected):
+        raise _incomplete(place, file, size)
+
+
+def _local_size(place: Location, file: StagedFile) -> int | None:
+    path = Path(place.uri, file.path)
+    with substrate_errors("check a file", str(path)):
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            return None
+
+
+def _incomplete(place: Location, file: StagedFile, size: int | None) -> IncompleteFileError:
+    uri = f"{place.uri}/{file.path}"
+    facts: dict[str, Fact] = {"uri": uri, "expected": file.size_bytes, "actual": size}
+    if size is None:
+        return IncompleteFileError(
+            f"a written file is missing: {uri}",
+            code="file_missing",
+            hint="Check that every worker writes to the same store as this process, then retry.",
+            facts=facts,
+        )
+    expected = "more" if file.size_bytes is None else f"{file.size_bytes:,}"
+    sizes = f"expected {expected} bytes, got {size:,}"
+    if place.is_local and (why := _why_no_space(Path(uri), (file.size_bytes or size) - size)):
+        return IncompleteFileError(
+            f"{why}: a file was cut off, {sizes}: {uri}",
+            code="disk_full",
+            hint="Free some space or raise the limit, then retry.",
+            facts=facts,
+        )
+    return IncompleteFileError(
+        f"a file was cut off while it was written, {sizes}: {uri}",
+        code="file_incomplete",
+        hint="Check the disk and its quota, then retry.",
+        facts=facts,
+    )
+
+
+def _why_no_space(path: Path, missing: int) -> str | None:
+    """Whether the disk or the limit of this process explains that bytes are missing."""
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return None
+    if disk.f_bavail * disk.f_frsize < max(missing, disk.f_frsize):
+        return "disk full"
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = path.stat().st_size
+    return "file size limit reached" if limit != resource.RLIM_INFINITY and size + missing >= limit else None
+
+
+def _blobs_beside(path: Path) -> list[Path]:
+    """The files with large values of a data file, in a directory of its name. Lance checks their sizes itself."""
+    folder = path.with_suffix("")
+    return sorted(folder.iterdir()) if path.suffix == _LANCE_SUFFIX and folder.is_dir() else []
+
+
+def _ends_like_lance(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-len(_MAGIC), os.SEEK_END)
+        return file.read() == _MAGIC
+
+
+def _is_whole_deletion_file(path: Path) -> bool:
+    """Whether every byte is there: a cut-off one would end the process within Lance."""
+    if path.suffix == _ARROW_SUFFIX:
+        try:
+            with pa.memory_map(str(path)) as source:
+                pa.ipc.open_file(source).read_all()
+        except (pa.ArrowException, OSError):
+            return False
+        return True
+    try:
+        return _roaring_bytes(path.read_bytes()) == path.stat().st_size
+    except struct.error:
+        return False
+
+
+def _roaring_bytes(data: bytes) -> int | None:
+    """The size of a Roaring bitmap in its portable format, computed from its header; None if it is not one."""
+    (cookie,) = struct.unpack_from("<I", data, 0)
+    position: int = 8
+    run_flags = b""
+    if cookie & 0xFFFF == _WITH_RUNS:
+        containers = (cookie >> 16) + 1
+        run_flags = data[4 : 4 + (containers + 7) // 8]
+        position = 4 + len(run_flags)
+    elif cookie == _NO_RUNS:
+        (containers,) = struct.unpack_from("<I", data, 4)
+    else:
+        return None
+    counts = [count + 1 for _, count in struct.iter_unpack("<HH", data[position : position + 4 * containers])]
+    if len(counts) != containers:
+        return None
+    position += 4 * containers
+    if not run_flags or containers >= _OFFSETS_FROM:
+        position += 4 * containers
+    for number, count in enumerate(counts):
+        if run_flags and run_flags[number // 8] >> (number % 8) & 1:
+            (runs,) = struct.unpack_from("<H", data, position)
+            position += 2 + 4 * runs
+        else:
+            position += 2 * count if count <= _ARRAY_VALUES_MAX else _BITMAP_BYTES
+    return position
+
+
+def _version_path(place: Location, version: int) -> Path:
+    folder = Path(place.uri, "_versions")
+    path = folder / f"{_VERSION_MAX - version:020d}.manifest"
+    return path if path.exists() else folder / f"{version}.manifest"
