@@ -19,7 +19,7 @@ from bench.harness import Ratio, compare, median_seconds, sized
 from bench.social import Social
 from omnigraph.api.graph import Graph
 from omnigraph.engine.adjacency import build_adjacency
-from omnigraph.engine.adjacency_file import write_adjacency
+from omnigraph.engine.adjacency_file import PublishedTable, write_adjacency
 from omnigraph.engine.tables import one_array
 from omnigraph.storage.dataset import open_dataset
 
@@ -97,7 +97,8 @@ def _persist(graph: Graph) -> None:
     dataset = open_dataset(snapshot.root.child(record.path), version=record.pin.version)
     ends = dataset.read(["src", "dst"])
     sources, targets = (one_array(ends.column(name)) for name in ("src", "dst"))
-    write_adjacency(snapshot.root, record, build_adjacency(sources, targets, one_type=True))
+    adjacency = build_adjacency(sources, targets, one_type=True)
+    write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
 
 
 def _first(name: str, folder: Path, graph: Graph) -> Ratio:

@@ -10,18 +10,22 @@ import pytest
 
 from omnigraph.engine.adjacency import build_adjacency
 from omnigraph.engine.adjacency_file import (
+    PublishedTable,
     adjacency_path,
     decode_adjacency,
     encode_adjacency,
     read_adjacency,
     write_adjacency,
 )
-from omnigraph.engine.cache import Cache
+from omnigraph.engine.cache import Cache, TableKey
 from omnigraph.engine.domain import Domain, distinct_numbers, numbered
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.scope import Trace
+from omnigraph.graph.identity import BranchIdentity
 from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.tables import open_table
 from omnigraph.query.plan import Direction
+from omnigraph.storage.dataset import create_dataset
 from tests.engine.graphs import ask, make_snapshot
 
 SCHEMA = "node P { k: String @key  n: I64 }\nedge E: P -> P\n"
@@ -44,19 +48,56 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     )
 
 
+def _key(table: str, version: int = 1) -> TableKey:
+    return TableKey(BranchIdentity("i"), table, None, version)
+
+
 def test_the_oldest_leave_when_the_bytes_run_out() -> None:
     cache = Cache(bytes_max=10)
-    for key in "abc":
-        cache.put(key, key, 4)
-    assert [cache.get(key, str) for key in "abc"] == [None, "b", "c"]
-    cache.get("b", str)
-    cache.put("d", "d", 4)
-    assert [cache.get(key, str) for key in "bcd"] == ["b", None, "d"]
-    cache.put("e", "e", 11)
-    assert (cache.get("e", str), cache.nbytes) == (None, 8)
-    cache.put("b", "B", 1)
-    assert (cache.get("b", str), cache.nbytes) == ("B", 5)
+    keys = {name: (_key(name), "x") for name in "abcde"}
+    for name in "abc":
+        cache.put(keys[name], name, 4)
+    assert [cache.get(keys[name], str) for name in "abc"] == [None, "b", "c"]
+    cache.get(keys["b"], str)
+    cache.put(keys["d"], "d", 4)
+    assert [cache.get(keys[name], str) for name in "bcd"] == ["b", None, "d"]
+    cache.put(keys["e"], "e", 11)
+    assert (cache.get(keys["e"], str), cache.nbytes) == (None, 8)
+    cache.put(keys["b"], "B", 1)
+    assert (cache.get(keys["b"], str), cache.nbytes) == ("B", 5)
     assert [cache.touch("x"), cache.touch("x"), cache.touch("y")] == [0, 1, 0]
+
+
+def test_a_few_versions_of_each_table_are_kept() -> None:
+    cache = Cache(tables_max=4, versions_max=2)
+    for version in (1, 2):
+        for part in "xy":
+            cache.put((_key("a", version), part), part, 1)
+    cache.put((_key("b"), "x"), "x", 1)
+    assert cache.get((_key("a", 1), "x"), str) == "x"
+    cache.put((_key("a", 3), "x"), "x", 1)
+    assert (cache.tables, cache.nbytes) == ((_key("b"), _key("a", 1), _key("a", 3)), 4)
+    assert cache.get((_key("a", 2), "y"), str) is None
+    for table in "cd":
+        cache.put((_key(table), "x"), "x", 1)
+    assert list(cache.tables) == [_key("a", 1), _key("a", 3), _key("c"), _key("d")]
+    cache.put((_key("c"), "x"), "too large", cache.bytes_max + 1)
+    assert list(cache.tables) == [_key("a", 1), _key("a", 3), _key("d")]
+
+
+def test_a_translation_lives_as_long_as_both_of_its_domains() -> None:
+    grown: list[int] = []
+    one, other = (Domain(pa.array(texts), is_unique=True) for texts in (["a", "b"], ["b", "c"]))
+    one.on_growth = lambda domain: grown.append(domain.nbytes)
+    before = one.nbytes
+    assert one.translation(other) is None
+    assert one.translate(other).tolist() == [-1, 0]
+    assert grown == [before + 16]
+    found = one.translation(other)
+    assert found is not None
+    assert found.tolist() == [-1, 0]
+    del other
+    assert one.nbytes == before
 
 
 def test_each_hop_chooses_from_its_frontier(graph: Snapshot) -> None:
@@ -89,11 +130,12 @@ def test_a_large_reach_is_the_same_in_every_mode(graph: Snapshot, mode: Traversa
 
 def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None:
     record = graph.tables["edge:E"]
+    table = PublishedTable(record, open_table(graph.root, record))
     sources, targets = pa.array(["a", "b", "a"] * 10_000), pa.array(["b", "ü", "b"] * 10_000)
     made = build_adjacency(sources, targets, one_type=True)
-    assert read_adjacency(graph.root, record) is None
-    assert write_adjacency(graph.root, record, made)
-    found = read_adjacency(graph.root, record)
+    assert read_adjacency(graph.root, table) is None
+    assert write_adjacency(graph.root, table, made)
+    found = read_adjacency(graph.root, table)
     assert found is not None
     assert found.sources is found.targets
     assert found.sources.array.to_pylist() == ["a", "b", "ü"]
@@ -102,8 +144,8 @@ def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None
     body = "match { $p: P $p e $q } return { count($q) as n }"
     assert ask(graph, body, cache=Cache()) == [(0,)]
     assert ask(graph, body, EngineOptions(mode=TraversalMode.EDGE_SCAN), cache=Cache()) != [(0,)]
-    data = encode_adjacency(record, made)
-    assert decode_adjacency(record, data) is not None
+    data = encode_adjacency(table, made)
+    assert decode_adjacency(table, data) is not None
     for damaged in (
         data[:-1],
         data + b" ",
@@ -113,7 +155,10 @@ def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None
         b"",
         data.replace(f'"version": {record.pin.version}'.encode(), b'"version": 9'),
     ):
-        assert decode_adjacency(record, damaged) is None
+        assert decode_adjacency(table, damaged) is None
+    # The same version and number of edges in a backup that went on being written.
+    other = create_dataset(graph.root.child("other"), pa.table({"src": ["a"], "dst": ["b"]}))
+    assert decode_adjacency(PublishedTable(record, other), data) is None
     path = Path(graph.root.uri) / adjacency_path(record)
     path.unlink()
 

@@ -117,9 +117,10 @@ def errors_of(rows: list[TableCleanupStats]) -> dict[str, str]:
 def every_snapshot(location: Location) -> dict[tuple[str, int], Contents]:
     """The contents of every manifest version that is there, of every live branch, by branch and version."""
     found = {}
-    for name, record in read_snapshot(location).manifest.read_state().branches.items():
+    main = read_snapshot(location)
+    for name, record in main.state.branches.items():
         for version in open_manifest(location, lance_branch=record.lance_branch).dataset.versions():
             manifest = open_manifest(location, lance_branch=record.lance_branch, version=version)
-            snapshot = make_snapshot(location, record, manifest, manifest.read_state())
+            snapshot = make_snapshot(location, record, manifest, manifest.read_state(), main.identities)
             found[name, version] = snapshot_contents(snapshot)
     return found

@@ -345,17 +345,19 @@ def test_the_gate_for_blobs(
 
 
 def test_the_adjacency_of_edges_is_persisted_and_found(graph: Location) -> None:
-    from omnigraph.engine.adjacency_file import read_adjacency
+    from omnigraph.engine.adjacency_file import PublishedTable, read_adjacency
+
+    def cites() -> PublishedTable:
+        return PublishedTable(read_snapshot(graph).tables[CITES], open_table(graph, CITES))
 
     optimize(graph)
-    record = read_snapshot(graph).tables[CITES]
-    found = read_adjacency(graph, record)
+    found = read_adjacency(graph, cites())
     assert found is not None
-    assert len(found.by_source.far) == record.row_count == 80
+    assert len(found.by_source.far) == cites().record.row_count == 80
     append(graph, "e")
-    assert read_adjacency(graph, read_snapshot(graph).tables[CITES]) is None
+    assert read_adjacency(graph, cites()) is None
     optimize(graph)
-    assert read_adjacency(graph, read_snapshot(graph).tables[CITES]) is not None
+    assert read_adjacency(graph, cites()) is not None
 
 
 def test_a_run_without_work_opens_few_datasets(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ class PreparedQuery:
         checked = self.checked(snapshot)
         reads = self._reads_of(checked, snapshot)
         key = (
-            snapshot.root.uri,
+            snapshot.identities,
             snapshot.schema.hash,
             *((alias, snapshot.tables[alias].pin) for alias in reads),
         )
@@ -183,10 +183,6 @@ def newest_snapshot(root: Location, branch: str) -> Snapshot:
     key = (root, branch)
     known = _NEWEST.get(key)
     found = read_snapshot(root, branch) if known is None else refresh_snapshot(known)
-    if known is not None and found.version == known.version:
-        # The same number in another graph, made at the same place, is another version.
-        before, now = known.manifest.dataset.data_files(), found.manifest.dataset.data_files()
-        found = found if before == now else read_snapshot(root, branch)
     _keep(_NEWEST, key, found)
     return found
 

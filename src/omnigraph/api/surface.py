@@ -23,7 +23,7 @@ from omnigraph.graph import check, commit, lease, pending, publish, records, req
 from omnigraph.graph.diff import ChangeKind, SchemaDiffError
 from omnigraph.graph.feed import ChangeFeedGapError
 from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, EntityStates, Side
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.snapshot import GraphReplacedError, Snapshot
 from omnigraph.maintenance import cleanup, cleanup_options, health, index_status, optimize, repair
 from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.index_outcome import IndexOutcome, IndexRow
@@ -147,6 +147,7 @@ ERRORS: Final[tuple[type[Exception], ...]] = (
     errors.ConflictError,
     merging.MergeConflictError,
     requirements.ReadSetConflictError,
+    GraphReplacedError,
     lease.LeaseBusyError,
     lease.LeaseLostError,
     check.StagingTooOldError,
@@ -186,7 +187,7 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
     "Result": ("stream",),
     "PreparedQuery": ("source_name", "hops_ceiling", "checked", "plan", "bind"),
     "QueryLimits": ("engine_options",),
-    "Snapshot": ("root", "manifest", "state"),
+    "Snapshot": ("root", "manifest", "state", "identities"),
     "TableRecord": ("type_id", "incarnation"),
     "SchemaRecord": ("refuse_altered",),
     "LoadOutcome": ("loaded",),

@@ -2,14 +2,17 @@
 
 Everything here is derived: an object that is missing, damaged, of another version or of another layout is as good as
 none, and is built again from the edge table. The header names the table, the Lance branch, the version and the number
-of edges, and has a checksum of the arrays; all of it is verified before an array is believed. Objects are created,
-never changed: two writers of one version write the same.
+of edges, and has checksums of the names of the table's files and of the arrays; all of it is verified before an array
+is used. The names tell the version from the same number in a backup that was restored. Objects are created, never
+changed: two writers of one version write the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +23,7 @@ from omnigraph.engine.adjacency import Adjacency, Side
 from omnigraph.engine.domain import Array, Domain
 from omnigraph.graph.layout import GRAPH_INDEX
 from omnigraph.graph.records import TableRecord
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -28,26 +32,33 @@ _LENGTH_BYTES: Final = 8
 _ALIGNED: Final = 8
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """An edge table as published, and the open dataset of that version."""
+
+    record: TableRecord
+    dataset: Dataset
+
+
 def adjacency_path(record: TableRecord) -> str:
     """Where the adjacency of a published version lies."""
     branch = record.pin.branch or "main"
     return f"{GRAPH_INDEX}/{record.type_id}-{record.incarnation}/{branch}-{record.pin.version}.adj"
 
 
-def write_adjacency(root: Location, record: TableRecord, adjacency: Adjacency) -> bool:
+def write_adjacency(root: Location, table: PublishedTable, adjacency: Adjacency) -> bool:
     """Persist the adjacency of a version; False if it is there already."""
-    return ObjectStore(root).create(
-        adjacency_path(record), encode_adjacency(record, adjacency), durable=False
-    )
+    path, data = adjacency_path(table.record), encode_adjacency(table, adjacency)
+    return ObjectStore(root).create(path, data, durable=False)
 
 
-def read_adjacency(root: Location, record: TableRecord) -> Adjacency | None:
+def read_adjacency(root: Location, table: PublishedTable) -> Adjacency | None:
     """The persisted adjacency of a version, verified; None if there is none that can be believed."""
-    data = ObjectStore(root).read(adjacency_path(record))
-    return None if data is None else decode_adjacency(record, data)
+    data = ObjectStore(root).read(adjacency_path(table.record))
+    return None if data is None else decode_adjacency(table, data)
 
 
-def encode_adjacency(record: TableRecord, adjacency: Adjacency) -> bytes:
+def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
     """The object of an adjacency."""
     one_type = adjacency.sources is adjacency.targets
     domains = [adjacency.sources] if one_type else [adjacency.sources, adjacency.targets]
@@ -58,7 +69,7 @@ def encode_adjacency(record: TableRecord, adjacency: Adjacency) -> bytes:
         arrays.extend((side.starts, side.far, side.rows))
     payload = b"".join(_padded(array.tobytes()) for array in arrays)
     header = {
-        **_identity(record),
+        **_identity(table),
         "one_type": one_type,
         "arrays": [[array.dtype.str, len(array)] for array in arrays],
         "checksum": zlib.crc32(payload),
@@ -67,7 +78,7 @@ def encode_adjacency(record: TableRecord, adjacency: Adjacency) -> bytes:
     return _MAGIC + len(head).to_bytes(_LENGTH_BYTES, "little") + head + payload
 
 
-def decode_adjacency(record: TableRecord, data: bytes) -> Adjacency | None:
+def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
     """The adjacency that an object holds, or None if it is not that of this version or not whole."""
     start = len(_MAGIC) + _LENGTH_BYTES
     if not data.startswith(_MAGIC) or len(data) < start:
@@ -75,7 +86,8 @@ def decode_adjacency(record: TableRecord, data: bytes) -> Adjacency | None:
     size = int.from_bytes(data[len(_MAGIC) : start], "little")
     try:
         header = json.loads(data[start : start + size])
-        is_ours = {name: header[name] for name in _identity(record)} == _identity(record)
+        identity = _identity(table)
+        is_ours = {name: header[name] for name in identity} == identity
         one_type, described, checksum = bool(header["one_type"]), header["arrays"], header["checksum"]
     except (ValueError, KeyError, TypeError):
         return None
@@ -83,15 +95,17 @@ def decode_adjacency(record: TableRecord, data: bytes) -> Adjacency | None:
     if not is_ours or zlib.crc32(payload) != checksum:
         return None
     arrays = _arrays(payload, described)
-    return None if arrays is None else _adjacency(arrays, record.row_count, one_type=one_type)
+    return None if arrays is None else _adjacency(arrays, table.record.row_count, one_type=one_type)
 
 
-def _identity(record: TableRecord) -> dict[str, str | int | None]:
+def _identity(table: PublishedTable) -> dict[str, str | int | None]:
+    record = table.record
     return {
         "table": record.id,
         "branch": record.pin.branch,
         "version": record.pin.version,
         "edges": record.row_count,
+        "files": hashlib.sha256("\n".join(table.dataset.row_files()).encode()).hexdigest(),
     }
 
 

@@ -1,7 +1,9 @@
-"""What is kept between queries: decoded columns, lookups, adjacency, open datasets, facts. Bounded by bytes.
+"""What is kept between queries: decoded columns, adjacency, open datasets, facts. Bounded by bytes and by number.
 
-Keys name a published version, which never changes, so an entry is never stale. The least recently used entries leave
-first. Nothing here is ever written to storage; a crash loses only time.
+The first part of a key is a published version of a table, with the identity of its branch. A published version never
+changes, so an entry is never stale. The least recently used entries are removed first. A few versions of each table
+are kept, and a bounded number of all tables, because each has an open dataset: a table that is written to often must
+not fill the memory with its earlier versions. Nothing here is ever written to storage; a crash loses only time.
 """
 
 from __future__ import annotations
@@ -9,21 +11,53 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from omnigraph.base.limits import ENGINE_CACHE_BYTES
+from omnigraph.base.limits import ENGINE_CACHE_BYTES, ENGINE_CACHE_TABLES_MAX, ENGINE_CACHE_VERSIONS_MAX
+from omnigraph.graph.identity import BranchIdentity
 
 Found = TypeVar("Found")
 
 _TOUCHED_MAX: Final = 10_000
 
 
-class Cache:
-    """Entries by key, within a number of bytes. Safe to use from several threads."""
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """A published version of a table: what everything that is kept is named by.
 
-    def __init__(self, bytes_max: int = ENGINE_CACHE_BYTES) -> None:
+    The identity is that of the branch which published it: another graph at the same location has another one.
+    """
+
+    identity: BranchIdentity
+    table: str
+    branch: str | None
+    version: int
+
+    def is_of_same_table(self, other: TableKey) -> bool:
+        """Whether both are versions of one table on one Lance branch."""
+        return (self.identity, self.table, self.branch) == (other.identity, other.table, other.branch)
+
+
+Key = tuple[TableKey, *tuple[Hashable, ...]]
+"""A version of a table, and what is kept of it."""
+
+
+class Cache:
+    """Entries by key, within a number of bytes and of table versions. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        bytes_max: int = ENGINE_CACHE_BYTES,
+        *,
+        tables_max: int = ENGINE_CACHE_TABLES_MAX,
+        versions_max: int = ENGINE_CACHE_VERSIONS_MAX,
+    ) -> None:
         self.bytes_max = bytes_max
-        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._tables_max = tables_max
+        self._versions_max = versions_max
+        self._entries: OrderedDict[Key, tuple[object, int]] = OrderedDict()
+        self._keys: OrderedDict[TableKey, set[Key]] = OrderedDict()
         self._touched: OrderedDict[Hashable, int] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -33,31 +67,58 @@ class Cache:
         """What the entries hold together."""
         return self._bytes
 
-    def get(self, key: Hashable, kind: type[Found]) -> Found | None:
+    @property
+    def tables(self) -> tuple[TableKey, ...]:
+        """The table versions with entries, the least recently used first."""
+        with self._lock:
+            return tuple(self._keys)
+
+    def get(self, key: Key, kind: type[Found]) -> Found | None:
         """The entry of a key, which is of this kind."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
                 return None
             self._entries.move_to_end(key)
+            self._keys.move_to_end(key[0])
         value = entry[0]
         assert isinstance(value, kind), f"an entry is a {type(value).__name__}"
         return value
 
-    def put(self, key: Hashable, value: object, size: int) -> None:
+    def put(self, key: Key, value: object, size: int) -> None:
         """Keep an entry, at the cost of older ones; one that is larger than the cache is not kept."""
         with self._lock:
-            before = self._entries.pop(key, None)
-            self._bytes -= before[1] if before else 0
+            if key in self._entries:
+                self._remove(key)
             if size > self.bytes_max:
                 return
             self._entries[key] = (value, size)
             self._bytes += size
+            if key[0] not in self._keys:
+                self._make_room(key[0])
+            self._keys.setdefault(key[0], set()).add(key)
+            self._keys.move_to_end(key[0])
             while self._bytes > self.bytes_max:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._bytes -= freed
+                self._remove(next(iter(self._entries)))
 
-    def get_or_make(self, key: Hashable, kind: type[Found], make: Callable[[], Found], size: int) -> Found:
+    def _make_room(self, table: TableKey) -> None:
+        """Remove what is kept of the least recently used versions, so that there is one less than the most."""
+        versions = [known for known in self._keys if known.is_of_same_table(table)]
+        removed = [versions[0]] if len(versions) >= self._versions_max else []
+        if not removed and len(self._keys) >= self._tables_max:
+            removed = [next(iter(self._keys))]
+        for key in [key for known in removed for key in self._keys[known]]:
+            self._remove(key)
+
+    def _remove(self, key: Key) -> None:
+        _, size = self._entries.pop(key)
+        self._bytes -= size
+        keys = self._keys[key[0]]
+        keys.remove(key)
+        if not keys:
+            del self._keys[key[0]]
+
+    def get_or_make(self, key: Key, kind: type[Found], make: Callable[[], Found], size: int) -> Found:
         """The entry of a key, made if it is not there. Two threads may both make one; either is right."""
         found = self.get(key, kind)
         if found is None:

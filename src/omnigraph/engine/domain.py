@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,18 @@ class Domain:
     the query that made them and not to a cache.
     """
 
-    __slots__ = ("_factors", "_hashes", "_order", "_text_index", "array", "is_own", "is_unique", "on_growth")
+    __slots__ = (
+        "__weakref__",
+        "_factors",
+        "_hashes",
+        "_order",
+        "_text_index",
+        "_translations",
+        "array",
+        "is_own",
+        "is_unique",
+        "on_growth",
+    )
 
     def __init__(self, array: Array, *, is_unique: bool = False, is_own: bool = False) -> None:
         self.array = array
@@ -45,6 +57,7 @@ class Domain:
         self._order: Codes | None = None
         self._factors: tuple[Codes, Domain] | None = None
         self._text_index: TextIndex | None = None
+        self._translations: WeakKeyDictionary[Domain, Codes] | None = None
         self.on_growth: Callable[[Domain], None] | None = None
 
     def __len__(self) -> int:
@@ -52,9 +65,10 @@ class Domain:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the values, of the lookup that they may get, and of their words once they are split."""
+        """The bytes of the values, of the lookup that they may get, of their words and of the translations."""
         words = 0 if self._text_index is None else self._text_index.nbytes
-        return int(self.array.nbytes) + (16 if self.is_unique else 8) * len(self.array) + words
+        translations = 0 if self._translations is None else 8 * len(self.array) * len(self._translations)
+        return int(self.array.nbytes) + (16 if self.is_unique else 8) * len(self.array) + words + translations
 
     def find(self, texts: Array) -> Codes:
         """The position of each text, -1 where it is null or not there. Only for domains of unique texts."""
@@ -111,6 +125,20 @@ class Domain:
             if self.on_growth is not None:
                 self.on_growth(self)
         return self._text_index
+
+    def translation(self, other: Domain) -> Codes | None:
+        """Return for each position the one in `other`, -1 where it is missing, if `translate` computed it."""
+        return None if self._translations is None else self._translations.get(other)
+
+    def translate(self, other: Domain) -> Codes:
+        """Compute and keep the translation, for as long as both domains are in use; report that this one has grown."""
+        codes = other.find(self.array)
+        if self._translations is None:
+            self._translations = WeakKeyDictionary()
+        self._translations[other] = codes
+        if self.on_growth is not None:
+            self.on_growth(self)
+        return codes
 
     @property
     def has_words(self) -> bool:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.domain import Codes, Domain
 from omnigraph.engine.frame import Coded, Column
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """For each position of one domain that in another, -1 where it is not there. It keeps both alive."""
-
-    before: Domain
-    after: Domain
-    codes: Codes
 
 
 def positions_in(domain: Domain, column: Column, cache: Cache) -> Codes:
@@ -30,14 +19,13 @@ def positions_in(domain: Domain, column: Column, cache: Cache) -> Codes:
         if len(column.domain) <= 2 * len(column.codes):
             return _mapped(domain.find(column.domain.array), column.codes)
         return domain.find(column.array())
-    key = ("translation", id(column.domain), id(domain))
-    known = cache.get(key, Translation)
-    if known is None:
+    translation = column.domain.translation(domain)
+    if translation is None:
+        key = ("translation", id(column.domain), id(domain))
         if len(column.codes) * 16 < len(column.domain) and cache.touch(key) < 2:
             return domain.find(column.array())
-        known = Translation(column.domain, domain, domain.find(column.domain.array))
-        cache.put(key, known, known.codes.nbytes)
-    return _mapped(known.codes, column.codes)
+        translation = column.domain.translate(domain)
+    return _mapped(translation, column.codes)
 
 
 def _mapped(codes: Codes, at: Codes) -> Codes:

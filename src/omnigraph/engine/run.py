@@ -103,7 +103,7 @@ def gather_facts(
     """What the rules want to know about these tables (`node:Person`): read once per published version."""
     how = options or RunOptions()
     readers = {
-        alias: TableReader(snapshot.root, snapshot.tables[alias], how.cache, how.engine) for alias in aliases
+        alias: TableReader(snapshot, snapshot.tables[alias], how.cache, how.engine) for alias in aliases
     }
     return PlanFacts({alias: reader.facts() for alias, reader in readers.items()})
 

@@ -32,10 +32,10 @@ class Trace:
 class Tables:
     """The tables of a snapshot by type."""
 
-    __slots__ = ("_budget", "_by_type", "_cache", "_catalog", "_options", "_readers", "_root")
+    __slots__ = ("_budget", "_by_type", "_cache", "_catalog", "_options", "_readers", "_snapshot")
 
     def __init__(self, snapshot: Snapshot, cache: Cache, options: EngineOptions, budget: Budget) -> None:
-        self._root = snapshot.root
+        self._snapshot = snapshot
         self._by_type: Mapping[str, TableRecord] = {
             str(found.type_id): found for found in snapshot.tables.values()
         }
@@ -53,7 +53,7 @@ class Tables:
             record = self._by_type.get(type_id)
             if record is None:
                 raise InvariantError(f"the snapshot has no table {table.alias}", code="plan_invariant")
-            found = TableReader(self._root, record, self._cache, self._options, self._budget)
+            found = TableReader(self._snapshot, record, self._cache, self._options, self._budget)
             self._readers[type_id] = found
         return found
 

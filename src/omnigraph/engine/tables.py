@@ -7,8 +7,7 @@ such. What is not cached is read from storage, batch by batch, for as long as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,12 +22,13 @@ from omnigraph.base.limits import (
     LOOKUP_FILTER_VALUES_MAX,
 )
 from omnigraph.engine.budget import Budget
-from omnigraph.engine.cache import Cache
+from omnigraph.engine.cache import Cache, Key, TableKey
 from omnigraph.engine.deadline import taken_in_time
 from omnigraph.engine.domain import Array, Codes, Domain
 from omnigraph.engine.facts import read_table_facts
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.records import TableRecord
+from omnigraph.graph.snapshot import Snapshot, refuse_replaced
 from omnigraph.graph.tables import open_table
 from omnigraph.query.facts import TableFacts
 from omnigraph.storage.conditions import any_of
@@ -37,36 +37,26 @@ from omnigraph.storage.location import Location
 
 _TEXT_BYTES: Final = 24
 _FACTS_BYTES: Final = 1024
-_HANDLE_BYTES: Final = 64 * 1024
 _MARK_BYTES: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class TableKey:
-    """A published version of a table: what everything cached is named by."""
-
-    uri: str
-    table: str
-    branch: str | None
-    version: int
 
 
 class TableReader:
     """Reads one table at its pin."""
 
-    __slots__ = ("_budget", "_cache", "_options", "_root", "key", "record")
+    __slots__ = ("_budget", "_cache", "_options", "_snapshot", "key", "record")
 
     def __init__(
         self,
-        root: Location,
+        snapshot: Snapshot,
         record: TableRecord,
         cache: Cache,
         options: EngineOptions,
         budget: Budget | None = None,
     ) -> None:
         self.record = record
-        self.key = TableKey(root.uri, record.id, record.pin.branch, record.pin.version)
-        self._root = root
+        identity = snapshot.identities.of(record.pin)
+        self.key = TableKey(identity, record.id, record.pin.branch, record.pin.version)
+        self._snapshot = snapshot
         self._cache = cache
         self._options = options
         self._budget = budget or Budget(options)
@@ -77,14 +67,15 @@ class TableReader:
 
     @property
     def root(self) -> Location:
-        return self._root
+        return self._snapshot.root
 
     def dataset(self) -> Dataset:
-        """The open dataset; a handle is small, and opening one takes longer than many reads."""
+        """The open dataset; opening one takes longer than many reads."""
         found = self._cache.get((self.key, "dataset"), Dataset)
         if found is None:
-            found = open_table(self._root, self.record)
-            self._cache.put((self.key, "dataset"), found, _HANDLE_BYTES)
+            found = open_table(self.root, self.record)
+            refuse_replaced(self._snapshot)
+            self._cache.put((self.key, "dataset"), found, found.handle_bytes)
         return found
 
     def facts(self) -> TableFacts:
@@ -172,17 +163,19 @@ class TableReader:
         found = {}
         for name in names:
             domain = Domain(one_array(table.column(name)), is_unique=name == "id")
-            self._keep(name, domain)
-            domain.on_growth = lambda grown, name=name: self._keep(name, grown)
+            domain.on_growth = _keeping(self._cache, (self.key, "column", name))
+            domain.on_growth(domain)
             found[name] = domain
         return found
-
-    def _keep(self, name: str, domain: Domain) -> None:
-        self._cache.put((self.key, "column", name), domain, domain.nbytes)
 
     def _schema_of(self, names: Sequence[str]) -> pa.Schema:
         schema = self.dataset().schema
         return pa.schema([schema.field(name) for name in names])
+
+
+def _keeping(cache: Cache, key: Key) -> Callable[[Domain], None]:
+    """What keeps a column, again whenever it has grown. It must not hold the reader: that holds a snapshot."""
+    return lambda domain: cache.put(key, domain, domain.nbytes)
 
 
 def one_array(column: Any) -> Array:

@@ -20,7 +20,7 @@ from omnigraph.base.limits import (
     ENGINE_TOUCHES_MIN,
 )
 from omnigraph.engine.adjacency import Adjacency, Neighbours, build_adjacency
-from omnigraph.engine.adjacency_file import read_adjacency
+from omnigraph.engine.adjacency_file import PublishedTable, read_adjacency
 from omnigraph.engine.domain import Array, Codes, Domain, distinct_numbers
 from omnigraph.engine.frame import Coded
 from omnigraph.engine.options import TraversalMode
@@ -148,7 +148,7 @@ def adjacency_of(table: Table, scope: Scope) -> Adjacency:
     if known is not None:
         return known
     is_small = reader.rows <= ENGINE_EAGER_ROWS_MAX
-    found = None if is_small else read_adjacency(reader.root, reader.record)
+    found = None if is_small else read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
     if found is None:
         batches: list[pa.RecordBatch] = []
         size = 0

@@ -38,7 +38,7 @@ from omnigraph.graph.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.recovery.decision import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
-from omnigraph.graph.snapshot import Snapshot, read_snapshot, refresh_snapshot
+from omnigraph.graph.snapshot import Snapshot, graph_replaced, read_snapshot, refresh_snapshot
 from omnigraph.graph.stage import Stage, WritableTable, discarding
 from omnigraph.graph.staged import (
     Armed,
@@ -243,6 +243,8 @@ class _Session:
         now = refresh_snapshot(known, self.world.rules)
         if now.branch.id != self.target.branch_id:
             raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, now.branch.id)
+        if now.identities != known.identities and now.manifest.find_commit(known.head) is None:
+            raise graph_replaced(now.root, known.head, now.head)
         return now
 
     def _heal(self, staged: Staged, handles: tuple[Dataset, ...]) -> bool:

@@ -1,7 +1,8 @@
 """A snapshot: the tables and the schema that one manifest version publishes together.
 
 In: a location and what to look at (a branch's head, a manifest version, a commit). Out: an immutable `Snapshot`.
-Reading never recovers and never writes.
+Reading never recovers and never writes. Each read of a newest state checks whether the graph was replaced since this
+process read it before; the identities of a snapshot say so to whatever keeps rows in memory.
 """
 
 from __future__ import annotations
@@ -10,15 +11,39 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.errors import FormatError, NotFoundError
+from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundError
 from omnigraph.base.ids import BranchId, CommitId
+from omnigraph.base.limits import IDENTITY_ATTEMPTS_MAX
 from omnigraph.graph.commit_names import name_commit
+from omnigraph.graph.encoding import commit_object_id
+from omnigraph.graph.identity import SEEN_HEADS, BranchIdentity, new_identity
 from omnigraph.graph.manifest import Manifest, ManifestState, damaged_manifest, open_manifest
 from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
 from omnigraph.graph.stamp import FORMAT, Format
 from omnigraph.storage.location import Location
 
 MAIN = "main"
+
+
+class GraphReplacedError(ConflictError):
+    """The graph at a location is another one than a snapshot was read from."""
+
+    applied = Applied.NO
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """The identity of main and of a snapshot's own branch."""
+
+    main: BranchIdentity
+    own: BranchIdentity
+
+    def of(self, pin: Pin) -> BranchIdentity:
+        """Return the identity of the branch whose manifest says what is at a pin.
+
+        Versions of Lance's main are main's, whichever branch reads them, so all branches share what is kept of them.
+        """
+        return self.main if pin.branch is None else self.own
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +61,7 @@ class Snapshot:
     tables: Mapping[str, TableRecord]
     """The tables by their alias, such as `node:Person`."""
     state: ManifestState = field(compare=False, repr=False)
+    identities: Identities = field(compare=False, repr=False)
 
     @property
     def version(self) -> int:
@@ -52,32 +78,91 @@ def read_snapshot(
     root: Location, branch: str = MAIN, *, version: int | None = None, rules: Format = FORMAT
 ) -> Snapshot:
     """The newest snapshot of a branch, or the one of an earlier manifest version."""
-    main = open_manifest(root, rules=rules)
+    if branch == MAIN and version is not None:
+        identity = _identify(root, None, rules)
+        manifest = open_manifest(root, version=version, rules=rules)
+        state = manifest.read_state()
+        return make_snapshot(root, find_branch(state, MAIN), manifest, state, Identities(identity, identity))
+    main, main_state, main_identity = _read_newest(root, None, rules)
+    record = find_branch(main_state, branch)
     if branch == MAIN:
-        at = main if version is None else open_manifest(root, version=version, rules=rules)
-        state = at.read_state()
-        return make_snapshot(root, find_branch(state, MAIN), at, state)
-    record = find_branch(main.read_state(), branch)
+        return make_snapshot(root, record, main, main_state, Identities(main_identity, main_identity))
     refuse_moved(main, root, branch)
-    # Also for an older version: it judges the stamp that the branch has now.
-    at = open_manifest(root, lance_branch=record.lance_branch, rules=rules)
-    if version is not None:
-        at = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
-    return make_snapshot(root, record, at, at.read_state())
+    if version is None:
+        manifest, state, identity = _read_newest(root, record.lance_branch, rules)
+    else:
+        identity = _identify(root, record.lance_branch, rules)
+        manifest = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
+        state = manifest.read_state()
+    return make_snapshot(root, record, manifest, state, Identities(main_identity, identity))
+
+
+def _identify(root: Location, lance_branch: str | None, rules: Format) -> BranchIdentity:
+    """The identity of a branch of which an older version is read, also if its newest one is damaged.
+
+    The stamp that is checked is the one of the newest version.
+    """
+    try:
+        return _read_newest(root, lance_branch, rules)[2]
+    except FormatError:
+        open_manifest(root, lance_branch=lance_branch, rules=rules)
+        return new_identity()
+
+
+def _read_newest(
+    root: Location, lance_branch: str | None, rules: Format
+) -> tuple[Manifest, ManifestState, BranchIdentity]:
+    """The newest manifest of a branch and its state, compared with what this process read of it before."""
+    for _ in range(IDENTITY_ATTEMPTS_MAX):
+        before = SEEN_HEADS.find(root, lance_branch)
+        manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
+        wanted = () if before is None else (commit_object_id(before.head),)
+        state, found = manifest.read_state_and(wanted)
+        identity = SEEN_HEADS.note((root, lance_branch), state.head, before, is_later=bool(found))
+        if identity is not None:
+            return manifest, state, identity
+    # Other threads read newer states each time: what this one reads is kept for itself.
+    return manifest, state, new_identity()
 
 
 def refresh_snapshot(known: Snapshot, rules: Format = FORMAT) -> Snapshot:
     """The branch as it is now; on main nothing is read again when nothing was published since.
 
-    The newest version of a manifest is never collected. So while its number is the same, it is the same version.
+    The newest version of a manifest is never collected, and no name of a data file is used twice. So while its number
+    and its files are the same, it is the same version.
     """
-    if known.branch.name != MAIN:
+    seen = SEEN_HEADS.find(known.root, None)
+    if known.branch.name != MAIN or seen is None or seen.identity != known.identities.main:
         return read_snapshot(known.root, known.branch.name, rules=rules)
     newest = open_manifest(known.root, rules=rules)
-    if newest.version == known.version:
+    if newest.version == known.version and newest.dataset.data_files() == known.manifest.dataset.data_files():
         return replace(known, manifest=newest)
-    state = newest.read_state()
-    return make_snapshot(known.root, find_branch(state, MAIN), newest, state)
+    return read_snapshot(known.root, rules=rules)
+
+
+def refuse_replaced(snapshot: Snapshot) -> None:
+    """Raise `GraphReplacedError` unless the graph at the snapshot's location is still the one that it was read from.
+
+    Who opens a table of a snapshot calls this afterwards: the rows of the table are then those of the snapshot.
+    """
+    then = snapshot.manifest.dataset
+    with suppress(NotFoundError):
+        if then.at(then.version).data_files() == then.data_files():
+            return
+    newest = open_manifest(snapshot.root, lance_branch=then.branch)
+    if newest.find_commit(snapshot.head) is None:
+        raise graph_replaced(snapshot.root, snapshot.head, newest.read_head())
+
+
+def graph_replaced(root: Location, expected: CommitId, actual: CommitId) -> GraphReplacedError:
+    """Return the error for a graph that was replaced by another one at the same location."""
+    return GraphReplacedError(
+        f"the graph at {root} was replaced since it was read: expected a state with commit {expected}, "
+        f"got head {actual}",
+        code="graph_replaced",
+        hint="Nothing was written. Read the graph again, then retry.",
+        facts={"uri": root.uri, "expected": expected, "actual": actual},
+    )
 
 
 def read_main_id(snapshot: Snapshot) -> BranchId:
@@ -120,7 +205,9 @@ def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format =
     """
     for manifest in _from_hint(newest, record.manifest_hint, rules):
         if manifest.read_head() == record.id:
-            return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state())
+            return make_snapshot(
+                newest.root, newest.branch, manifest, manifest.read_state(), newest.identities
+            )
         if manifest.find_commit(record.id) is not None:
             break
     raise NotFoundError(
@@ -148,13 +235,15 @@ def find_commit_version(root: Location, record: CommitRecord, rules: Format = FO
     return None
 
 
-def make_snapshot(root: Location, branch: BranchRecord, manifest: Manifest, state: ManifestState) -> Snapshot:
+def make_snapshot(
+    root: Location, branch: BranchRecord, manifest: Manifest, state: ManifestState, identities: Identities
+) -> Snapshot:
     """The snapshot of a manifest whose state was read already."""
     live = state.live_tables().values()
     tables = {table.alias: table for table in live}
     if len(tables) != len(live):
         raise damaged_manifest(manifest.dataset.uri, "two tables of one name")
-    return Snapshot(root, branch, manifest, state.head, state.schema, tables, state)
+    return Snapshot(root, branch, manifest, state.head, state.schema, tables, state, identities)
 
 
 def find_branch(state: ManifestState, name: str) -> BranchRecord:

@@ -12,7 +12,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.limits import ADJACENCY_EDGES_MAX
 from omnigraph.engine.adjacency import build_adjacency
-from omnigraph.engine.adjacency_file import adjacency_path, write_adjacency
+from omnigraph.engine.adjacency_file import PublishedTable, adjacency_path, write_adjacency
 from omnigraph.engine.tables import one_array
 from omnigraph.graph.layout import GRAPH_INDEX
 from omnigraph.graph.snapshot import Snapshot
@@ -42,10 +42,11 @@ def _persist(snapshot: Snapshot, edge: EdgeType, there: set[str]) -> bool:
         return False
     pin = record.pin
     try:
-        ends = open_table(snapshot.root, record).read(["src", "dst"])
+        dataset = open_table(snapshot.root, record)
+        ends = dataset.read(["src", "dst"])
         sources, targets = one_array(ends.column("src")), one_array(ends.column("dst"))
         adjacency = build_adjacency(sources, targets, one_type=edge.source == edge.target)
-        written = write_adjacency(snapshot.root, record, adjacency)
+        written = write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
     except OmnigraphError as error:
         logger.warning("the adjacency of %s is not persisted: %s", edge.alias, error.message)
         return False

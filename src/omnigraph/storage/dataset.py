@@ -2,10 +2,12 @@
 
 In: a location, a Lance branch, a version. Out: an immutable `Dataset` handle. Every dataset is created with
 stable row ids, storage version 2.2 and no automatic cleanup. Nothing here changes an existing dataset.
+All handles of a process share one Lance session, so the metadata of a data file is held once and its bytes are bounded.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +23,11 @@ from lance.fragment import LanceFragment, write_fragments
 
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import FormatError, NotFoundError, StorageError
-from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
+from omnigraph.base.limits import (
+    LANCE_INDEX_CACHE_BYTES,
+    LANCE_METADATA_CACHE_BYTES,
+    LOOKUP_FILTER_VALUES_MAX,
+)
 from omnigraph.storage.conditions import any_of
 from omnigraph.storage.durability import (
     delete_first_version,
@@ -36,6 +42,8 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError, sync_entries
 
 if TYPE_CHECKING:
+    from lance.lance import _Session as Session
+
     Texts = pa.Array[Any]
 else:
     Texts = pa.Array
@@ -46,6 +54,11 @@ IDENTITY: Final = "_rowid"
 """The column with the identity of a row, which it keeps when it moves."""
 ADDRESS: Final = "_rowaddr"
 """The column with the address of a row: its fragment in the upper half, its place there in the lower one."""
+
+
+_HANDLE_BYTES: Final = 64 * 1024
+_FRAGMENT_BYTES: Final = 1536
+_sessions: Final[dict[int, Session]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +125,11 @@ class Dataset:
                 columns=columns, filter=where, batch_size=batch_rows, batch_size_bytes=batch_bytes
             ).to_batches()
 
+    @property
+    def handle_bytes(self) -> int:
+        """The memory that this open handle holds, next to the shared session: its fragments, about 1 KiB each."""
+        return _HANDLE_BYTES + _FRAGMENT_BYTES * len(self.native.fragment_ids())
+
     def data_bytes(self) -> int:
         """The bytes of the files with the rows, as far as metadata says."""
         with substrate_errors("list the data files", self.uri):
@@ -164,6 +182,12 @@ class Dataset:
         """The names of the files with the rows, which are never given twice: what tells two datasets apart."""
         with substrate_errors("list the data files", self.uri):
             return tuple(file.path for part in self.native.get_fragments() for file in part.data_files())
+
+    def row_files(self) -> tuple[str, ...]:
+        """The names of the files that decide which rows there are: the data files and those with deletions."""
+        with substrate_errors("list the data files", self.uri):
+            deletions = (part.deletion_file() for part in self.native.get_fragments())
+            return (*self.data_files(), *(name for name in deletions if name))
 
     def at(self, version: int) -> Dataset:
         """The same dataset and branch at another version."""
@@ -262,7 +286,7 @@ def create_dataset(
 def _own_first_version(location: Location, uuid: str, refused: OSError) -> lance.LanceDataset:
     """Version 1 if it is ours after all, as after a lost answer; otherwise somebody else was first."""
     try:
-        newest = lance.dataset(location.lance_uri, storage_options=location.storage_options)
+        newest = _open_native(location, None)
     except (OSError, ValueError):
         raise refused from None
     with suppress(OSError, ValueError):
@@ -290,9 +314,29 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
     return Dataset(location, branch, native)
 
 
+def shared_session() -> Session:
+    """Return the Lance session of this process.
+
+    Without it every handle has a session of its own, which keeps about 4 KiB for each data file that it read, again
+    for each version. A forked process gets its own. Lance's entries belong to the exact version file that was read,
+    so a dataset that was replaced at its path is read again: `tests/storage/test_surface_sessions.py`.
+    """
+    session = _sessions.get(os.getpid())
+    if session is None:
+        session = lance.Session(  # type: ignore[attr-defined]  # it is documented
+            index_cache_size_bytes=LANCE_INDEX_CACHE_BYTES,
+            metadata_cache_size_bytes=LANCE_METADATA_CACHE_BYTES,
+        )
+        # Two threads that start together keep one of the two.
+        session = _sessions.setdefault(os.getpid(), session)
+    return session
+
+
 def _open_native(place: Location, version: int | None) -> lance.LanceDataset:
     with substrate_errors("open the dataset", place.uri):
-        return lance.dataset(place.lance_uri, version=version, storage_options=place.storage_options)
+        return lance.dataset(
+            place.lance_uri, version=version, storage_options=place.storage_options, session=shared_session()
+        )
 
 
 def make_durable_since(dataset: Dataset, version: int) -> None:

@@ -1,0 +1,50 @@
+"""What a process holds in memory does not grow with the commits that it makes and sees."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnigraph.base.limits import (
+    ENGINE_CACHE_BYTES,
+    ENGINE_CACHE_VERSIONS_MAX,
+    LANCE_INDEX_CACHE_BYTES,
+    LANCE_METADATA_CACHE_BYTES,
+)
+from tests.graph.writers import TABLES
+
+Reports = list[dict[str, Any]]
+
+
+def _run(folder: Path, commits: int, report_every: int) -> Reports:
+    command = [sys.executable, "-m", "tests.api.committing", str(folder), str(commits), str(report_every)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _check_bounds(reports: Reports) -> None:
+    for report in reports:
+        # Those of the manifest come and go; a snapshot that is kept holds one.
+        assert report["open_datasets"] <= len(TABLES) * ENGINE_CACHE_VERSIONS_MAX + 8
+        assert report["cached_bytes"] <= ENGINE_CACHE_BYTES
+        assert report["session_bytes"] <= LANCE_METADATA_CACHE_BYTES + LANCE_INDEX_CACHE_BYTES
+
+
+def test_open_datasets_are_bounded(tmp_path: Path) -> None:
+    """Three tables move with each commit: before they were bounded, each commit left three datasets open."""
+    _check_bounds(_run(tmp_path, commits=40, report_every=40))
+
+
+@pytest.mark.soak
+def test_memory_is_flat_over_ten_thousand_commits_and_queries(tmp_path: Path) -> None:
+    reports = _run(tmp_path, commits=10_000, report_every=500)
+    print("\n".join(map(json.dumps, reports)))  # noqa: T201
+    _check_bounds(reports)
+    warm = max(report["resident_bytes"] for report in reports[3:7])
+    assert reports[-1]["resident_bytes"] < 1.25 * warm

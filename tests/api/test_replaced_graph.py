@@ -1,0 +1,162 @@
+"""A graph that is replaced at its path while a process has it open, as when a backup is restored.
+
+A backup that went on being written has the same tables, versions and first commit, and other rows. Nothing that the
+process kept of the old graph may be used for the new one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.errors import Applied
+from omnigraph.graph.commit import Write, write
+from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.snapshot import GraphReplacedError, read_snapshot
+from omnigraph.graph.stage import Stage
+from omnigraph.graph.staged import Staged
+from omnigraph.storage.location import Location, parse_location
+from tests.graph.writers import KNOWS, PERSON, Change, create, run, stage_changes
+
+PEOPLE: Final = "query q() { match { $p: Person } return { $p.slug, $p.age } order { $p.slug } }"
+FRIENDS: Final = (
+    "query q() { match { $p: Person $p knows $q } return { $p.slug, $q.slug } order { $p.slug } }"
+)
+LOOKUP: Final = 'query q() { match { $p: Person { slug: "base" } } return { $p.age } }'
+BRANCHES: Final = ("main", "dev")
+AGES: Final = {"a": 1, "c": 3}
+"""The copies by name: who is added in each, and the age of everybody there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Two copies of one graph that were written to separately, each with a branch; `place` puts one at the path."""
+
+    location: Location
+    folder: Path
+
+    def place(self, name: str) -> None:
+        shutil.rmtree(self.location.uri, ignore_errors=True)
+        shutil.copytree(self.folder / name, self.location.uri)
+
+
+def _rows_of(name: str) -> list[tuple[object, ...]]:
+    return [(slug, AGES[name]) for slug in sorted((name, "base"))]
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Copies:
+    location = parse_location(str(tmp_path / "graph.omni"))
+    made = Copies(location, tmp_path)
+    create(location)
+    run(location, [Change(PERSON, insert=("base",))])
+    og.open(location.uri).branch("dev", create_from="main")
+    for branch in BRANCHES:
+        run(location, [Change(PERSON, upsert=(("base", 0),)), Change(KNOWS, insert=("base",))], branch=branch)
+    shutil.copytree(location.uri, tmp_path / "backup")
+    for name, age in AGES.items():
+        made.place("backup")
+        for branch in BRANCHES:
+            # An edge has the id of its ends here.
+            changes = [Change(PERSON, upsert=((name, age), ("base", age))), Change(KNOWS, insert=(name,))]
+            run(location, changes, branch=branch)
+        shutil.copytree(location.uri, tmp_path / name)
+    return made
+
+
+def _people(graph: og.Graph) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in graph.query(PEOPLE).rows()]
+
+
+def _sources(graph: og.Graph) -> set[object]:
+    return {row["p.slug"] for row in graph.query(FRIENDS).rows()}
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_an_open_graph_reads_the_rows_of_the_graph_that_is_there(copies: Copies, branch: str) -> None:
+    pins = []
+    copies.place("a")
+    graph = og.open(copies.location.uri, branch)
+    for name in ("a", "c", "a", "backup", "c"):
+        copies.place(name)
+        expected = _rows_of(name) if name in AGES else [("base", 0)]
+        for opened in (graph, og.open(copies.location.uri, branch, read_only=True)):
+            for _ in range(2):
+                assert _people(opened) == expected
+                assert _sources(opened) == ({name, "base"} if name in AGES else {"base"})
+                assert opened.query(LOOKUP).rows() == [{"p.age": AGES.get(name, 0)}]
+        if name in AGES:
+            pins.append({alias: (table.path, table.pin) for alias, table in graph.snapshot().tables.items()})
+    assert all(found == pins[0] for found in pins)
+
+
+def test_a_restored_backup_that_is_written_to_again(copies: Copies) -> None:
+    copies.place("backup")
+    graph = og.open(copies.location.uri)
+    text = "query m($s: String) { insert Person { slug: $s, age: 7 } }"
+    versions = []
+    for name in ("x", "y", "z"):
+        copies.place("backup")
+        graph.mutate(text, params={"s": name})
+        assert _people(graph) == [("base", 0), (name, 7)]
+        versions.append(graph.snapshot().tables[PERSON].pin)
+    assert len(set(versions)) == 1
+
+
+def test_a_mutation_finds_the_rows_of_the_graph_that_is_there(copies: Copies) -> None:
+    copies.place("a")
+    graph = og.open(copies.location.uri)
+    assert _people(graph) == _rows_of("a")
+    copies.place("c")
+    head = read_snapshot(copies.location).head
+    done = graph.mutate("query m() { update Person set { age: 9 } where age = 3 }")
+    assert done.commit is not None
+    assert (done.affected_nodes, done.commit.parent) == (2, head)
+    assert _people(graph) == [("base", 9), ("c", 9)]
+
+
+def test_a_pinned_snapshot_of_a_replaced_graph_never_mixes_rows(copies: Copies) -> None:
+    copies.place("a")
+    graph = og.open(copies.location.uri)
+    pinned, people, friends = graph.pin(), graph.prepare(PEOPLE), graph.prepare(FRIENDS)
+    rows = people.run(pinned).rows()
+    copies.place("c")
+    assert people.run(pinned).rows() == rows
+    with pytest.raises(GraphReplacedError, match="was replaced since it was read") as caught:
+        friends.run(pinned).rows()
+    assert caught.value.code == "graph_replaced"
+    assert {row["p.slug"] for row in friends.run(graph.pin()).rows()} == {"base", "c"}
+    copies.place("a")
+    assert _sources(graph) == {"a", "base"}
+
+
+def test_a_snapshot_whose_manifest_version_was_collected_is_read(copies: Copies) -> None:
+    copies.place("a")
+    graph = og.open(copies.location.uri)
+    pinned = graph.pin()
+    run(copies.location, [Change("node:Company", insert=("x",))])
+    versions = Path(copies.location.uri, "__manifest", "_versions")
+    (versions / f"{2**64 - 1 - pinned.version:020}.manifest").unlink()
+    assert {row["p.slug"] for row in graph.prepare(FRIENDS).run(pinned).rows()} == {"a", "base"}
+
+
+@pytest.mark.parametrize("restages", [False, True])
+def test_a_write_that_was_staged_on_a_replaced_graph_is_refused(copies: Copies, restages: bool) -> None:
+    copies.place("a")
+    stage = stage_changes([Change(PERSON, insert=("late",))])
+
+    def staged(at: Stage) -> Staged:
+        made = stage(at)
+        copies.place("c")
+        return made
+
+    request = Write(WriterKind.LOAD, "tester", staged, (lambda again, _: stage(again)) if restages else None)
+    with pytest.raises(GraphReplacedError) as caught:
+        write(copies.location, "main", request)
+    assert caught.value.applied is Applied.NO
+    assert _people(og.open(copies.location.uri)) == _rows_of("c")
