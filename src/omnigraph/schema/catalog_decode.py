@@ -52,6 +52,7 @@ from omnigraph.schema.syntax import (
     NumberLiteral,
     RangeArgument,
     StringLiteral,
+    TimeLiteral,
     WordLiteral,
 )
 from omnigraph.schema.values import Value, ValueMistake, value_from_text
@@ -215,5 +216,7 @@ def _literal(kind: LiteralKind, text: str) -> Literal:
             return NumberLiteral(text)
         case "word":
             return WordLiteral(text)
+        case "date" | "datetime":
+            return TimeLiteral(kind == "datetime", text)
         case _:
             assert_never(kind)

@@ -26,6 +26,7 @@ from omnigraph.schema.syntax import (
     NumberLiteral,
     RangeArgument,
     StringLiteral,
+    TimeLiteral,
     WordLiteral,
 )
 from omnigraph.schema.values import Value, value_text
@@ -170,7 +171,7 @@ def _argument(argument: Argument) -> Json:
             }
         case NamedArgument(name, value):
             return {"kind": "named", "name": name.text, "value": _literal(value)}
-        case StringLiteral() | NumberLiteral() | WordLiteral():
+        case StringLiteral() | NumberLiteral() | WordLiteral() | TimeLiteral():
             return _literal(argument)
         case _:
             assert_never(argument)
@@ -184,5 +185,7 @@ def _literal(literal: Literal) -> dict[str, Json]:
             return {"kind": "number", "text": text}
         case WordLiteral(text):
             return {"kind": "word", "text": text}
+        case TimeLiteral(text=text):
+            return {"kind": literal.function, "text": text}
         case _:
             assert_never(literal)
