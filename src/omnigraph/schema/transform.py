@@ -61,7 +61,7 @@ def is_constraint(annotation: Annotation) -> bool:
 
 
 def canonical(annotation: Annotation) -> Annotation:
-    """Return one tree for both ways to write a name: `@rename_from("Old")` loses its quotes, `@embed(title)` gets them."""
+    """Return one tree for both spellings: `@rename_from("Old")` loses its quotes, `@embed(title)` gets them."""
     match annotation:
         case Annotation(Name("rename_from"), (StringLiteral(text, span),)) if _NAME.fullmatch(text):
             return Annotation(annotation.name, (WordLiteral(text, span),))
