@@ -33,6 +33,7 @@ from omnigraph.schema.catalog_wire import (
     ArgumentWire,
     CatalogWire,
     EdgeWire,
+    EmbeddingWire,
     InterfaceWire,
     LiteralKind,
     NodeWire,
@@ -142,7 +143,7 @@ def _shape(wire: ShapeWire) -> PropertyShape:
         nullable=wire.nullable,
         indexed=wire.indexed,
         default=_value(wire.default, resolved),
-        embedding=Embedding(wire.embedding.source, wire.embedding.model) if wire.embedding else None,
+        embedding=_embedding(wire.embedding) if wire.embedding else None,
         description=wire.description,
         renamed_from=wire.renamed_from,
         metadata=tuple(_annotation(found) for found in wire.metadata),
@@ -187,6 +188,10 @@ def _value(text: str | None, resolved: PropertyType) -> Value | None:
     if isinstance(value, ValueMistake):
         raise CatalogFault(value.message)
     return value
+
+
+def _embedding(wire: EmbeddingWire) -> Embedding:
+    return Embedding(wire.source, wire.model, wire.required)
 
 
 def _annotation(wire: AnnotationWire) -> Annotation:

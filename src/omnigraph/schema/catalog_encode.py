@@ -9,6 +9,7 @@ from omnigraph.schema.catalog import (
     Cardinality,
     Catalog,
     EdgeType,
+    Embedding,
     EntityType,
     Interface,
     NodeType,
@@ -95,7 +96,6 @@ def _interface(found: Interface) -> dict[str, Json]:
 
 
 def _property(found: PropertyShape) -> dict[str, Json]:
-    embedding = found.embedding
     return {
         "name": found.name,
         "type": _type(found.type),
@@ -103,7 +103,7 @@ def _property(found: PropertyShape) -> dict[str, Json]:
             nullable=found.nullable,
             indexed=found.indexed,
             default=_value(found.default, found.type),
-            embedding={"source": embedding.source, **_given(model=embedding.model)} if embedding else None,
+            embedding=_embedding(found.embedding) if found.embedding else None,
             description=found.description,
             renamed_from=found.renamed_from,
             metadata=[_annotation(annotation) for annotation in found.metadata],
@@ -155,6 +155,10 @@ def _cardinality(cardinality: Cardinality) -> dict[str, Json]:
     # Not through _given: a maximum is never 0, but a reader of the text should not have to know that.
     high: dict[str, Json] = {} if cardinality.high is None else {"high": cardinality.high}
     return {**({"low": cardinality.low} if cardinality.low else {}), **high}
+
+
+def _embedding(embedding: Embedding) -> Json:
+    return {"source": embedding.source, **_given(model=embedding.model, required=embedding.required)}
 
 
 def _annotation(annotation: Annotation) -> Json:

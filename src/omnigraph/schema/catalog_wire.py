@@ -52,6 +52,7 @@ class EmbeddingWire(Wire, kw_only=True, frozen=True):
 
     source: str
     model: str | None = None
+    required: bool = False
 
 
 class ShapeWire(Wire, kw_only=True, frozen=True):

@@ -121,7 +121,9 @@ def _check_complete(
             hint = f"add `{', '.join(f'{end}: …' for end in ends)}`, the ids of nodes"
             context.report(QueryCode.MISSING_END, name.span, f"an edge needs {shown}", hint)
     missing = [
-        found.name for found in entity_type.properties if found.name not in given and _is_required(found)
+        found.name
+        for found in entity_type.properties
+        if found.name not in given and (_is_required(found) or _lacks_source(found, given, entity_type))
     ]
     if missing:
         shown = ", ".join(quoted(found) for found in missing)
@@ -132,6 +134,14 @@ def _check_complete(
 
 def _is_required(found: Property) -> bool:
     return not found.nullable and found.default is None
+
+
+def _lacks_source(found: Property, given: set[str], entity_type: NodeType | EdgeType) -> bool:
+    """Whether a required vector could not be made later, because the row has no text for it either."""
+    if found.embedding is None or not found.embedding.required or found.embedding.source in given:
+        return False
+    source = entity_type.property_named(found.embedding.source)
+    return source is None or source.nullable or source.default is None
 
 
 def _check_updatable(
