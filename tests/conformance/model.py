@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from omnigraph.query.expressions import Literal
 from omnigraph.query.json_values import value_from_json
 from omnigraph.query.plan import Assigned, DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.schema import Catalog, EdgeType, NodeType
 from omnigraph.schema.property_types import EnumType
 from omnigraph.schema.values import ValueMistake, value_text
 from tests.query.reference import run
+from tests.query.reference import value as evaluated
 
 Entity = NodeType | EdgeType
 Row = dict[str, Any]
@@ -72,7 +72,7 @@ class ModelGraph:
             match statement:
                 case InsertRow(table, values):
                     entity = self._entity(table.name)
-                    row = after._insert(entity, _values(values))
+                    row = after._insert(entity, _values(values, {}))
                     touched.add((entity.alias, row["id"]))
                     sources.update(_source(entity, row))
                     broken.extend(_broken_values(entity, row))
@@ -81,9 +81,10 @@ class ModelGraph:
                     ids = {found[target.id] for found in run(rows, after.tables)}
                     for row in after.tables[entity.alias]:
                         if row["id"] in ids:
-                            row.update(_values(values))
+                            new = _values(values, {f"{target.name}.{name}": row[name] for name in row})
+                            row.update(new)
                             touched.add((entity.alias, row["id"]))
-                            broken.extend(_broken_values(entity, _values(values)))
+                            broken.extend(_broken_values(entity, new))
                 case DeleteRows(target, rows):
                     entity = self._entity(target.table.name)
                     ids = {found[target.id] for found in run(rows, after.tables)}
@@ -171,12 +172,8 @@ def _source(entity: Entity, row: Row) -> set[tuple[str, str]]:
     return {(entity.alias, row["src"])} if isinstance(entity, EdgeType) else set()
 
 
-def _values(values: tuple[Assigned, ...]) -> Row:
-    found: Row = {}
-    for assigned in values:
-        assert isinstance(assigned.value, Literal)
-        found[assigned.column] = assigned.value.value
-    return found
+def _values(values: tuple[Assigned, ...], row: Row) -> Row:
+    return {assigned.column: evaluated(assigned.value, row) for assigned in values}
 
 
 def _broken_values(entity: Entity, row: Row) -> Iterator[str]:

@@ -50,6 +50,17 @@ _edge_conditions = st.sampled_from(
     ("true", "w = 1", "w is null", 'from = "a"', 'to = "b" and not (w = 2)', "from = to")
 )
 _values = st.tuples(_numbers, _numbers, st.sampled_from(('["x"]', "[]", "null")))
+_computed = st.sampled_from(
+    (
+        "n: n + 1",
+        "u: u + n",
+        "n: u, u: n",
+        "n: 3 - 4 + n * 2",
+        "u: -u, tags: null",
+        "n: 2 * 3",
+        "tags: tags, n: u",
+    )
+)
 
 inserts = st.one_of(
     st.builds(
@@ -71,6 +82,12 @@ updates = st.one_of(
     st.builds(lambda n, p: f"update K set {{ w: {n} }} where {p}", _numbers, _edge_conditions),
     st.builds(lambda n, p: f"update F set {{ w: {n} }} where {p}", _numbers, _edge_conditions),
     st.just('update N set { t: "z" } where t != "x"'),
+    st.builds(lambda v, p: f"update P set {{ {v} }} where {p}", _computed, _conditions),
+    st.builds(
+        lambda v, p: f"update K set {{ w: {v} }} where {p}",
+        st.sampled_from(("w + 1", "-w", "w * w - 1")),
+        _edge_conditions,
+    ),
 )
 deletes = st.one_of(
     _conditions.map(lambda p: f"delete P where {p}"),

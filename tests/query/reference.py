@@ -253,11 +253,15 @@ def _call(call: AggregateCall, rows: list[Row]) -> Any:
 def _order(step: Order, rows: list[Row]) -> list[Row]:
     def compare(one: Row, other: Row) -> int:
         keys = [
-            (value(key.expression, one), value(key.expression, other), key.descending) for key in step.keys
+            (value(key.expression, one), value(key.expression, other), key.descending, key.nulls_last)
+            for key in step.keys
         ]
-        for left, right, descending in (*keys, *((one[name], other[name], False) for name in step.ties)):
+        ties = ((one[name], other[name], False, False) for name in step.ties)
+        for left, right, descending, nulls_last in (*keys, *ties):
             if left == right:
                 continue
+            if nulls_last and (left is None or right is None):
+                return 1 if left is None else -1
             smaller = left is None or (right is not None and left < right)
             return -1 if smaller is not descending else 1
         return 0

@@ -67,7 +67,7 @@ def _cosine(one: Any, other: Any) -> float | None:
     if one is None:
         return None
     lengths = math.sqrt(sum(a * a for a in one)) * math.sqrt(sum(b * b for b in other))
-    return 1.0 - float(sum(a * b for a, b in zip(one, other, strict=True))) / lengths
+    return 1.0 - float(sum(a * b for a, b in zip(one, other, strict=True))) / lengths if lengths else 1.0
 
 
 def _bm25(found: Sequence[tuple[Any, str | None]], query: Expr, evaluate: Evaluate) -> list[float | None]:

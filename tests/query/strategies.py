@@ -48,6 +48,7 @@ from omnigraph.schema.syntax import (
     Name,
     NumberLiteral,
     StringLiteral,
+    TimeLiteral,
     TypeExpression,
     WordLiteral,
 )
@@ -81,6 +82,7 @@ _atoms: st.SearchStrategy[Expression] = st.one_of(
     _numbers.map(NumberLiteral),
     _numbers.map(lambda text: NumberLiteral(f"-{text}")),
     _texts.map(StringLiteral),
+    st.builds(TimeLiteral, st.booleans(), _texts),
     st.booleans().map(BoolLiteral),
     st.just(NullLiteral()),
 )
@@ -175,7 +177,7 @@ _reads = st.builds(
     ReadBody,
     st.lists(_clauses, max_size=3).map(tuple),
     st.lists(st.builds(Projection, expressions, st.none() | names), max_size=3).map(tuple),
-    st.none() | st.lists(st.builds(Ordering, _with_words, st.booleans()), max_size=2).map(tuple),
+    st.none() | st.lists(st.builds(Ordering, _with_words, st.none() | st.booleans()), max_size=2).map(tuple),
     st.none() | st.builds(Limit, _counts, st.none() | _counts),
 )
 _mutations = st.lists(

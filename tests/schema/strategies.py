@@ -20,10 +20,11 @@ from omnigraph.schema.syntax import (
     RangeArgument,
     Schema,
     StringLiteral,
+    TimeLiteral,
     TypeExpression,
     WordLiteral,
 )
-from omnigraph.schema.transform import is_constraint
+from omnigraph.schema.transform import canonical, is_constraint
 
 # Pools and not patterns: drawing from a pattern is many times slower.
 _identifiers = st.sampled_from(
@@ -50,7 +51,10 @@ _numbers = st.integers().map(str) | st.floats(allow_nan=False, allow_infinity=Fa
 # A word of digits only would be a number, and so would `1e5`.
 _words = st.sampled_from(("a", "b-c", "2x", "2024-01-01", "x--y", "_", "null", "model", "1e5x", "N0", "e5"))
 literals: st.SearchStrategy[Literal] = st.one_of(
-    _texts.map(StringLiteral), _numbers.map(NumberLiteral), _words.map(WordLiteral)
+    _texts.map(StringLiteral),
+    _numbers.map(NumberLiteral),
+    _words.map(WordLiteral),
+    st.builds(TimeLiteral, st.booleans(), _texts),
 )
 _arguments: st.SearchStrategy[Argument] = st.one_of(
     literals,
@@ -62,7 +66,7 @@ _annotation_names = (
     _identifiers | _constraint_names | st.sampled_from(("card", "embed", "default", "rename_from"))
 )
 _argument_lists = st.lists(_arguments, max_size=3).map(tuple)
-any_annotation = st.builds(Annotation, _annotation_names.map(Name), _argument_lists)
+any_annotation = st.builds(Annotation, _annotation_names.map(Name), _argument_lists).map(canonical)
 _annotation_lists = st.lists(any_annotation, max_size=3).map(tuple)
 _own_annotations = _annotation_lists.map(lambda found: tuple(one for one in found if not is_constraint(one)))
 _constraints = _annotation_lists.map(lambda found: tuple(one for one in found if is_constraint(one)))

@@ -19,6 +19,8 @@ from omnigraph.base.errors import ContentError
 from omnigraph.base.ids import TypeId
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.domain import Array
+from omnigraph.engine.expressions import evaluate
+from omnigraph.engine.frame import Frame
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.overlay import NO_IDS, Overlay, conditions_of, held_columns, type_of
 from omnigraph.engine.run import run_rows
@@ -30,11 +32,10 @@ from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_chang
 from omnigraph.integrity.convert import convert
 from omnigraph.integrity.raw import Cells, RawBatch, nulls, taken
 from omnigraph.integrity.report import ViolationReport, merge_reports
-from omnigraph.integrity.row_rules import value_breaches
+from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.query.expressions import Literal, LiteralValue
 from omnigraph.query.plan import Assigned, DeleteRows, InsertRow, MutationPlan, Scan, UpdateRows
 from omnigraph.schema import Catalog, EdgeType, Entity, NodeType, arrow_schema, arrow_type
-from omnigraph.schema.property_types import PropertyType
 
 _ENDS = {"src": "from", "dst": "to"}
 
@@ -163,7 +164,8 @@ class _Running:
         which = np.concatenate([found, np.zeros(old.num_rows, np.bool_)]) | fresh
         self.change.read.add(overlay.entity.id)
         if which.any():
-            overlay.update(which, self._values(overlay.entity, statement.values, line), line)
+            rows = overlay.frame(statement.entity).keep(which)
+            overlay.update(which, self._values(overlay.entity, statement.values, rows, line), line)
 
     def delete(self, statement: DeleteRows) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
@@ -199,23 +201,28 @@ class _Running:
             self.budget.hold(tables[-1].nbytes)
         return pa.concat_tables(tables)
 
-    def _values(self, entity: Entity, values: tuple[Assigned, ...], line: int) -> dict[str, Array]:
-        """The new values as arrays of one; what breaks a rule is reported and null."""
-        at = np.array([line], dtype=np.int64)
+    def _values(
+        self, entity: Entity, values: tuple[Assigned, ...], rows: Frame, line: int
+    ) -> dict[str, Array]:
+        """The new values: arrays of one, or computed for each row; what breaks a rule is reported and null."""
+        lines = np.full(rows.length, line, dtype=np.int64)
         columns = {found.name: nulls(1, arrow_type(found.type)) for found in entity.properties}
         made: dict[str, Array] = {}
         for assigned in values:
-            cells = Cells([_cell(assigned)])
-            converted = convert(cells, _type_of(entity, assigned.column))
-            made[assigned.column] = columns[assigned.column] = converted.values
+            found = entity.property_named(assigned.column)
+            assert found is not None, "an update sets properties"
+            is_literal = isinstance(assigned.value, Literal)
+            raw = Cells([_cell(assigned)]) if is_literal else evaluate(assigned.value, rows)
+            converted = convert(raw, found.type)
+            made[found.name] = columns[found.name] = converted.values
             mistakes = (
-                Breach(
-                    mistake.rule, assigned.column, mistake.message, mistake.rows, taken(cells, mistake.rows)
-                )
+                Breach(mistake.rule, found.name, mistake.message, mistake.rows, taken(raw, mistake.rows))
                 for mistake in converted.mistakes
             )
-            self._report(tuple(mistakes), at)
-        self._report(tuple(value_breaches(entity, columns)), at)
+            self._report(tuple(mistakes), lines)
+            if not (is_literal or found.nullable):
+                self._report(tuple(required_breaches(found.name, raw)), lines)
+        self._report(tuple(value_breaches(entity, columns)), lines)
         return made
 
     def _overlay(self, type_id: TypeId) -> Overlay:
@@ -245,15 +252,11 @@ def _record(entity: Entity, values: tuple[Assigned, ...]) -> dict[str, object]:
 
 
 def _cell(assigned: Assigned) -> object:
-    assert isinstance(assigned.value, Literal), "the plan is bound"
+    """The value of an expression that reads no row."""
+    if not isinstance(assigned.value, Literal):
+        return evaluate(assigned.value, Frame(1, {})).to_pylist()[0]
     value: LiteralValue = assigned.value.value
     return list(value) if isinstance(value, tuple) else value
-
-
-def _type_of(entity: Entity, column: str) -> PropertyType:
-    found = entity.property_named(column)
-    assert found is not None, "an update sets properties"
-    return found.type
 
 
 def _column(table: pa.Table, name: str) -> Array:

@@ -1,4 +1,4 @@
-"""Sorting: keys with nulls first ascending and last descending, then ids, so that the order is total.
+"""Sorting: keys with nulls first ascending and last descending (scores: last), then ids, so that the order is total.
 
 Under a limit only the rows that can still be among the first are held. Where the first key is a number, rows that
 cannot be among them are dropped by it alone, before any text is made.
@@ -62,7 +62,7 @@ def _first(step: Order, frame: Frame, top: int) -> Codes:
     kept = frame if rows is None else frame.take(rows)
     keys: list[tuple[Array, bool]] = []
     for key in step.keys:
-        keys.extend(_sortable(evaluate(key.expression, kept), key.descending))
+        keys.extend(_sortable(evaluate(key.expression, kept), key.descending, key.nulls_last))
     columns = [column for column, _ in keys]
     order = [(str(number), "descending" if down else "ascending") for number, (_, down) in enumerate(keys)]
     for name in step.ties:
@@ -89,8 +89,8 @@ def _candidates(step: Order, frame: Frame, top: int) -> Codes | None:
         return None
     there: Codes | None = None
     if array.null_count:
-        # Nulls come last where the order is descending, so they do not matter while there is enough else.
-        if not first.descending or len(array) - array.null_count < top:
+        # Nulls that come last do not matter while there is enough else.
+        if not (first.descending or first.nulls_last) or len(array) - array.null_count < top:
             return None
         there = np.flatnonzero(mask_of(array.is_valid()))
         array = array.take(pa.array(there))
@@ -104,9 +104,9 @@ def _candidates(step: Order, frame: Frame, top: int) -> Codes | None:
     return kept if there is None else there[kept]
 
 
-def _sortable(array: Array, descending: bool) -> list[tuple[Array, bool]]:
+def _sortable(array: Array, descending: bool, nulls_last: bool = False) -> list[tuple[Array, bool]]:
     """A key as one or two keys without nulls in the way: whether it is there goes first."""
     if not array.null_count:
         return [(array, descending)]
     present: Any = array.is_valid()
-    return [(present.cast(pa.int8()), descending), (array, descending)]
+    return [(present.cast(pa.int8()), descending or nulls_last), (array, descending)]

@@ -40,6 +40,7 @@ def held_columns(entity: NodeType | EdgeType, plan: MutationPlan) -> tuple[str, 
             return tuple(names)
         if isinstance(statement, UpdateRows):
             wanted.update(found.column for found in statement.values)
+            wanted.update(read.column for found in statement.values for read in columns_of(found.value))
         wanted.update(
             found.column for condition in conditions_of(statement) for found in columns_of(condition)
         )
@@ -108,8 +109,12 @@ class Overlay:
 
     def matching(self, entity: Entity, conditions: tuple[Expr, ...]) -> Mask:
         """Which of the rows pass."""
+        return holds(conditions, self.frame(entity))
+
+    def frame(self, entity: Entity) -> Frame:
+        """The rows as a plan knows them, with the columns of an entity."""
         named = {f"{entity.name}.{name}": self.array(name) for name in self.columns}
-        return holds(conditions, Frame(self.rows.num_rows, named))
+        return Frame(self.rows.num_rows, named)
 
     def insert(self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         """Put rows in, each in the place of an earlier one with its id; of rows with the same id the last stays."""
@@ -127,7 +132,7 @@ class Overlay:
         return np.arange(self.rows.num_rows) >= before
 
     def update(self, which: Mask, values: Mapping[str, Array], line: int) -> None:
-        """Set columns of some rows; each value is an array of one."""
+        """Set columns of some rows, to an array of one value for all of them or of one for each."""
         mask: Any = pa.array(which)
         for name, value in values.items():
             at = self.rows.schema.get_field_index(name)
@@ -159,8 +164,10 @@ class Overlay:
 
 
 def _replaced(column: Array, mask: Any, value: Array) -> Array:
-    """The column with one value where the mask is true. By positions, because not every kernel knows every type."""
+    """The column with new values where the mask is true. By positions, because not every kernel knows every type."""
     both: Any = pa.concat_arrays([column, value.cast(column.type)])
-    places = np.where(mask.to_numpy(zero_copy_only=False), len(column), np.arange(len(column)))
+    places = np.arange(len(column))
+    rows = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+    places[rows] = len(column) + (np.arange(len(rows)) if len(value) > 1 else 0)
     answer: Array = both.take(pa.array(places))
     return answer

@@ -164,7 +164,10 @@ def _order(step: Order) -> list[Column]:
     keys = []
     for key in step.keys:
         column = expression_column(key.expression)
-        keys.append(column.desc_nulls_last() if key.descending else column.asc_nulls_first())
+        if key.descending:
+            keys.append(column.desc_nulls_last())
+        else:
+            keys.append(column.asc_nulls_last() if key.nulls_last else column.asc_nulls_first())
     return [*keys, *(plan_column(name).asc_nulls_first() for name in step.ties)]
 
 

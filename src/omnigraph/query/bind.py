@@ -27,7 +27,7 @@ from omnigraph.query.plan import (
     UpdateRows,
 )
 from omnigraph.query.plan_walk import Change, rewritten_plan, steps_of, with_expressions
-from omnigraph.query.rules.literal_coercion import literal_coercion
+from omnigraph.query.rules.literal_coercion import coerced, literal_coercion
 from omnigraph.query.tables import Table
 from omnigraph.query.value_types import DATE, DATETIME, F64, is_float
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
@@ -84,9 +84,10 @@ def _stored(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple
     for assigned in values:
         column = table.column(assigned.column)
         assert column is not None
-        literal = change(assigned.value)
-        assert isinstance(literal, Literal)
-        found.append(Assigned(assigned.column, Literal(_as_type(literal.value, column.type), column.type)))
+        value = coerced(rewritten(assigned.value, change))
+        if isinstance(value, Literal):
+            value = Literal(_as_type(value.value, column.type), column.type)
+        found.append(Assigned(assigned.column, value))
     return tuple(found)
 
 

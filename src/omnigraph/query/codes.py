@@ -30,7 +30,7 @@ class QueryCode(Enum):
     QUERY_TWICE = ("T107", "two queries of a file have the same name")
     PARAMETER_TWICE = ("T108", "a parameter is declared twice")
     PARAMETER_SHADOWED = ("T109", "a variable has the name of a parameter")
-    VARIABLE_TWICE = ("T110", "a variable is bound twice")
+    VARIABLE_TWICE = ("T110", "a variable is bound twice, to different types")
     VARIABLE_INSIDE_NOT = ("T111", "a variable is used outside the `not { }` that binds it")
     PARAMETER_TYPE = ("T112", "a parameter has a type that does not exist")
     ANNOTATION = ("T113", "`@description` is given twice or without a string")
@@ -59,7 +59,7 @@ class QueryCode(Enum):
     ARGUMENT_COUNT = ("T309", "a function has the wrong number of arguments")
     ARGUMENT_TYPE = ("T310", "a function has an argument of the wrong type")
     ENTITY_VALUE = ("T311", "a whole entity stands where a value is needed")
-    INLINE_VALUE = ("T312", "an inline value is not a literal, a parameter or `now()`")
+    INLINE_VALUE = ("T312", "an inline value is not made of literals, parameters and `now()`")
     NULL_IN_LIST = ("T313", "a list has an item that is null")
     LIST_VALUE = ("T314", "a list stands where lists mean nothing, or its items differ in type")
 

@@ -28,7 +28,7 @@ from omnigraph.schema.property_types import (
     VectorType,
     type_text,
 )
-from omnigraph.schema.syntax import NumberLiteral, StringLiteral
+from omnigraph.schema.syntax import NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.schema.values import BASE64_PREFIX, ValueMistake, value_from_literal, value_from_text
 
 _SHOWN_MAX: Final = 60
@@ -107,7 +107,7 @@ def value_from_expression(given: Expression, wanted: PropertyType) -> LiteralVal
             return value_from_json(value, wanted)
         case StringLiteral(text) if wanted == ScalarType(Scalar.BLOB):
             return blob_from_text(text)
-        case StringLiteral() | NumberLiteral():
+        case StringLiteral() | NumberLiteral() | TimeLiteral():
             return value_from_literal(given, wanted)
         case ListLiteral(items):
             return _literal_items(items, wanted)

@@ -28,7 +28,7 @@ from omnigraph.query.syntax import (
 )
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.problems import quoted
-from omnigraph.schema.syntax import Name, NumberLiteral, StringLiteral
+from omnigraph.schema.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
 
 
 def warn_about_file(checked: Sequence[CheckedQuery], problems: QueryProblems) -> None:
@@ -99,14 +99,16 @@ def _warn_about_literals(query: Query, problems: QueryProblems) -> None:
         if isinstance(body, ReadBody)
         else [found for statement in body.statements for found in statement_expressions(statement)]
     )
-    written: list[StringLiteral | NumberLiteral] = []
+    written: list[StringLiteral | NumberLiteral | TimeLiteral] = []
     for expression in expressions:
         for found in expressions_of(expression):
             if isinstance(found, Comparison):
                 for side in (found.left, found.right):
                     if isinstance(side, NullLiteral):
                         _warn_about_null(side, label, problems)
-            if not isinstance(body, ReadBody) and isinstance(found, StringLiteral | NumberLiteral):
+            if isinstance(body, ReadBody):
+                continue
+            if isinstance(found, StringLiteral | NumberLiteral | TimeLiteral):
                 written.append(found)
     if written:
         # One warning for all of them: a query that fills a graph has hundreds.
@@ -125,8 +127,8 @@ def _clause_expressions(clauses: tuple[Clause, ...]) -> Iterator[Expression]:
                 yield from _clause_expressions(inner)
             case Binding(properties=properties):
                 for found in properties:
-                    if isinstance(found.value, NullLiteral):
-                        yield Comparison(Operator.EQ, found.value, found.value, found.name.span)
+                    is_null = isinstance(found.value, NullLiteral)
+                    yield Comparison(Operator.EQ, found.value, found.value) if is_null else found.value
             case Traversal():
                 pass
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omnigraph.query.expression_walk import columns_of
 from omnigraph.query.expressions import Expr, Param, require
 from omnigraph.query.fields import Fields, names
 from omnigraph.query.plan_reads import (
@@ -103,7 +104,7 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A column and the value that it gets: a literal, a parameter or the current moment."""
+    """A column and the value that it gets; in an update the value may read the columns of the row."""
 
     column: str
     value: Expr
@@ -131,6 +132,8 @@ class UpdateRows:
     def __post_init__(self) -> None:
         _require_assignable(self.entity.table, self.values)
         require(self.entity.id in names(self.rows.outputs), "the rows have ids")
+        read = {found.entity for assigned in self.values for found in columns_of(assigned.value)}
+        require(read <= {self.entity.name}, "a value reads the row that it is set in")
 
 
 @dataclass(frozen=True, slots=True)

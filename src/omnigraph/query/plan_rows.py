@@ -135,10 +135,11 @@ class Aggregate(Step):
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """An expression to sort by. Nulls come first ascending, last descending."""
+    """An expression to sort by. Nulls come first ascending, last descending; with `nulls_last` always last."""
 
     expression: Expr
     descending: bool = False
+    nulls_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

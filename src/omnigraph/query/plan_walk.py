@@ -25,7 +25,6 @@ from omnigraph.query.plan import (
     Limit,
     Lookup,
     Order,
-    OrderKey,
     Pattern,
     Project,
     QueryPlan,
@@ -131,7 +130,7 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
                 ),
             )
         case Order(keys=order):
-            changed_order = tuple(OrderKey(change(key.expression), key.descending) for key in order)
+            changed_order = tuple(replace(key, expression=change(key.expression)) for key in order)
             return replace(relation, keys=changed_order)
         case Limit(count=count, offset=offset):
             return replace(relation, count=change(count), offset=None if offset is None else change(offset))

@@ -44,9 +44,10 @@ from omnigraph.query.syntax import (
     Word,
 )
 from omnigraph.schema.printer import print_annotation, print_type
-from omnigraph.schema.syntax import NumberLiteral, StringLiteral
+from omnigraph.schema.syntax import NumberLiteral, StringLiteral, TimeLiteral
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
+_DIRECTIONS: Final = {None: "", False: " asc", True: " desc"}
 _TIGHT: Final = frozenset({Sign.MUL, Sign.DIV})
 
 
@@ -81,9 +82,7 @@ def _read_lines(body: ReadBody) -> Iterable[str]:
         yield f"  {print_expression(found.expression)}{alias},"
     yield "}"
     if body.order is not None:
-        keys = (
-            print_expression(found.expression) + (" desc" if found.descending else "") for found in body.order
-        )
+        keys = (print_expression(found.expression) + _DIRECTIONS[found.descending] for found in body.order)
         yield f"order {{ {', '.join(keys)} }}" if body.order else "order {}"
     if body.limit:
         yield _limit(body.limit)
@@ -210,7 +209,7 @@ def _leveled(expression: Expression) -> tuple[int, str]:
             return _SIGN, f"-({inner})" if isinstance(operand, NumberLiteral) else f"-{inner}"
         case NumberLiteral(text):
             return (_SIGN if text.startswith("-") else _ATOM), text
-        case StringLiteral() | BoolLiteral() | NullLiteral() | Variable() | Access() | Word():
+        case StringLiteral() | TimeLiteral() | BoolLiteral() | NullLiteral() | Variable() | Access() | Word():
             return _ATOM, _atom(expression)
         case ListLiteral(items):
             return _ATOM, f"[{', '.join(print_expression(item) for item in items)}]"
@@ -220,10 +219,14 @@ def _leveled(expression: Expression) -> tuple[int, str]:
             assert_never(expression)
 
 
-def _atom(atom: StringLiteral | BoolLiteral | NullLiteral | Variable | Access | Word) -> str:
+def _atom(
+    atom: StringLiteral | TimeLiteral | BoolLiteral | NullLiteral | Variable | Access | Word,
+) -> str:
     match atom:
         case StringLiteral(value):
             return json.dumps(value, ensure_ascii=False)
+        case TimeLiteral(text=text):
+            return f"{atom.function}({json.dumps(text, ensure_ascii=False)})"
         case BoolLiteral(value):
             return "true" if value else "false"
         case NullLiteral():

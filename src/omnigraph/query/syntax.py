@@ -17,6 +17,7 @@ from omnigraph.schema.syntax import (
     NumberLiteral,
     Span,
     StringLiteral,
+    TimeLiteral,
     TypeExpression,
 )
 
@@ -192,7 +193,16 @@ class Inversion:
 
 
 Atom = (
-    Variable | Access | Word | StringLiteral | NumberLiteral | BoolLiteral | NullLiteral | ListLiteral | Call
+    Variable
+    | Access
+    | Word
+    | StringLiteral
+    | NumberLiteral
+    | TimeLiteral
+    | BoolLiteral
+    | NullLiteral
+    | ListLiteral
+    | Call
 )
 Expression = Atom | Negative | Arithmetic | Comparison | NullTest | Joined | Inversion
 
@@ -283,10 +293,10 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """One expression of `order`."""
+    """One expression of `order`; `descending` None means that no direction is written."""
 
     expression: Expression
-    descending: bool = False
+    descending: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Comes in: a tree that follows the grammar and is not too deep. Goes out: the queries. The only mistakes it can find are
 escapes in strings and literals that are too large. A minus before a number becomes part of the number, `name=value`
-among the arguments of a call a named argument, and `true`, `false` and `null` literals.
+among the arguments of a call a named argument, `date("…")` and `datetime("…")` literals, as `true`, `false` and `null`.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ from omnigraph.schema.syntax import (
     NumberLiteral,
     Span,
     StringLiteral,
+    TimeLiteral,
     TypeExpression,
     WordLiteral,
 )
@@ -131,9 +132,12 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
             case text:
                 return Word(text, name.span)
 
-    def call(self, parts: list[Name | Token | Expression]) -> Call:
+    def call(self, parts: list[Name | Token | Expression]) -> Call | TimeLiteral:
         name, *rest = parts
         assert isinstance(name, Name)
+        match name.text, rest:
+            case "date" | "datetime", [StringLiteral(given)]:
+                return TimeLiteral(name.text == "datetime", given, name.span)
         distinct = any(isinstance(part, Token) for part in rest)
         arguments: list[Expression] = []
         named: list[NamedArgument] = []
@@ -297,7 +301,7 @@ class _Builder(_Expressions):
         return orderings
 
     def ordering(self, parts: tuple[Expression] | tuple[Expression, Token]) -> Ordering:
-        return Ordering(parts[0], descending=len(parts) > 1 and str(parts[1]) == "desc")
+        return Ordering(parts[0], descending=str(parts[1]) == "desc" if len(parts) > 1 else None)
 
     def limit(self, parts: tuple[NumberLiteral | Variable] | tuple[NumberLiteral | Variable, Limit]) -> Limit:
         return Limit(parts[0], parts[1].count if len(parts) > 1 else None)

@@ -143,13 +143,14 @@ def _shape(found: PropertySyntax, indexed_in_body: bool) -> PropertyShape:
     resolved = resolve_type(found.type)
     assert not isinstance(resolved, TypeMistake), "the checks ran before"
     given = found.annotations
+    embedding = _embedding(given, required=not found.type.nullable)
     return PropertyShape(
         name=found.name.text,
         type=resolved,
-        nullable=found.type.nullable,
+        nullable=found.type.nullable or embedding is not None,
         indexed=indexed_in_body or find_annotation(given, "index") is not None,
         default=_default(given, resolved),
-        embedding=_embedding(given),
+        embedding=embedding,
         description=_text_of(given, "description"),
         renamed_from=_text_of(given, "rename_from"),
         metadata=metadata_of(given),
@@ -167,13 +168,13 @@ def _default(given: tuple[Annotation, ...], resolved: PropertyType) -> Value | N
     return value
 
 
-def _embedding(given: tuple[Annotation, ...]) -> Embedding | None:
+def _embedding(given: tuple[Annotation, ...], *, required: bool) -> Embedding | None:
     annotation = find_annotation(given, "embed")
     match annotation.arguments if annotation else ():
         case [StringLiteral(source)]:
-            return Embedding(source)
+            return Embedding(source, required=required)
         case [StringLiteral(source), NamedArgument(_, StringLiteral(model))]:
-            return Embedding(source, model)
+            return Embedding(source, model, required)
         case _:
             return None
 

@@ -29,10 +29,15 @@ class TypeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A vector is made from this String property, by this model if one is named."""
+    """A vector is made from this String property, by this model if one is named.
+
+    The property is always nullable: a row without a vector waits for one. `required` says that it was declared without
+    `?`. A graph of an earlier release may have a property that is not nullable instead; it keeps its column and rule.
+    """
 
     source: str
     model: str | None = None
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

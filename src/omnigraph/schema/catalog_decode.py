@@ -33,6 +33,7 @@ from omnigraph.schema.catalog_wire import (
     ArgumentWire,
     CatalogWire,
     EdgeWire,
+    EmbeddingWire,
     InterfaceWire,
     LiteralKind,
     NodeWire,
@@ -52,6 +53,7 @@ from omnigraph.schema.syntax import (
     NumberLiteral,
     RangeArgument,
     StringLiteral,
+    TimeLiteral,
     WordLiteral,
 )
 from omnigraph.schema.values import Value, ValueMistake, value_from_text
@@ -141,7 +143,7 @@ def _shape(wire: ShapeWire) -> PropertyShape:
         nullable=wire.nullable,
         indexed=wire.indexed,
         default=_value(wire.default, resolved),
-        embedding=Embedding(wire.embedding.source, wire.embedding.model) if wire.embedding else None,
+        embedding=_embedding(wire.embedding) if wire.embedding else None,
         description=wire.description,
         renamed_from=wire.renamed_from,
         metadata=tuple(_annotation(found) for found in wire.metadata),
@@ -188,6 +190,10 @@ def _value(text: str | None, resolved: PropertyType) -> Value | None:
     return value
 
 
+def _embedding(wire: EmbeddingWire) -> Embedding:
+    return Embedding(wire.source, wire.model, wire.required)
+
+
 def _annotation(wire: AnnotationWire) -> Annotation:
     return Annotation(Name(wire.name), tuple(_argument(found) for found in wire.arguments))
 
@@ -215,5 +221,7 @@ def _literal(kind: LiteralKind, text: str) -> Literal:
             return NumberLiteral(text)
         case "word":
             return WordLiteral(text)
+        case "date" | "datetime":
+            return TimeLiteral(kind == "datetime", text)
         case _:
             assert_never(kind)

@@ -9,6 +9,7 @@ from omnigraph.schema.catalog import (
     Cardinality,
     Catalog,
     EdgeType,
+    Embedding,
     EntityType,
     Interface,
     NodeType,
@@ -26,6 +27,7 @@ from omnigraph.schema.syntax import (
     NumberLiteral,
     RangeArgument,
     StringLiteral,
+    TimeLiteral,
     WordLiteral,
 )
 from omnigraph.schema.values import Value, value_text
@@ -94,7 +96,6 @@ def _interface(found: Interface) -> dict[str, Json]:
 
 
 def _property(found: PropertyShape) -> dict[str, Json]:
-    embedding = found.embedding
     return {
         "name": found.name,
         "type": _type(found.type),
@@ -102,7 +103,7 @@ def _property(found: PropertyShape) -> dict[str, Json]:
             nullable=found.nullable,
             indexed=found.indexed,
             default=_value(found.default, found.type),
-            embedding={"source": embedding.source, **_given(model=embedding.model)} if embedding else None,
+            embedding=_embedding(found.embedding) if found.embedding else None,
             description=found.description,
             renamed_from=found.renamed_from,
             metadata=[_annotation(annotation) for annotation in found.metadata],
@@ -156,6 +157,10 @@ def _cardinality(cardinality: Cardinality) -> dict[str, Json]:
     return {**({"low": cardinality.low} if cardinality.low else {}), **high}
 
 
+def _embedding(embedding: Embedding) -> Json:
+    return {"source": embedding.source, **_given(model=embedding.model, required=embedding.required)}
+
+
 def _annotation(annotation: Annotation) -> Json:
     arguments: list[Json] = [_argument(argument) for argument in annotation.arguments]
     return {"name": annotation.name.text, **_given(arguments=arguments)}
@@ -170,7 +175,7 @@ def _argument(argument: Argument) -> Json:
             }
         case NamedArgument(name, value):
             return {"kind": "named", "name": name.text, "value": _literal(value)}
-        case StringLiteral() | NumberLiteral() | WordLiteral():
+        case StringLiteral() | NumberLiteral() | WordLiteral() | TimeLiteral():
             return _literal(argument)
         case _:
             assert_never(argument)
@@ -184,5 +189,7 @@ def _literal(literal: Literal) -> dict[str, Json]:
             return {"kind": "number", "text": text}
         case WordLiteral(text):
             return {"kind": "word", "text": text}
+        case TimeLiteral(text=text):
+            return {"kind": literal.function, "text": text}
         case _:
             assert_never(literal)

@@ -96,7 +96,8 @@ def _body(properties: tuple[PropertyShape, ...], rules: Rules) -> Body:
 
 
 def _property(found: PropertyShape) -> PropertySyntax:
-    return PropertySyntax(Name(found.name), _type(found.type, found.nullable), tuple(_annotations(found)))
+    nullable = found.nullable and not (found.embedding and found.embedding.required)
+    return PropertySyntax(Name(found.name), _type(found.type, nullable), tuple(_annotations(found)))
 
 
 def _annotations(found: PropertyShape) -> Iterator[Annotation]:

@@ -6,7 +6,7 @@ from typing import Literal as OneOf
 
 import msgspec
 
-LiteralKind = OneOf["string", "number", "word"]
+LiteralKind = OneOf["string", "number", "word", "date", "datetime"]
 
 
 class Wire(msgspec.Struct, kw_only=True, frozen=True):
@@ -32,7 +32,7 @@ class LiteralWire(Wire, kw_only=True, frozen=True):
 class ArgumentWire(Wire, kw_only=True, frozen=True):
     """An argument of an annotation that is only kept."""
 
-    kind: OneOf["string", "number", "word", "range", "named"]
+    kind: OneOf["string", "number", "word", "date", "datetime", "range", "named"]
     text: str = ""
     low: LiteralWire | None = None
     high: LiteralWire | None = None
@@ -52,6 +52,7 @@ class EmbeddingWire(Wire, kw_only=True, frozen=True):
 
     source: str
     model: str | None = None
+    required: bool = False
 
 
 class ShapeWire(Wire, kw_only=True, frozen=True):

@@ -23,6 +23,7 @@ from omnigraph.schema.syntax import (
     RangeArgument,
     Schema,
     StringLiteral,
+    TimeLiteral,
     TypeExpression,
     WordLiteral,
 )
@@ -90,6 +91,8 @@ def _argument(argument: Argument, open_end: str = "") -> str:
             return json.dumps(value, ensure_ascii=False)
         case NumberLiteral(text) | WordLiteral(text):
             return text
+        case TimeLiteral(text=text):
+            return f"{argument.function}({json.dumps(text, ensure_ascii=False)})"
         case NamedArgument(name, value):
             return f"{name.text}={_argument(value)}"
         case RangeArgument(low, high):

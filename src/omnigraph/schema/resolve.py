@@ -13,7 +13,7 @@ from omnigraph.base.limits import VECTOR_DIMENSIONS_MAX
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.problems import quoted
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
-from omnigraph.schema.syntax import Literal, NumberLiteral, Span, StringLiteral, TypeExpression
+from omnigraph.schema.syntax import Literal, NumberLiteral, Span, StringLiteral, TimeLiteral, TypeExpression
 
 _SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
 TYPE_NAMES: Final = (*_SCALARS, "Vector", "enum")
@@ -118,7 +118,7 @@ def _enum(expression: TypeExpression) -> EnumType | TypeMistake:
 
 
 def _enum_word(literal: Literal) -> str | None:
-    if isinstance(literal, StringLiteral) or not _ENUM_WORD.fullmatch(literal.text):
+    if isinstance(literal, StringLiteral | TimeLiteral) or not _ENUM_WORD.fullmatch(literal.text):
         return None
     return literal.text
 

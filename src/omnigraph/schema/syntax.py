@@ -60,7 +60,20 @@ class WordLiteral:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-Literal = StringLiteral | NumberLiteral | WordLiteral
+@dataclass(frozen=True, slots=True)
+class TimeLiteral:
+    """`date("2026-01-01")` or `datetime("2026-01-01T00:00:00Z")`: a text that is a value of exactly that type."""
+
+    is_datetime: bool
+    text: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def function(self) -> str:
+        return "datetime" if self.is_datetime else "date"
+
+
+Literal = StringLiteral | NumberLiteral | WordLiteral | TimeLiteral
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ of a property, the constraints of the type and the strays. The only mistakes it 
 
 A body has no separators, so `weight: F64 @index(since)` must be told from `since: Date @index`: `@key`, `@unique` and
 `@index` with arguments, and `@range` and `@check` always, are constraints; everything else belongs to the property
-that it follows.
+that it follows. An endpoint written `@src` or `@dst` is the word `src` or `dst`.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from lark import Transformer, Tree
@@ -33,6 +34,7 @@ from omnigraph.schema.syntax import (
     RangeArgument,
     Span,
     StringLiteral,
+    TimeLiteral,
     TypeExpression,
     WordLiteral,
 )
@@ -41,6 +43,8 @@ from omnigraph.schema.tokens import ESCAPES_HINT, TypePart, token_span, type_exp
 
 _ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
 _CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
@@ -54,6 +58,17 @@ def is_constraint(annotation: Annotation) -> bool:
     """Whether an annotation in a body constrains the type and not the property before it."""
     name = annotation.name.text
     return name in _ALWAYS_CONSTRAINTS or (name in _CONSTRAINTS_WITH_ARGUMENTS and bool(annotation.arguments))
+
+
+def canonical(annotation: Annotation) -> Annotation:
+    """Return one tree for both spellings: `@rename_from("Old")` loses its quotes, `@embed(title)` gets them."""
+    match annotation:
+        case Annotation(Name("rename_from"), (StringLiteral(text, span),)) if _NAME.fullmatch(text):
+            return Annotation(annotation.name, (WordLiteral(text, span),))
+        case Annotation(Name("embed"), (WordLiteral(text, span), *rest)):
+            return Annotation(annotation.name, (StringLiteral(text, span), *rest))
+        case _:
+            return annotation
 
 
 class _Builder(Transformer[Token, tuple[Declaration, ...]]):
@@ -105,7 +120,11 @@ class _Builder(Transformer[Token, tuple[Declaration, ...]]):
     def annotation(self, parts: list[Name | Argument]) -> Annotation:
         name, *arguments = parts
         assert isinstance(name, Name)
-        return Annotation(name, tuple(part for part in arguments if not isinstance(part, Name)))
+        return canonical(Annotation(name, tuple(part for part in arguments if not isinstance(part, Name))))
+
+    def time(self, parts: tuple[Token, StringLiteral]) -> TimeLiteral:
+        function, text = parts
+        return TimeLiteral(str(function) == "datetime", text.value, token_span(function))
 
     def named(self, parts: tuple[WordLiteral, Literal]) -> NamedArgument:
         word, value = parts
@@ -128,6 +147,9 @@ class _Builder(Transformer[Token, tuple[Declaration, ...]]):
 
     def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
         return WordLiteral(str(token), token_span(token))
+
+    def ENDPOINT(self, token: Token) -> WordLiteral:  # noqa: N802
+        return WordLiteral(str(token)[1:], token_span(token))
 
     def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
         return StringLiteral(self._unescape(token), token_span(token))
@@ -171,4 +193,4 @@ def _sort_body(items: list[PropertySyntax | Annotation]) -> Body:
 def _range_end(end: Tree[Literal] | None) -> Literal | None:
     """The literal at one end; an absent end and `*` are both open."""
     child = end.children[0] if end and end.children else None
-    return child if isinstance(child, StringLiteral | NumberLiteral | WordLiteral) else None
+    return child if isinstance(child, StringLiteral | NumberLiteral | WordLiteral | TimeLiteral) else None

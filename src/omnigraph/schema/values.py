@@ -26,7 +26,7 @@ from omnigraph.schema.property_types import (
     VectorType,
     type_text,
 )
-from omnigraph.schema.syntax import Literal, NumberLiteral, StringLiteral, WordLiteral
+from omnigraph.schema.syntax import Literal, NumberLiteral, StringLiteral, TimeLiteral, WordLiteral
 
 BASE64_PREFIX: Final = "base64:"
 """How a text begins that stands for the bytes of a Blob."""
@@ -53,6 +53,12 @@ class ValueMistake:
 def value_from_literal(literal: Literal, property_type: PropertyType) -> Value | ValueMistake:
     """The value that a literal of the text means in a column of this type."""
     match property_type, literal:
+        case ScalarType(Scalar.DATE), TimeLiteral(False, text):
+            return value_from_text(text, property_type)
+        case ScalarType(Scalar.DATETIME), TimeLiteral(True, text):
+            return value_from_text(text, property_type)
+        case _, TimeLiteral():
+            return _wrong_kind(literal, property_type)
         case EnumType(values), WordLiteral(text) | NumberLiteral(text) | StringLiteral(text):
             if text in values:
                 return text
@@ -66,7 +72,7 @@ def value_from_literal(literal: Literal, property_type: PropertyType) -> Value |
             return value_from_text(text, property_type)
         case ScalarType() | VectorType() | ListType(), _:
             return _wrong_kind(literal, property_type)
-    raise AssertionError("every literal has one of three kinds")
+    raise AssertionError("every literal has one of four kinds")
 
 
 def value_from_text(text: str, property_type: PropertyType) -> Value | ValueMistake:
@@ -176,7 +182,13 @@ def _datetime(text: str) -> datetime | ValueMistake:
 
 
 def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
-    shown = f'"{literal.value}"' if isinstance(literal, StringLiteral) else literal.text
+    match literal:
+        case StringLiteral(text):
+            shown = f'"{text}"'
+        case TimeLiteral(text=text):
+            shown = f'{literal.function}("{text}")'
+        case NumberLiteral(text) | WordLiteral(text):
+            shown = text
     hints: dict[PropertyType, str] = {
         ScalarType(Scalar.STRING): "write it in double quotes",
         ScalarType(Scalar.DATE): 'write a date in quotes: "2024-05-31"',

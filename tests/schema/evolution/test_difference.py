@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -267,3 +267,29 @@ def test_drops_can_be_hard() -> None:
     steps = find_steps(accepted, wanted, hard=True).steps
     assert [step.hard for step in steps if isinstance(step, DropType | DropProperty)] == [True, True]
     assert not any(isinstance(step, AddType | AddProperty) for step in steps)
+
+
+def test_a_required_vector_of_an_earlier_release_keeps_its_column() -> None:
+    text = 'node Note { k: String @key  t: String  v: Vector(2) @embed("t") }\n'
+    desired = catalog_of(text)
+    (note,) = desired.nodes
+    vector = note.properties[2]
+    assert vector.nullable
+    assert vector.embedding is not None
+    earlier = replace(vector, nullable=False, embedding=replace(vector.embedding, required=False))
+    old = replace(desired, nodes=(replace(note, properties=(*note.properties[:2], earlier)),))
+    assert not find_steps(old, desired, populated(old)).steps
+    loosened = catalog_of(text.replace("Vector(2)", "Vector(2)?"))
+    found = find_steps(old, loosened, populated(old))
+    assert [kind_of(step) for step in found.steps] == ["relax_nullability"]
+    assert not found.unsupported
+
+
+@pytest.mark.parametrize(("before", "after"), [("Vector(2)", "Vector(2)?"), ("Vector(2)?", "Vector(2)")])
+def test_the_mark_of_an_embedded_vector_changes_no_row(before: str, after: str) -> None:
+    text = 'node Note {{ k: String @key  t: String  v: {} @embed("t") }}\n'
+    old, desired = catalog_of(text.format(before)), catalog_of(text.format(after))
+    found = find_steps(old, desired, populated(old))
+    assert [kind_of(step) for step in found.steps] == ["update_metadata"]
+    assert not found.unsupported
+    assert without_ids(next_catalog(old, found.steps)) == without_ids(desired)

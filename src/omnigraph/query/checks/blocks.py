@@ -1,9 +1,10 @@
 """The clauses of a `match`, `not` or `optional`: which variables exist, and what must hold for them.
 
-A variable is introduced by its binding wherever that stands in the block, or else by its first traversal in the order
-of the text. What an `optional` introduces can be null and is seen by the clauses after it, and by every filter and
-`not`. What a `not` introduces is seen inside it only. A block is worked out in stages: first everything that needs no
-optional variable, then one stage per `optional` with what depends on it.
+A variable is introduced by its first binding wherever that stands in the block, or else by its first traversal in the
+order of the text; a further binding to the same type adds its filters. What an `optional` introduces can be null and is
+seen by the clauses after it, and by every filter and `not`. What a `not` introduces is seen inside it only. A block is
+worked out in stages: first everything that needs no optional variable, then one stage per `optional` with what depends
+on it.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from omnigraph.query.checks.expressions import check_condition, report_no_proper
 from omnigraph.query.checks.traversals import check_traversal
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.expression_walk import columns_of, entities_of
-from omnigraph.query.expressions import ColumnRef, Expr, Param
+from omnigraph.query.expressions import ColumnRef, EntityRef, Expr, IsNull, Param
+from omnigraph.query.mentions import expressions_of
 from omnigraph.query.plan_reads import Link
 from omnigraph.query.syntax import (
+    Access,
     Assignment,
     Binding,
-    BoolLiteral,
-    Call,
     Clause,
     Comparison,
     Filter,
+    ListLiteral,
     NotBlock,
-    NullLiteral,
     Operator,
     OptionalBlock,
     Traversal,
@@ -37,7 +38,7 @@ from omnigraph.query.syntax import (
 from omnigraph.query.tables import Entity
 from omnigraph.schema.problems import quoted
 from omnigraph.schema.property_types import ListType
-from omnigraph.schema.syntax import NumberLiteral, Span, StringLiteral
+from omnigraph.schema.syntax import Span
 
 
 @dataclass(slots=True)
@@ -84,6 +85,10 @@ class Block:
                 return stage
         raise AssertionError("every entity of a block belongs to a stage")
 
+    def add(self, condition: Expr) -> None:
+        """Let a condition hold from the first stage on in which all that it reads exists."""
+        self.stage_of(entities_of(condition)).conditions.append(condition)
+
 
 def check_block(
     clauses: tuple[Clause, ...], context: Context, outer: Mapping[str, Bound], span: Span
@@ -102,21 +107,29 @@ def check_block(
     for clause in clauses:
         if isinstance(clause, NotBlock):
             _check_not(clause, block)
-    for binding, entity in (found for found in bound if found is not None):
-        _check_properties(binding, entity, block)
+    for binding, found in (pair for pair in bound if pair is not None):
+        _check_properties(binding, found, block)
     for clause in clauses:
         if isinstance(clause, Filter):
             condition = check_condition(clause.condition, block.env())
             if condition is not None:
-                block.stage_of(entities_of(condition)).conditions.append(condition)
+                block.add(condition)
     return block
 
 
-def _check_binding(binding: Binding, block: Block) -> tuple[Binding, Entity] | None:
+def _check_binding(binding: Binding, block: Block) -> tuple[Binding, Bound] | None:
     context, variable, name = block.context, binding.variable, binding.type
     node = context.catalog.node_named(name.text)
     if node is None:
         _report_no_node(name.text, name.span, context)
+    earlier = None if variable.is_anonymous else block.visible.get(variable.name)
+    if earlier and node and earlier.entity.table.type_id == node.id:
+        if earlier.nullable:
+            # What an `optional` outside did not find is no node here.
+            block.add(
+                IsNull(EntityRef(earlier.entity.name, earlier.entity.table, nullable=True).id, negated=True)
+            )
+        return binding, earlier
     if not _is_free(variable, block) or node is None:
         context.broken.add(variable.name)
         return None
@@ -124,7 +137,7 @@ def _check_binding(binding: Binding, block: Block) -> tuple[Binding, Entity] | N
     block.stages[0].entities.append(entity)
     if not variable.is_anonymous:
         block.visible[variable.name] = Bound(entity)
-    return binding, entity
+    return binding, Bound(entity)
 
 
 def _report_no_node(name: str, span: Span, context: Context) -> None:
@@ -150,9 +163,10 @@ def _is_free(variable: Variable, block: Block) -> bool:
         hint = "give the variable another name"
         block.context.report(QueryCode.PARAMETER_SHADOWED, variable.span, f"{shown} is a parameter", hint)
         return False
-    if variable.name in block.visible:
-        hint = "a variable is bound once; use a filter for further conditions"
-        block.context.report(QueryCode.VARIABLE_TWICE, variable.span, f"{shown} is already bound", hint)
+    if (bound := block.visible.get(variable.name)) is not None:
+        hint = "a second binding has the same type and adds its filters; give another node another variable"
+        message = f"{shown} is already bound to {quoted(bound.entity.table.name)}"
+        block.context.report(QueryCode.VARIABLE_TWICE, variable.span, message, hint)
         return False
     return True
 
@@ -218,7 +232,8 @@ def outer_columns(block: Block) -> tuple[ColumnRef, ...]:
     return tuple(sorted(found.values(), key=lambda column: (column.column != "id", column.name)))
 
 
-def _check_properties(binding: Binding, entity: Entity, block: Block) -> None:
+def _check_properties(binding: Binding, bound: Bound, block: Block) -> None:
+    entity = bound.entity
     seen: set[str] = set()
     for assignment in binding.properties:
         name = assignment.name
@@ -230,28 +245,28 @@ def _check_properties(binding: Binding, entity: Entity, block: Block) -> None:
             message = f"{quoted(name.text)} is given twice"
             block.context.report(QueryCode.PROPERTY_TWICE, name.span, message, "use a filter for the other")
         seen.add(name.text)
-        reference = ColumnRef(entity.name, column.name, column.type, column.nullable)
+        reference = ColumnRef(entity.name, column.name, column.type, column.nullable or bound.nullable)
         condition = _inline(assignment, reference, block)
         if condition is not None:
-            block.stages[0].conditions.append(condition)
+            block.add(condition)
 
 
 def _inline(assignment: Assignment, column: ColumnRef, block: Block) -> Expr | None:
     value, name = assignment.value, assignment.name
-    env = replace(block.env(Place.INLINE), words={name.text: column})
-    is_value = isinstance(value, StringLiteral | NumberLiteral | BoolLiteral | NullLiteral | Variable)
-    if not is_value and not (isinstance(value, Call) and value.name.text == "now"):
-        hint = "write the condition as a filter: `$x.prop > …`"
-        message = "an inline value is a literal, a parameter or `now()`"
-        env.report(QueryCode.INLINE_VALUE, value.span, message, hint)
+    # No text can write the empty word, so that a value cannot mean the property itself.
+    env = replace(block.env(Place.INLINE), words={"": column})
+    if isinstance(value, ListLiteral):
+        hint = "write the condition as a filter: `$x.prop in [ … ]`"
+        env.report(QueryCode.INLINE_VALUE, value.span, "an inline value is not a list", hint)
         return None
-    if isinstance(value, Variable) and value.name in block.visible:
-        hint = "compare two variables in a filter: `$x.prop = $y.prop`"
-        env.report(QueryCode.INLINE_VALUE, value.span, "an inline value is not a variable", hint)
-        return None
+    for found in expressions_of(value):
+        if isinstance(found, Access) or (isinstance(found, Variable) and found.name in block.visible):
+            hint = "compare two variables in a filter: `$x.prop = $y.prop`"
+            env.report(QueryCode.INLINE_VALUE, found.span, "an inline value uses no variable", hint)
+            return None
     is_list = isinstance(column.type, ListType) and not _is_list_param(value, block)
     operator = Operator.CONTAINS if is_list else Operator.EQ
-    return check_condition(Comparison(operator, Word(name.text, name.span), value, value.span), env)
+    return check_condition(Comparison(operator, Word("", name.span), value, value.span), env)
 
 
 def _is_list_param(value: object, block: Block) -> bool:

@@ -29,6 +29,7 @@ class Place(Enum):
     WHERE = "`where`"
     AGGREGATE = "an aggregate"
     INLINE = "an inline value"
+    VALUE = "the value of a property"
 
 
 @dataclass(frozen=True, slots=True)

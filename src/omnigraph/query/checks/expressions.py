@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from omnigraph.query.checks.comparisons import check_comparison
 from omnigraph.query.checks.context import Env, Place
 from omnigraph.query.checks.functions import check_call
-from omnigraph.query.checks.literals import check_literal
+from omnigraph.query.checks.literals import check_literal, check_time
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.expressions import (
     And,
@@ -44,7 +44,7 @@ from omnigraph.query.syntax import (
 )
 from omnigraph.query.value_types import BOOL, EntityType, ValueType, is_number, value_type_text
 from omnigraph.schema.problems import quoted
-from omnigraph.schema.syntax import NumberLiteral, Span, StringLiteral
+from omnigraph.schema.syntax import NumberLiteral, Span, StringLiteral, TimeLiteral
 
 _WORD_HINTS: Final = {
     "in": "write `not ($x.p in [ … ])`",
@@ -52,11 +52,15 @@ _WORD_HINTS: Final = {
 }
 
 
-def check_expression(expression: Expression, env: Env, compared_with: ValueType | None = None) -> Expr | None:
+def check_expression(  # noqa: PLR0912 - one case per node
+    expression: Expression, env: Env, compared_with: ValueType | None = None
+) -> Expr | None:
     """The typed expression; `compared_with` gives a literal the type of the other side."""
     match expression:
         case StringLiteral() | NumberLiteral() | BoolLiteral() | NullLiteral():
             return check_literal(expression, env, compared_with)
+        case TimeLiteral():
+            return check_time(expression, env)
         case Variable():
             return _variable(expression, env)
         case Access():
@@ -118,8 +122,8 @@ def _variable(variable: Variable, env: Env) -> Expr | None:
 def report_unknown(variable: Variable, env: Env) -> None:
     """A name that means nothing where it stands."""
     shown = quoted(f"${variable.name}")
-    if env.place is Place.WHERE:
-        hint = "`where` sees the type's own properties, without `$`, and the parameters of the query"
+    if env.place in {Place.WHERE, Place.VALUE}:
+        hint = "a mutation sees the type's own properties, without `$`, and the parameters of the query"
         env.report(QueryCode.WHERE_VARIABLE, variable.span, f"{shown} is not a parameter", hint)
     elif variable.name in env.context.broken:
         return
@@ -172,7 +176,7 @@ def _word(word: Word, env: Env) -> Expr | None:
         case Place.ORDER:
             hint = near or "an order is by a name given with `as`, or by an expression"
             env.report(QueryCode.UNKNOWN_WORD, word.span, f"no column is called {shown}", hint)
-        case Place.WHERE:
+        case Place.WHERE | Place.VALUE if env.words:
             hint = near or 'a text stands in double quotes: "…"'
             env.report(QueryCode.UNKNOWN_PROPERTY, word.span, f"the type has no property {shown}", hint)
         case _:

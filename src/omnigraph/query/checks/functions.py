@@ -55,6 +55,8 @@ _COUNTS: Final = {
     "rrf": (2, 3),
     **dict.fromkeys(_AGGREGATES, (1, 1)),
 }
+# With one string these are literals, and the parser has made them so.
+_TIMES: Final = {"date": '"2026-01-01"', "datetime": '"2026-01-01T00:00:00Z"'}
 _NAMED: Final = {"fuzzy": "edits", "rrf": "k"}
 _RRF_K: Final = 60
 
@@ -62,9 +64,13 @@ _RRF_K: Final = 60
 def check_call(call: Call, env: Env, check: Check) -> Expr | None:
     """The typed call, or None after a problem."""
     name = call.name.text
+    if name in _TIMES:
+        message = f"`{name}` needs one string in quotes"
+        env.report(QueryCode.ARGUMENT_TYPE, call.span, message, f"write `{name}({_TIMES[name]})`")
+        return None
     if name not in _COUNTS:
-        near = env.context.problems.did_you_mean(name, _COUNTS)
-        hint = near or f"the functions are {', '.join(_COUNTS)}"
+        near = env.context.problems.did_you_mean(name, (*_COUNTS, *_TIMES))
+        hint = near or f"the functions are {', '.join((*_COUNTS, *_TIMES))}"
         env.report(QueryCode.UNKNOWN_FUNCTION, call.span, f"no function is called {quoted(name)}", hint)
         return None
     if not _has_right_count(call, env):

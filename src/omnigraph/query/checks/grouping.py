@@ -5,7 +5,7 @@ A whole entity as a key groups by its id; its other columns are looked up again 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.query.checks.blocks import Block
 from omnigraph.query.codes import QueryCode
@@ -78,7 +78,7 @@ def group(
     return (
         grouped,
         tuple(Named(found.name, replaced(found.expression, groups.read)) for found in columns),
-        tuple(OrderKey(replaced(key.expression, groups.read), key.descending) for key in order),
+        tuple(replace(key, expression=replaced(key.expression, groups.read)) for key in order),
         tuple(key.name for key in keys),
     )
 

@@ -27,7 +27,7 @@ from omnigraph.query.value_types import (
     family_of,
 )
 from omnigraph.schema.property_types import INTEGER_BOUNDS, EnumType, Scalar, ScalarType
-from omnigraph.schema.syntax import NumberLiteral, StringLiteral
+from omnigraph.schema.syntax import NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.schema.values import ValueMistake, value_from_literal, value_from_text
 
 PlainLiteral = StringLiteral | NumberLiteral | BoolLiteral | NullLiteral
@@ -51,6 +51,16 @@ def check_literal(literal: PlainLiteral, env: Env, compared_with: ValueType | No
             if compared_with is not None:
                 return _exact_number(text)
             return _number(literal, env)
+
+
+def check_time(literal: TimeLiteral, env: Env) -> Literal | None:
+    """Check `date("…")` or `datetime("…")`, which says its type itself."""
+    wanted = DATETIME if literal.is_datetime else DATE
+    value = value_from_text(literal.text, wanted)
+    if isinstance(value, ValueMistake):
+        env.report(QueryCode.LITERAL, literal.span, value.message, value.hint)
+        return None
+    return Literal(value, wanted)
 
 
 def _text(literal: StringLiteral, env: Env, compared_with: ValueType | None) -> Literal | None:

@@ -57,7 +57,7 @@ def _statement(statement: Statement, context: Context) -> StatementPlan | None:
     table = context.table(entity_type)
     match statement:
         case Insert(name, assignments):
-            values = _assigned(assignments, table, context)
+            values = _assigned(assignments, table, Env(context, {}, Place.VALUE))
             _check_complete(assignments, entity_type, name, context)
             return None if values is None else InsertRow(table, values)
         case Update(name, assignments, where):
@@ -65,12 +65,15 @@ def _statement(statement: Statement, context: Context) -> StatementPlan | None:
                 hint = "name a property and its value: `set { age: 3 }`"
                 context.report(QueryCode.NOTHING_SET, name.span, "the update sets nothing", hint)
             _check_updatable(assignments, entity_type, context)
-            values = _assigned(assignments, table, context)
-            rows = _rows(where, table, context)
-            return None if values is None or rows is None else UpdateRows(rows[0], values, rows[1])
+            entity = context.new_entity(Variable("row"), table)
+            words = _own_columns(entity)
+            values = _assigned(assignments, table, Env(context, {}, Place.VALUE, words))
+            rows = _rows(where, entity, Env(context, {}, Place.WHERE, words))
+            return None if values is None or rows is None else UpdateRows(entity, values, rows)
         case Delete(_, where):
-            rows = _rows(where, table, context)
-            return None if rows is None else DeleteRows(*rows)
+            entity = context.new_entity(Variable("row"), table)
+            rows = _rows(where, entity, Env(context, {}, Place.WHERE, _own_columns(entity)))
+            return None if rows is None else DeleteRows(entity, rows)
         case _:
             assert_never(statement)
 
@@ -86,10 +89,7 @@ def _type(name: Name, context: Context) -> NodeType | EdgeType | None:
     return found
 
 
-def _assigned(
-    assignments: tuple[Assignment, ...], table: Table, context: Context
-) -> tuple[Assigned, ...] | None:
-    env = Env(context, {}, Place.WHERE)
+def _assigned(assignments: tuple[Assignment, ...], table: Table, env: Env) -> tuple[Assigned, ...] | None:
     values: list[Assigned] = []
     seen: set[str] = set()
     for assignment in assignments:
@@ -99,7 +99,7 @@ def _assigned(
             report_no_property(table.name, name.text, name.span, env)
             continue
         if column.name in seen:
-            context.report(QueryCode.PROPERTY_TWICE, name.span, f"{quoted(name.text)} is given twice")
+            env.report(QueryCode.PROPERTY_TWICE, name.span, f"{quoted(name.text)} is given twice")
         seen.add(column.name)
         value = check_value(assignment, column, env)
         if value is not None:
@@ -121,7 +121,9 @@ def _check_complete(
             hint = f"add `{', '.join(f'{end}: …' for end in ends)}`, the ids of nodes"
             context.report(QueryCode.MISSING_END, name.span, f"an edge needs {shown}", hint)
     missing = [
-        found.name for found in entity_type.properties if found.name not in given and _is_required(found)
+        found.name
+        for found in entity_type.properties
+        if found.name not in given and (_is_required(found) or _lacks_source(found, given, entity_type))
     ]
     if missing:
         shown = ", ".join(quoted(found) for found in missing)
@@ -132,6 +134,14 @@ def _check_complete(
 
 def _is_required(found: Property) -> bool:
     return not found.nullable and found.default is None
+
+
+def _lacks_source(found: Property, given: set[str], entity_type: NodeType | EdgeType) -> bool:
+    """Whether a required vector could not be made later, because the row has no text for it either."""
+    if found.embedding is None or not found.embedding.required or found.embedding.source in given:
+        return False
+    source = entity_type.property_named(found.embedding.source)
+    return source is None or source.nullable or source.default is None
 
 
 def _check_updatable(
@@ -154,18 +164,20 @@ def _report_system(name: Name, hint: str, context: Context) -> None:
     context.report(QueryCode.SYSTEM_PROPERTY, name.span, message, hint)
 
 
-def _rows(where: Expression, table: Table, context: Context) -> tuple[Entity, Relation] | None:
-    """The rows of the table for which the predicate is true."""
-    entity = context.new_entity(Variable("row"), table)
-    names = list(table.column_names)
-    if table.kind is TypeKind.EDGE:
+def _own_columns(entity: Entity) -> dict[str, Expr]:
+    """The properties of the row itself, by the names that a statement uses."""
+    names = list(entity.table.column_names)
+    if entity.table.kind is TypeKind.EDGE:
         names += ["from", "to"]
     words: dict[str, Expr] = {}
     for name in names:
-        column = table.column(name)
+        column = entity.table.column(name)
         assert column is not None
         words[name] = ColumnRef(entity.name, column.name, column.type, column.nullable)
-    condition = check_condition(where, Env(context, {}, Place.WHERE, words))
-    if condition is None:
-        return None
-    return entity, Filter(Pattern(None, (entity,)), (condition,))
+    return words
+
+
+def _rows(where: Expression, entity: Entity, env: Env) -> Relation | None:
+    """The rows of the table for which the predicate is true."""
+    condition = check_condition(where, env)
+    return None if condition is None else Filter(Pattern(None, (entity,)), (condition,))

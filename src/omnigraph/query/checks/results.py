@@ -12,7 +12,7 @@ from omnigraph.query.checks.blocks import Block, check_block
 from omnigraph.query.checks.context import Context, Env, Place
 from omnigraph.query.checks.expressions import check_expression
 from omnigraph.query.checks.grouping import group, is_aggregated
-from omnigraph.query.checks.scoring import add_scores, implied_order, scores_of
+from omnigraph.query.checks.scoring import add_scores, implied_order, order_key, scores_of
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.expressions import Expr, Literal, Nearest, Param, Rrf
 from omnigraph.query.fields import Named
@@ -102,7 +102,7 @@ def _order(
             hint = "order by one of its properties" if isinstance(ordering.expression, Variable) else ""
             env.report(QueryCode.NOT_SORTABLE, ordering.expression.span, message, hint)
         elif checked is not None:
-            keys.append((OrderKey(checked, ordering.descending), ordering.expression.span))
+            keys.append((order_key(checked, ordering.descending), ordering.expression.span))
     return keys
 
 
@@ -156,7 +156,7 @@ def _relation(result: Result, block: Block) -> Relation | None:
         relation, columns, keys, ties = grouped
     elif scores_of(result.expressions):
         keys = keys or implied_order(columns)
-        relation, columns, keys = add_scores(relation, columns, keys)
+        relation, columns, keys = add_scores(relation, columns, keys, has_limit=result.limit is not None)
     if keys:
         relation = Order(relation, keys, ties)
     if result.limit:

@@ -1,4 +1,8 @@
-"""Values that a mutation stores: literals, parameters and `now()`, each of them a value of the property's type."""
+"""Values that a mutation stores: each of them is, or is computed as, a value of the property's type.
+
+A literal or a parameter is checked here as a whole. What an expression gives is known when it runs: there a number that
+does not fit the property, a text outside its enum or a null where a value is required breaks the rules of the row.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,18 @@ from omnigraph.query.syntax import (
     Variable,
 )
 from omnigraph.query.tables import Column
-from omnigraph.query.value_types import DATE, DATETIME, is_assignable, value_type_text
+from omnigraph.query.value_types import (
+    DATE,
+    DATETIME,
+    is_assignable,
+    is_float,
+    is_integer,
+    is_number,
+    value_type_text,
+)
 from omnigraph.schema.problems import quoted
-from omnigraph.schema.property_types import VectorType
-from omnigraph.schema.syntax import NumberLiteral, StringLiteral
+from omnigraph.schema.property_types import Scalar, ScalarType, VectorType
+from omnigraph.schema.syntax import NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.schema.values import ValueMistake
 
 
@@ -32,17 +44,16 @@ def check_value(assignment: Assignment, column: Column, env: Env) -> Expr | None
             message = f"{quoted(name)} cannot be null"
             env.report(QueryCode.NULL_VALUE, given.span, message)
             return None
-        case StringLiteral() | NumberLiteral() | BoolLiteral() | NullLiteral() | ListLiteral():
+        case (
+            StringLiteral() | NumberLiteral() | TimeLiteral() | BoolLiteral() | NullLiteral() | ListLiteral()
+        ):
             return _literal(given, column, name, env)
         case Variable():
             return _param(given, column, name, env)
         case Call() if given.name.text == "now":
             return _now(given, column, name, env)
         case _:
-            hint = "compute the value first and give it as a parameter"
-            message = f"the value of {quoted(name)} is a literal, a parameter or `now()`"
-            env.report(QueryCode.INLINE_VALUE, given.span, message, hint)
-            return None
+            return _computed(given, column, name, env)
 
 
 def _literal(given: Expression, column: Column, name: str, env: Env) -> Literal | None:
@@ -81,3 +92,27 @@ def _now(given: Call, column: Column, name: str, env: Env) -> Expr | None:
     message = f"{quoted(name)} is {value_type_text(column.type)}, and `now()` is a moment"
     env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
     return None
+
+
+def _computed(given: Expression, column: Column, name: str, env: Env) -> Expr | None:
+    checked = check_expression(given, env)
+    if checked is None:
+        return None
+    if checked.type == ScalarType(Scalar.BLOB):
+        hint = "only whether a Blob is there can be asked: `photo is null`"
+        env.report(QueryCode.ARGUMENT_TYPE, given.span, "the content of a Blob is not read here", hint)
+        return None
+    if not _can_hold(checked, column):
+        have, want = value_type_text(checked.type), value_type_text(column.type)
+        env.report(QueryCode.ARGUMENT_TYPE, given.span, f"{quoted(name)} is {want}, and this is {have}")
+        return None
+    return checked
+
+
+def _can_hold(value: Expr, column: Column) -> bool:
+    """Whether values of the expression's type can be values of the column's: integers of any width are numbers."""
+    if is_integer(value.type):
+        return is_number(column.type)
+    if is_float(value.type):
+        return is_float(column.type)
+    return is_assignable(value.type, column.type)

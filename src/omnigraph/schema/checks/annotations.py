@@ -31,6 +31,7 @@ from omnigraph.schema.syntax import (
     NumberLiteral,
     RangeArgument,
     StringLiteral,
+    TimeLiteral,
     WordLiteral,
 )
 
@@ -38,7 +39,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACES: Final = {
     "key": "a property, or with names in a body: `@key(a, b)`",
     "unique": "a property, or with names in a body: `@unique(a, b)`",
-    "index": "a property, or with a name in a body: `@index(a)`",
+    "index": "a property, or with names in a body: `@index(a, b)`",
     "range": "a node's body: `@range(age, 0..200)`",
     "check": 'a node\'s body: `@check(slug, "[a-z]+")`',
     "embed": "a property of type Vector",
@@ -47,15 +48,16 @@ _PLACES: Final = {
     "rename_from": "a property, or a node or edge before its `{`",
     "card": "an edge before its `{`",
 }
-# One letter per argument: w name, v other word, s string, n number, r range, = `model="…"`; `+` repeats the letter.
+# One letter per argument: w name, v other word, s string, n number, t date or datetime, r range, = `model="…"`;
+# `+` repeats the letter.
 _SHAPES: Final = {
     "embed": (("s", "s="), 'write `@embed("source")` or `@embed("source", model="…")`'),
-    "default": (("w", "v", "s", "n"), "write one literal: `@default(0)`"),
+    "default": (("w", "v", "s", "n", "t"), "write one literal: `@default(0)`"),
     "description": (("s",), 'write `@description("…")`'),
-    "rename_from": (("w",), "write the old name without quotes: `@rename_from(old)`"),
+    "rename_from": (("w",), "write the old name: `@rename_from(old)`"),
 }
 _CONSTRAINT_SHAPES: Final = {
-    "index": (("w",), "write one `@index(name)` per property"),
+    "index": (("w+",), "write names of properties: `@index(a, b)`"),
     "range": (("wr",), "write `@range(name, low..high)`; either end may be open"),
     "check": (("ws",), 'write `@check(name, "regular expression")`'),
 }
@@ -156,6 +158,8 @@ def _letter(argument: Argument) -> str:
             return "s"
         case NumberLiteral():
             return "n"
+        case TimeLiteral():
+            return "t"
         case RangeArgument():
             return "r"
         case NamedArgument(name, value):

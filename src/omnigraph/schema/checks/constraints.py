@@ -67,22 +67,25 @@ def _check_twice(member: Member, problems: ProblemList) -> None:
     seen: set[object] = set()
     for constraint in member.declaration.body.constraints:
         kind = constraint.name.text
-        said: object = (kind, constraint.arguments)
+        said: set[object] = {(kind, constraint.arguments)}
         if kind == "range" and constraint.arguments:
-            said = (kind, constraint.arguments[0])
+            said = {(kind, constraint.arguments[0])}
         elif kind == "unique":
-            said = (kind, frozenset(constraint.arguments))
+            said = {(kind, frozenset(constraint.arguments))}
+        elif kind == "index":
+            # `@index(a, b)` is an index on each.
+            said = {(kind, (name,)) for name in constraint.arguments}
         # A second key is reported by the check of keys, also when it is the same.
-        if said in seen and kind != "key":
+        if said & seen and kind != "key":
             message = f"{member.label}: `@{kind}` is given twice for the same properties"
             problems.add(SchemaCode.CONSTRAINT_TWICE, constraint.span, message, "remove one")
-        seen.add(said)
+        seen |= said
     for found in member.declaration.body.properties:
         name = WordLiteral(found.name.text)
         for kind in ("unique", "index"):
             annotation = find_annotation(found.annotations, kind)
-            said = (kind, frozenset({name}) if kind == "unique" else (name,))
-            if annotation and said in seen:
+            own = (kind, frozenset({name}) if kind == "unique" else (name,))
+            if annotation and own in seen:
                 message = f"{member.label}: property {quoted(name.text)} has `@{kind}` here and in the body"
                 problems.add(SchemaCode.CONSTRAINT_TWICE, annotation.span, message, "remove one")
 

@@ -15,6 +15,7 @@ from omnigraph.schema.syntax import (
     PropertySyntax,
     RangeArgument,
     StringLiteral,
+    TimeLiteral,
     WordLiteral,
 )
 from omnigraph.schema.values import Value, ValueMistake, value_from_literal
@@ -56,7 +57,7 @@ def _check_default(member: Member, found: PropertySyntax, default: Annotation, p
 def _default_value(default: Annotation, resolved: PropertyType) -> Value | ValueMistake | None:
     """The default's value; None when its arguments are wrong, which is reported elsewhere."""
     match default.arguments:
-        case [StringLiteral() | NumberLiteral() | WordLiteral() as literal]:
+        case [StringLiteral() | NumberLiteral() | WordLiteral() | TimeLiteral() as literal]:
             return value_from_literal(literal, resolved)
         case _:
             return None

@@ -149,7 +149,7 @@ def _renamed(entity: AnyEntity, old: str, new: str) -> AnyEntity:
 def _source_renamed(own: Property, old: str, new: str) -> Embedding | None:
     if own.embedding is None or own.embedding.source != old:
         return own.embedding
-    return Embedding(new, own.embedding.model)
+    return replace(own.embedding, source=new)
 
 
 def _extended(own: Property, values: tuple[str, ...]) -> Property:

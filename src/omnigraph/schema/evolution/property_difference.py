@@ -7,7 +7,7 @@ columns go, are renamed, loosened and come; then notes, indexes and rules come, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import CheckRule, Embedding, Entity, NodeType, Property, RangeRule
@@ -209,6 +209,8 @@ def _compare_property(
     pair: TypePair, both: tuple[Property, Property], names: dict[str, str], found: TypeDifference
 ) -> None:
     before, after = both
+    if not pair.by_id:
+        after = _as_before(before, after)
     type_id, alias, name = pair.old.id, pair.new.alias, after.name
     if before.type != after.type:
         change = _type_change(before.type, after.type)
@@ -227,12 +229,24 @@ def _compare_property(
     if after.indexed > before.indexed:
         found.adding.append(AddIndex(type_id, alias, name))
     embedding = _renamed_embedding(before.embedding, names)
-    if pair.rows and embedding and after.embedding and embedding != after.embedding:
+    is_same = embedding and after.embedding and _maker(embedding) == _maker(after.embedding)
+    if pair.rows and embedding and after.embedding and not is_same:
         detail = f"vectors of {pair.rows:,} rows may have been made from {embedding.source}"
         found.unsupported.append(Unsupported(EvolutionCode.EMBEDDING_CHANGED, alias, name, detail))
     notes = Notes(after.description, after.metadata, (), after.default, after.embedding)
     if notes != Notes(before.description, before.metadata, (), before.default, embedding):
         found.adding.insert(0, UpdateMetadata(type_id, alias, name, notes))
+
+
+def _as_before(before: Property, after: Property) -> Property:
+    """The desired property; a required vector of an earlier release keeps the column and the rule that it has."""
+    if before.nullable or before.embedding is None or after.embedding is None or not after.embedding.required:
+        return after
+    return replace(after, nullable=False, embedding=replace(after.embedding, required=False))
+
+
+def _maker(embedding: Embedding) -> tuple[str, str | None]:
+    return embedding.source, embedding.model
 
 
 def _type_change(before: PropertyType, after: PropertyType) -> EvolutionCode | tuple[str, ...]:
@@ -251,4 +265,4 @@ def _type_change(before: PropertyType, after: PropertyType) -> EvolutionCode | t
 
 
 def _renamed_embedding(embedding: Embedding | None, names: dict[str, str]) -> Embedding | None:
-    return embedding and Embedding(names.get(embedding.source, embedding.source), embedding.model)
+    return embedding and replace(embedding, source=names.get(embedding.source, embedding.source))

@@ -1,0 +1,71 @@
+"""A vector that is made from a text may be left out of an insert and of a load; it is null until it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.errors import QueryTextError
+from omnigraph.schema import print_schema, schema_from_catalog
+from omnigraph.schema.evolution import find_steps
+from tests.schema.incarnations import catalog_of
+
+SCHEMA: Final = """\
+node Note {
+  k: String @key
+  title: String
+  body: String?
+  vec: Vector(2) @embed(title)
+  other: Vector(2) @embed("body")
+}
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.init(str(tmp_path / "graph.omni"), SCHEMA)
+
+
+def vectors(graph: og.Graph) -> list[tuple[Any, ...]]:
+    found = graph.query("query q() { match { $n: Note } return { $n.k, $n.vec, $n.other } order { $n.k } }")
+    return [tuple(row.values()) for row in found.rows()]
+
+
+def test_an_insert_gives_the_text_or_the_vector(graph: og.Graph) -> None:
+    graph.mutate("""query m($t: String?) {
+      insert Note { k: "a", title: "one", body: $t }
+      insert Note { k: "b", title: "two", vec: [1, 0], other: [0, 1] }
+    }""")
+    assert vectors(graph) == [("a", None, None), ("b", [1.0, 0.0], [0.0, 1.0])]
+
+
+def test_an_insert_without_both_is_refused(graph: og.Graph) -> None:
+    with pytest.raises(QueryTextError) as caught:
+        graph.mutate('query m() { insert Note { k: "a", title: "one" } }')
+    (problem,) = caught.value.problems
+    assert (problem.code, "`other`" in problem.message, "`vec`" in problem.message) == ("T601", True, False)
+
+
+def test_a_load_may_leave_it_out(graph: og.Graph, tmp_path: Path) -> None:
+    file = tmp_path / "notes.ndjson"
+    file.write_text('{"type": "Note", "data": {"k": "a", "title": "one", "body": "more", "vec": [0, 2]}}\n')
+    graph.load(str(file))
+    assert vectors(graph) == [("a", [0.0, 2.0], None)]
+
+
+def test_a_search_ranks_what_has_a_vector(graph: og.Graph) -> None:
+    graph.mutate("""query m() {
+      insert Note { k: "a", title: "one", body: "x" }
+      insert Note { k: "b", title: "two", body: "y", vec: [1, 0] }
+    }""")
+    text = "query q() { match { $n: Note } return { $n.k as k } order { nearest($n.vec, [1, 0]) } limit 9 }"
+    assert [row["k"] for row in graph.query(text).rows()] == ["b"]
+
+
+def test_the_schema_is_shown_as_it_was_declared(graph: og.Graph) -> None:
+    catalog = graph.snapshot().schema.catalog
+    assert 'vec: Vector(2) @embed("title")' in print_schema(schema_from_catalog(catalog))
+    assert find_steps(catalog, catalog_of(SCHEMA)).steps == ()
