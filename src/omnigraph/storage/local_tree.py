@@ -73,7 +73,7 @@ def unlink_files(location: Location, paths: Sequence[str]) -> None:
         with suppress(FileNotFoundError), _opened(location, folder) as directory:
             for path in group:
                 with suppress(FileNotFoundError):
-                    os.unlink(path.rpartition("/")[2], dir_fd=directory)  # noqa: PTH108  # has no dir_fd
+                    os.unlink(path.rpartition("/")[2], dir_fd=directory)
 
 
 def remove_empty_directories(location: Location, below: str, *, recursive: bool) -> None:
@@ -126,7 +126,7 @@ def _remove_inner(directory: int) -> None:
 
 def _remove_directory(name: str, parent: int) -> None:
     try:
-        os.rmdir(name, dir_fd=parent)  # noqa: PTH106  # has no dir_fd
+        os.rmdir(name, dir_fd=parent)
     except OSError as error:
         if error.errno not in _NOT_REMOVED:
             raise
