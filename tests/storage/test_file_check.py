@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ ROWS = 20_000
 FEW = "id IN ('3', '4', '5')"
 MANY = "CAST(id AS INT) % 3 = 0"
 NEWEST = (None, None)
+NOT_COMPRESSED = struct.pack("<q", -1)
+"""What Arrow writes before a short buffer in place of its size."""
 
 
 def make(location: Location, deleted: str = FEW) -> Dataset:
@@ -86,6 +89,12 @@ class Damage:
     deep_only: bool = False
 
 
+def long_rows(data: bytes) -> bytes:
+    """The deletion file says that its rows take 2**63 - 1 bytes."""
+    at = data.rindex(NOT_COMPRESSED)
+    return data[:at] + struct.pack("<q", 2**63 - 1) + data[at + 8 :]
+
+
 DAMAGES = {
     "data cut off": Damage("data/", FileKind.DATA, lambda data: data[:-1], "has the wrong size"),
     "data too long": Damage("data/", FileKind.DATA, lambda data: data + b"x", "has the wrong size"),
@@ -98,6 +107,7 @@ DAMAGES = {
     "index file missing": Damage("_indices/", FileKind.INDEX, lambda _: None, "has the wrong size"),
     "deletions cut off": Damage("_deletions/", FileKind.DELETIONS, lambda data: data[:-1], "is damaged ("),
     "deletions empty": Damage("_deletions/", FileKind.DELETIONS, lambda _: b"", "is damaged ("),
+    "deletions too long": Damage("_deletions/", FileKind.DELETIONS, long_rows, "is damaged ("),
     "deletions missing": Damage("_deletions/", FileKind.DELETIONS, lambda _: None, "is missing"),
 }
 
