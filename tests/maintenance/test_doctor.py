@@ -19,10 +19,11 @@ from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY
-from omnigraph.maintenance.doctor import FOREIGN_BRANCH, INIT_LEFT, LATER, LOOSE, RESTORE, UNLINK, examine
+from omnigraph.maintenance.doctor import LOOSE, RESTORE, UNLINK, examine
 from omnigraph.maintenance.doctor_commands import Commands
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.health import Check, Finding, Health, is_healthy
+from omnigraph.maintenance.leftovers import FOREIGN_BRANCH, INIT_LEFT, LATER
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location

@@ -11,6 +11,7 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,14 +213,14 @@ def test_files_fragments_and_branches_of_a_linked_dataset_stay(tmp_path: Path) -
     real = make_people(root.child("nodes/real"), ["a"])
     commit_branch(real, "g-1")
     dataset = open_dataset(root.child("nodes/real"))
-    staged = stage_append(dataset, people(["b"])).native.operation.fragments
+    operation: Any = stage_append(dataset, people(["b"])).native.operation
     moved = tmp_path / "moved"
     Path(root.uri, "nodes/real").rename(moved)
     Path(root.uri, "nodes/real").symlink_to(moved, target_is_directory=True)
     before = contents(moved)
     deletes = (
         lambda: delete_files(dataset.location, ["_versions/latest_version_hint.json"]),
-        lambda: delete_fragments(dataset, staged),
+        lambda: delete_fragments(dataset, operation.fragments),
         lambda: delete_branch(dataset, "g-1"),
         lambda: ObjectStore(root).delete("nodes/real/_versions/latest_version_hint.json"),
         lambda: ObjectStore(root).delete_below("nodes/real"),

@@ -1,4 +1,4 @@
-"""Doctor: looks at everything of a graph in one go, and says which command fixes what.
+"""Doctor: checks everything of a graph, and names the command that fixes what it finds.
 
 In: a graph, or nothing but this machine. Out: findings in the order of the checks; a check that finds nothing reports
 that. One that fails is a finding itself, and the others continue. Files are checked before rows are read from them, so
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -18,35 +18,31 @@ from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.java import find_java
 from omnigraph.base.limits import (
-    CLEANUP_DRIVER_FILES_MAX,
     DOCTOR_EDGE_ROWS_MAX,
     HEALTHY_DELETED_SHARE_MAX,
     HEALTHY_FRAGMENT_ROWS_MIN,
     HEALTHY_SMALL_FRAGMENTS_MAX,
 )
 from omnigraph.graph.commit import World
-from omnigraph.graph.layout import INIT_MARKERS, MANIFEST, SCRATCH
+from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import lock_folders, look_at_lock
 from omnigraph.graph.pending import PendingState, list_pending
 from omnigraph.graph.records import Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, is_moved, read_snapshot
 from omnigraph.graph.stamp import FORMAT
 from omnigraph.graph.tables import open_table
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.maintenance.damaged_files import DamagedFile, check_manifest, check_tables, find_links
 from omnigraph.maintenance.doctor_commands import Commands
 from omnigraph.maintenance.drift_look import is_under_way, look_steadily, owned_tables
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.health import Check, Finding, Health
 from omnigraph.maintenance.index_status import coverage_of_snapshot
+from omnigraph.maintenance.leftovers import find_leftovers
 from omnigraph.maintenance.loose_edges import Pins, edges_to_look_at, find_loose_edges
-from omnigraph.maintenance.orphan_files import Orphans, find_orphans
-from omnigraph.maintenance.retention import owner_of
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import has_auto_cleanup
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.file_check import FileKind
-from omnigraph.storage.files import StoredFile, has_more_files, list_files
 from omnigraph.storage.fragments import count_deleted_rows
 from omnigraph.storage.indexes import NO_VECTORS
 from omnigraph.storage.location import Location
@@ -57,9 +53,6 @@ logger = logging.getLogger("omnigraph.doctor")
 LOOSE: Final = "insert the nodes, or delete these edges"
 RESTORE: Final = "restore the file from a copy"
 UNLINK: Final = "replace the link with a directory that has its contents, or remove the link"
-FOREIGN_BRANCH: Final = "delete it with the tool that created it; `cleanup` never does"
-LATER: Final = "wait: `cleanup` deletes it when it is old enough"
-INIT_LEFT: Final = "delete this directory when no `omnigraph init` is running"
 _PACKAGES: Final = {"Lance": "pylance", "Spark": "pyspark"}
 
 
@@ -294,45 +287,9 @@ class _Seen:
                 yield Finding(Check.INDEXES, Health.NOTICE, text, alias, name, self.commands.optimize(name))
 
     def orphans(self) -> Iterator[Finding]:
-        if len(self.branches) == len(self.main.state.branches):  # else it is not known what is needed
-            yield from self._orphans()
-        policy = CleanupPolicyOptions(keep_versions=1).policy(World().clock.now_us())
-        left = list_files(self.root.child(SCRATCH))
-        old = [file for file in left if policy.is_beyond_grace(file.modified_us)]
-        if old:
-            yield _left(old, "left by a bulk operation", SCRATCH, self.commands.cleanup)
-        if len(left) > len(old):
-            young = [file for file in left if file not in old]
-            yield _left(young, "that a bulk operation uses, or left a short time ago", SCRATCH, LATER)
-        if marks := list_files(self.root.child(INIT_MARKERS)):
-            yield _left(marks, "of an init", INIT_MARKERS, INIT_LEFT)
-
-    def _orphans(self) -> Iterator[Finding]:
-        """What no branch needs, as far as `cleanup` would delete it now, and Lance branches that it keeps."""
-        found: dict[str, Orphans] = {}
-        if has_more_files(self.root, CLEANUP_DRIVER_FILES_MAX):
-            text = f"more than {CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=self.commands.cleanup)
-        else:
-            found = {one.path: one for one in find_orphans(self.branches, World())}
-        for path, alias, dataset, needed in self._datasets():
-            deletable = found[path].lance_branches if path in found else frozenset[str]()
-            yield from _forks(_unneeded(dataset, needed), deletable, alias, self.commands.cleanup)
-        for one in found.values():
-            if one.files:
-                text = f"{_count(one.files, 'file')} that nothing refers to, {one.size_bytes:,} bytes"
-                yield Finding(Check.ORPHANS, Health.NOTICE, text, one.table_key, fix=self.commands.cleanup)
-
-    def _datasets(self) -> Iterator[tuple[str, str, Dataset, set[str | None]]]:
-        """Every dataset that can be opened, and the Lance branches of it that live branches read."""
         tables = [table for snapshot in self.branches for table in snapshot.tables.values()]
         broken = {table.path for table in tables if table.id in self.unreadable} | self.unopened_paths
-        names = {table.path: table.alias for table in tables if table.path not in broken}
-        for path in sorted(names):
-            needed = {table.pin.branch for table in tables if table.path == path}
-            yield path, names[path], open_dataset(self.root.child(path)), needed
-        live = {record.lance_branch for record in self.main.state.branches.values()}
-        yield MANIFEST, MANIFEST, self.main.manifest.dataset, live
+        return find_leftovers(self.main, self.branches, frozenset(broken), self.commands)
 
 
 def _damage(root: Location, file: DamagedFile) -> Finding:
@@ -361,43 +318,6 @@ def _files(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[Find
         yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where, branch, fix)
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > HEALTHY_DELETED_SHARE_MAX * (total + deleted):
-        text = f"{_count(deleted, 'deleted row')} still in the files, next to {total:,}"
+        noun = "deleted row" if deleted == 1 else "deleted rows"
+        text = f"{deleted:,} {noun} still in the files, next to {total:,}"
         yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, fix)
-
-
-def _unneeded(dataset: Dataset, needed: set[str | None]) -> list[str]:
-    """Lance branches that no live branch reads, nor anything that was created from them."""
-    parents = dataset.lance_branches()
-    kept: set[str] = set()
-    for name in parents:
-        at: str | None = name if name in needed else None
-        while at is not None and at not in kept:
-            kept.add(at)
-            at = parents.get(at)
-    return sorted(parents.keys() - kept)
-
-
-def _forks(names: list[str], deletable: frozenset[str], where: str, cleanup: str) -> Iterator[Finding]:
-    """One finding per thing to do: what `cleanup` deletes now, what it will, and what it never does."""
-    foreign = [name for name in names if owner_of(name) is None]
-    later = [name for name in names if name not in deletable and name not in foreign]
-    now = [name for name in names if name in deletable]
-    for group, words, fix in (
-        (now, "of no live branch", cleanup),
-        (later, "of no live branch, too young to be deleted", LATER),
-        (foreign, f"created by another tool: {', '.join(foreign)}", FOREIGN_BRANCH),
-    ):
-        if group:
-            text = f"{_count(len(group), 'Lance branch')} {words}"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, where, fix=fix)
-
-
-def _left(files: Sequence[StoredFile], words: str, folder: str, fix: str) -> Finding:
-    size = sum(file.size_bytes for file in files)
-    text = f"{_count(len(files), 'file')} {words}, {size:,} bytes"
-    return Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=fix)
-
-
-def _count(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
