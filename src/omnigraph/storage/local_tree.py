@@ -70,7 +70,7 @@ def require_no_link(location: Location, below: str) -> None:
 def unlink_files(location: Location, paths: Sequence[str]) -> None:
     """Delete files below the location; one that does not exist is not an error."""
     for folder, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
-        with suppress(FileNotFoundError), _opened(location, folder) as directory:
+        with suppress(FileNotFoundError, NotADirectoryError), _opened(location, folder) as directory:
             for path in group:
                 with suppress(FileNotFoundError):
                     os.unlink(path.rpartition("/")[2], dir_fd=directory)

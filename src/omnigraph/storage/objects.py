@@ -151,6 +151,8 @@ class ObjectStore:
 
     def _list_local(self, prefix: str, *, with_links: bool) -> tuple[ObjectEntry, ...]:
         """With links: also those to files, since an object that is a link can be read."""
+        if not self._path("").is_dir():
+            return ()
         start = f"{prefix}/" if prefix else ""
         found = (
             ObjectEntry(f"{start}{entry.path}", entry.size_bytes)
