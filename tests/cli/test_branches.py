@@ -142,6 +142,30 @@ def test_a_branch_made_again_shows_nothing_of_the_old_one(place: Path) -> None:
     assert [standing.record.name for standing in graph.branches()] == ["main", "b"]
 
 
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("folder", ["", "_versions", "data"])
+def test_a_branch_whose_manifest_files_are_missing_is_not_readable(
+    place: Path, written: bool, folder: str
+) -> None:
+    """An unwritten branch has no data of its own, and is read from its parent."""
+    graph = og.open(str(place / "graph.omni"))
+    graph.branch("b", create_from="main")
+    graph.branch("other", create_from="main")
+    if written:
+        add(place, "new", "b")
+    lance_branch = graph.branches()[1].record.lance_branch
+    shutil.rmtree(
+        place / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True
+    )
+    is_damaged = written or folder != "data"
+    rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["branches"]}
+    told = (rows["b"]["readable"], rows["b"]["ahead"], rows["b"]["error"] is None)
+    assert told == ((False, None, False) if is_damaged else (True, 0, True))
+    assert (rows["main"]["readable"], rows["other"]["ahead"]) == (True, 0)
+    shown = next(line for line in branch(place, "list").stdout.splitlines() if line.startswith("b "))
+    assert ("not readable: " in shown) == is_damaged
+
+
 def change(place: Path, slug: str, age: int, on: str = "main") -> None:
     text = f'query change() {{ update Person set {{ age: {age} }} where slug = "{slug}" }}'
     assert og.open(str(place / "graph.omni"), on).mutate(text, actor="ada").commit is not None

@@ -64,7 +64,7 @@ def test_a_new_graph_is_whole(store_location: Location) -> None:
 @_at([*BEFORE_THE_MANIFEST, "init.table.before@3"], [Failpoint.INIT_MANIFEST_BEFORE])
 def test_init_works_after_a_killed_one(place: Location, point: str) -> None:
     store = ObjectStore(place)
-    killed = _init(place, f"{point}=kill")
+    killed = start_init(place, f"{point}=kill")
     assert killed.returncode == -signal.SIGKILL
     if point != Failpoint.INIT_MARK_BEFORE:
         assert len(store.list(INIT_MARKERS)) == 1
@@ -77,17 +77,17 @@ def test_init_works_after_a_killed_one(place: Location, point: str) -> None:
 
 @_at(["init.remove.before@2", "init.unmark.before"], [])
 def test_init_works_after_one_that_was_killed_while_it_removed(place: Location, point: str) -> None:
-    _init(place, "init.manifest.before=kill")
-    assert _init(place, f"{point}=kill").returncode == -signal.SIGKILL
+    start_init(place, "init.manifest.before=kill")
+    assert start_init(place, f"{point}=kill").returncode == -signal.SIGKILL
     make_graph(place)
     _is_whole_and_alone(place)
 
 
 @_at(AFTER_THE_MANIFEST, [Failpoint.INIT_UNMARK_BEFORE])
 def test_a_graph_whose_init_was_killed_late_is_there(place: Location, point: str) -> None:
-    assert _init(place, f"{point}=kill").returncode == -signal.SIGKILL
+    assert start_init(place, f"{point}=kill").returncode == -signal.SIGKILL
     assert set(read_snapshot(place).tables) == set(TABLES)
-    assert _init(place).stdout == "graph_exists"
+    assert start_init(place).stdout == "graph_exists"
     run(place, [Change(PERSON, insert=("a",))])
     _is_whole_and_alone(place)
 
@@ -95,7 +95,7 @@ def test_a_graph_whose_init_was_killed_late_is_there(place: Location, point: str
 @_at(["init.mark.before", "init.table.before@2", "init.manifest.before"], ["init.manifest.before"])
 def test_a_failing_init_leaves_nothing(place: Location, tmp_path: Path, point: str) -> None:
     deep = parse_location(f"{place.uri}/deep/er", dict(place.options))
-    assert _init(deep, f"{point}=raise").stdout == "failpoint"
+    assert start_init(deep, f"{point}=raise").stdout == "failpoint"
     assert tree(deep) == {}
     assert not [path for path in tmp_path.rglob("*") if "graph.omni" in path.parts]
     make_graph(deep)
@@ -159,7 +159,7 @@ def test_of_two_inits_at_once_exactly_one_wins(durable_location: Location, tmp_p
     answers: dict[int, str] = {}
 
     def start(number: int) -> None:
-        done = _init(durable_location, f"init.manifest.before=hold:{gates[number]}")
+        done = start_init(durable_location, f"init.manifest.before=hold:{gates[number]}")
         answers[number] = done.stdout or done.stderr
 
     threads = [threading.Thread(target=start, args=(number,)) for number in range(2)]
@@ -186,7 +186,8 @@ def _is_whole_and_alone(location: Location) -> None:
     assert [path for path in tree(location) if path.startswith(INIT_MARKERS)] == []
 
 
-def _init(location: Location, failpoints: str = "") -> subprocess.CompletedProcess[str]:
+def start_init(location: Location, failpoints: str = "") -> subprocess.CompletedProcess[str]:
+    """Create a graph in a process of its own, and wait for it."""
     words = [
         sys.executable,
         "-m",
@@ -216,7 +217,7 @@ def _leave_an_uncommitted_manifest(place: Location) -> None:
 
 @_at([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
 def test_an_init_that_died_inside_the_manifest_is_cleaned_up(place: Location, point: Failpoint) -> None:
-    assert _init(place, f"{point}=kill").returncode == -signal.SIGKILL
+    assert start_init(place, f"{point}=kill").returncode == -signal.SIGKILL
     _leave_an_uncommitted_manifest(place)
     snapshot = make_graph(place)
     assert set(snapshot.tables) == set(TABLES)
@@ -226,7 +227,7 @@ def test_an_init_that_died_inside_the_manifest_is_cleaned_up(place: Location, po
 
 
 def test_files_of_a_manifest_stay_while_another_init_may_need_them(local_location: Location) -> None:
-    assert _init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill").returncode == -signal.SIGKILL
+    assert start_init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill").returncode == -signal.SIGKILL
     _leave_an_uncommitted_manifest(local_location)
     store = ObjectStore(local_location)
     other = json.loads(store.read(store.list(INIT_MARKERS)[0].path) or b"")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import time
 from pathlib import Path
 
@@ -12,25 +13,29 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.failpoints import Failpoint
-from omnigraph.graph.branches import create_branch
-from omnigraph.graph.layout import LOCKS, MANIFEST, RECOVERY, SCRATCH
+from omnigraph.graph.branches import create_branch, delete_branch
+from omnigraph.graph.layout import INIT_MARKERS, LOCKS, MANIFEST, RECOVERY, SCRATCH
 from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stamp import STAMP_KEY
-from omnigraph.maintenance.doctor import CLEANUP, DEEP, LOOSE, OPTIMIZE, RECOVER, REPAIR, examine
+from omnigraph.maintenance.doctor import LOOSE, RESTORE, UNLINK, examine
+from omnigraph.maintenance.doctor_commands import Commands
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.health import Check, Finding, Health, is_healthy
+from omnigraph.maintenance.leftovers import FOREIGN_BRANCH, INIT_LEFT, LATER
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.location import Location
+from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.cli.process import omnigraph_here
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import read_tree
 from tests.graph.writers import COMPANY, PERSON, Change, run
 from tests.maintenance.cleaning import DAY
-from tests.maintenance.graphs import in_place
+from tests.maintenance.graphs import DOC, in_place
+from tests.maintenance.graphs import append as append_documents
+from tests.maintenance.graphs import create as create_documents
 from tests.maintenance.repairing import DEV, ForeignTool, find_table, repair, seed
 
 
@@ -41,6 +46,10 @@ def graph(local_location: Location) -> Graph:
     for branch in ("main", DEV):
         ensure_indices(local_location, branch, in_place)
     return Graph(local_location)
+
+
+def _commands(graph: Graph) -> Commands:
+    return Commands(graph.uri)
 
 
 def _found(graph: Graph) -> list[Finding]:
@@ -78,7 +87,7 @@ def test_no_graph_at_all(local_location: Location) -> None:
 @pytest.mark.parametrize("branch", ["main", DEV])
 def test_drift(graph: Graph, branch: str, tool: ForeignTool) -> None:
     tool.act("append", graph.location, branch=branch)
-    found = _one(graph, Check.DRIFT, Health.PROBLEM, REPAIR)
+    found = _one(graph, Check.DRIFT, Health.PROBLEM, _commands(graph).repair)
     assert (found.where, found.branch) == (PERSON, branch)
     assert found.message.startswith("suspicious: published is ")
     assert "(Append)" in found.message
@@ -90,14 +99,17 @@ def test_an_unreadable_table(graph: Graph, tool: ForeignTool) -> None:
     table = find_table(graph.location, COMPANY)
     Path(graph.location.uri, table.path, "_versions").rename(Path(graph.location.uri, "aside"))
     found = _found(graph)
+    version = f"{table.path}/_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
     assert {(one.check, one.where, one.branch) for one in found} == {
-        (Check.DRIFT, COMPANY, "main"),
+        (Check.FILES, f"{graph.uri}/{version}", "main"),
         (Check.DRIFT, PERSON, "main"),
     }
+    assert found[0].message == f"version file of {COMPANY} is missing"
 
 
-@pytest.mark.parametrize(("branch", "fix"), [("main", OPTIMIZE), (DEV, f"{OPTIMIZE} --branch dev")])
-def test_index_coverage(graph: Graph, branch: str, fix: str) -> None:
+@pytest.mark.parametrize("branch", ["main", DEV])
+def test_index_coverage(graph: Graph, branch: str) -> None:
+    fix = f"omnigraph optimize {graph.uri}{'' if branch == 'main' else ' --branch dev'}"
     run(graph.location, [Change(COMPANY, insert=("new",))], branch=branch)
     found = _one(graph, Check.INDEXES, Health.NOTICE, fix)
     assert (found.where, found.branch) == (COMPANY, branch)
@@ -112,8 +124,9 @@ def test_edges_without_nodes(graph: Graph, tool: ForeignTool, monkeypatch: pytes
     assert re.fullmatch(r"1 edge lacks a node at one end, \S+ → \S+ \(\S+\) among them", found.message)
     monkeypatch.setattr("omnigraph.maintenance.doctor.DOCTOR_EDGE_ROWS_MAX", 1)
     assert is_healthy(graph.doctor())
+    deep = f"omnigraph doctor {graph.uri} --deep"
     shallow = [one for one in graph.doctor() if one.check is Check.EDGES]
-    assert {(one.branch, one.fix) for one in shallow} == {("main", DEEP), (DEV, DEEP)}
+    assert {(one.branch, one.fix) for one in shallow} == {("main", deep), (DEV, deep)}
     assert found in graph.doctor(deep=True)
 
 
@@ -125,11 +138,11 @@ def test_fragments_and_settings(graph: Graph, tool: ForeignTool) -> None:
     manifest.movable().update_config({"lance.auto_cleanup.interval": "20"})
     found = [one for one in _found(graph) if one.check is Check.FRAGMENTS]
     assert [(one.where, one.health, one.fix) for one in found] == [
-        (MANIFEST, Health.PROBLEM, OPTIMIZE),
-        (COMPANY, Health.NOTICE, OPTIMIZE),
-        (PERSON, Health.NOTICE, OPTIMIZE),
+        (MANIFEST, Health.PROBLEM, _commands(graph).optimize()),
+        (COMPANY, Health.NOTICE, _commands(graph).optimize()),
+        (PERSON, Health.NOTICE, _commands(graph).optimize()),
     ]
-    assert found[1].message == "1 deleted row still in the files, beside 2"
+    assert found[1].message == "1 deleted row still in the files, next to 2"
     assert "small fragments" in found[2].message
 
 
@@ -157,20 +170,51 @@ def test_a_write_that_stopped_half_way(killer: Killer) -> None:
     killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
     found = [one for one in _found(Graph(location)) if one.check is not Check.INDEXES]
     assert [(one.check, one.health, one.branch, one.fix) for one in found] == [
-        (Check.RECOVERY, Health.PROBLEM, "main", RECOVER)
+        (Check.RECOVERY, Health.PROBLEM, "main", Commands(location.uri).optimize())
     ]
 
 
-def test_orphans(graph: Graph, tool: ForeignTool) -> None:
+def test_lance_branches_that_cleanup_never_deletes(graph: Graph, tool: ForeignTool) -> None:
     tool.act("fork", graph.location)
-    Scratch(graph.location.child(f"{SCRATCH}/x")).write("keys", b"abc")
-    found = _found(graph)
-    assert [(one.check, one.health, one.fix) for one in found] == [
-        (Check.ORPHANS, Health.NOTICE, CLEANUP),
-        (Check.ORPHANS, Health.NOTICE, CLEANUP),
+    found = _one(graph, Check.ORPHANS, Health.NOTICE, FOREIGN_BRANCH)
+    assert (found.where, found.message) == (
+        PERSON,
+        "2 Lance branches created by another tool: g-dead-1, g-dead-2",
+    )
+
+
+def test_lance_branches_of_a_deleted_branch(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are recommended for cleanup as soon as it would delete them."""
+    delete_branch(graph.location, DEV)
+    young = [one for one in _found(graph) if one.check is Check.ORPHANS]
+    assert {(one.fix, one.message) for one in young} == {
+        (LATER, "1 Lance branch of no live branch, too young to be deleted")
+    }
+    monkeypatch.setattr("omnigraph.maintenance.cleanup_options.CLEANUP_AGE_SECONDS_MIN", 0.0)
+    old = [one for one in _found(graph) if one.check is Check.ORPHANS]
+    assert [one.where for one in old] == [one.where for one in young]
+    assert {(one.fix, one.message) for one in old} == {
+        (_commands(graph).cleanup, "1 Lance branch of no live branch")
+    }
+
+
+def test_what_operations_left(graph: Graph) -> None:
+    for name in ("old", "young"):
+        Scratch(graph.location.child(f"{SCRATCH}/{name}")).write("keys", b"abc")
+    (left,) = Path(graph.uri, SCRATCH, "old").iterdir()
+    os.utime(left, (time.time() - 4 * DAY,) * 2)
+    ObjectStore(graph.location).create(f"{INIT_MARKERS}/x.json", b"{}")
+    found = [(one.where, one.health, one.message, one.fix) for one in _found(graph)]
+    assert found == [
+        (SCRATCH, Health.NOTICE, "1 file left by a bulk operation, 3 bytes", _commands(graph).cleanup),
+        (
+            SCRATCH,
+            Health.NOTICE,
+            "1 file that a bulk operation uses, or left a short time ago, 3 bytes",
+            LATER,
+        ),
+        (INIT_MARKERS, Health.NOTICE, "1 file of an init, 2 bytes", INIT_LEFT),
     ]
-    assert found[0].message == "2 Lance branches of no live branch"
-    assert found[1].where == SCRATCH
 
 
 def test_files_that_nothing_refers_to(graph: Graph) -> None:
@@ -180,7 +224,7 @@ def test_files_that_nothing_refers_to(graph: Graph) -> None:
         path.write_bytes(b"1234")
         os.utime(path, (time.time() - days * DAY,) * 2)
     (found,) = _found(graph)
-    assert (found.check, found.where, found.fix) == (Check.ORPHANS, PERSON, CLEANUP)
+    assert (found.check, found.where, found.fix) == (Check.ORPHANS, PERSON, _commands(graph).cleanup)
     assert found.message == "1 file that nothing refers to, 4 bytes"
 
 
@@ -188,6 +232,117 @@ def test_forks_that_a_branch_of_a_branch_reads_are_none(graph: Graph) -> None:
     create_branch(graph.location, "below", "tester", read_snapshot(graph.location, DEV))
     run(graph.location, [Change(PERSON, upsert=(("x", 1),))], branch="below")
     assert [one for one in _found(graph) if one.check is Check.ORPHANS] == []
+
+
+FILES = {
+    "data": ("data", "*.lance"),
+    "deletions": ("_deletions", "*"),
+    "index": ("_indices", "*/page_data.lance"),
+}
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_is_cut_off(graph: Graph, kind: str, deep: bool) -> None:
+    run(graph.location, [Change(PERSON, delete=("a",))])
+    table = Path(graph.uri, find_table(graph.location, PERSON).path)
+    folder, pattern = FILES[kind]
+    path = max((table / folder).glob(pattern), key=lambda file: file.stat().st_mtime_ns)
+    size = path.stat().st_size
+    os.truncate(path, size - 1)
+    (found,) = (one for one in graph.doctor(deep=deep) if one.health is Health.PROBLEM)
+    assert (found.check, found.fix) == (Check.FILES, RESTORE)
+    assert str(path).startswith(found.where)
+    assert PERSON in found.message
+    if kind == "data":
+        assert (
+            found.message
+            == f"data file of {PERSON} has the wrong size: expected {size:,} bytes, got {size - 1:,} bytes"
+        )
+        assert (found.expected_bytes, found.actual_bytes) == (size, size - 1)
+
+
+def test_a_file_that_is_missing(graph: Graph) -> None:
+    """A branch that has not written the table needs it, too: it is reported once."""
+    table = Path(graph.uri, find_table(graph.location, COMPANY).path)
+    path = next((table / "data").iterdir())
+    size = path.stat().st_size
+    path.unlink()
+    (found,) = (one for one in _found(graph) if one.health is Health.PROBLEM)
+    assert (found.check, found.where) == (Check.FILES, str(path))
+    assert found.message == f"data file of {COMPANY} is missing: expected {size:,} bytes"
+
+
+def test_damaged_files_in_s3(s3_location: Location) -> None:
+    seed(s3_location, DEV)
+    table = find_table(s3_location, PERSON)
+    store = ObjectStore(s3_location)
+    path = next(one.path for one in store.list(f"{table.path}/data"))
+    data = store.read(path) or b""
+    store.delete(path)
+    store.create(path, data[:-1])
+    (found,) = (one for one in Graph(s3_location).doctor() if one.health is Health.PROBLEM)
+    assert (found.where, found.expected_bytes) == (f"{s3_location}/{path}", len(data))
+
+
+@pytest.mark.parametrize("folder", ["data", "_deletions", "_versions"])
+@pytest.mark.parametrize("branch", ["main", DEV])
+def test_a_damaged_file_of_the_manifest(graph: Graph, branch: str, folder: str) -> None:
+    """It is named, and doctor does not fail."""
+    lance_branch = read_snapshot(graph.location, branch).branch.lance_branch
+    place = Path(graph.uri, MANIFEST, *([] if lance_branch is None else ["tree", lance_branch]), folder)
+    files = (path for path in place.iterdir() if path.suffix != ".json")
+    path = max(files, key=lambda file: file.stat().st_mtime_ns)
+    os.truncate(path, path.stat().st_size - 1)
+    problems = [one for one in graph.doctor(deep=True) if one.health is Health.PROBLEM]
+    assert [one.check for one in problems] == [Check.FORMAT, Check.FILES]
+    assert problems[1].where == str(path)
+    assert problems[1].branch == branch
+
+
+def test_symbolic_links(graph: Graph, tmp_path: Path) -> None:
+    planted = f"nodes/{'0' * 16}-{'f' * 16}"
+    Path(graph.uri, planted).symlink_to(tmp_path, target_is_directory=True)
+    table = find_table(graph.location, COMPANY).path
+    Path(graph.uri, table).rename(tmp_path / "moved")
+    Path(graph.uri, table).symlink_to(tmp_path / "moved", target_is_directory=True)
+    data = Path(graph.uri, find_table(graph.location, PERSON).path, "data")
+    data.rename(tmp_path / "data")
+    data.symlink_to(tmp_path / "data", target_is_directory=True)
+    found = _found(graph)
+    assert {(one.check, one.health, one.fix) for one in found} == {(Check.FILES, Health.PROBLEM, UNLINK)}
+    assert {one.where for one in found} == {f"{graph.uri}/{planted}", f"{graph.uri}/{table}", str(data)}
+
+
+def test_a_vector_index_without_vectors(local_location: Location) -> None:
+    """It is said what is missing, and optimize is not recommended for ever."""
+    create_documents(local_location)
+    append_documents(local_location, "a", faces=False)
+    ensure_indices(local_location, "main", in_place)
+    found = _one(
+        Graph(local_location), Check.INDEXES, Health.NOTICE, "load vectors into face, or remove its @index"
+    )
+    assert found.message == "the index on face is not built: the column has no vectors"
+    append_documents(local_location, "b")
+    covered = [one for one in _found(Graph(local_location)) if one.where == DOC]
+    assert [one.fix for one in covered] == [f"omnigraph optimize {local_location}"]
+    assert "face" in covered[0].message
+
+
+def test_every_recommended_command_can_be_typed(graph: Graph, tool: ForeignTool, tmp_path: Path) -> None:
+    """With the address as it was typed, and quoted as a shell needs it."""
+    tool.act("append", graph.location)
+    (tmp_path / "my graphs").mkdir()
+    Path(graph.uri).rename(tmp_path / "my graphs" / "it's.omni")
+    delete_branch(Graph(parse_location(str(tmp_path / "my graphs" / "it's.omni"))).location, DEV)
+    commands = Commands("my graphs/it's.omni")
+    told = omnigraph_here("doctor", commands.address, "--json", cwd=tmp_path)
+    fixes = [one["fix"] for one in json.loads(told.stdout)["findings"] if one["fix"]]
+    assert commands.repair in fixes
+    for command in {*(fix for fix in fixes if fix.startswith("omnigraph ")), commands.cleanup, commands.deep}:
+        words = shlex.split(command)
+        assert words[:3:2] == ["omnigraph", commands.address]
+        assert omnigraph_here(*words[1:], "--json", cwd=tmp_path).exit_code in (0, 3), command
 
 
 def test_a_format_of_another_release(graph: Graph) -> None:
@@ -210,7 +365,9 @@ def test_the_command(graph: Graph, tool: ForeignTool, tmp_path: Path) -> None:
     assert ill.exit_code == 3
     document = json.loads(ill.stdout)
     assert (document["uri"], document["healthy"]) == (graph.uri, False)
-    assert [one["fix"] for one in document["findings"] if one["health"] == "problem"] == [REPAIR]
+    assert [one["fix"] for one in document["findings"] if one["health"] == "problem"] == [
+        f"omnigraph repair {graph.uri}"
+    ]
     assert omnigraph_here("doctor", "--json", cwd=tmp_path).exit_code == 0
     assert omnigraph_here("doctor", "http://localhost", cwd=tmp_path).exit_code == 2
     assert omnigraph_here("doctor", "--server", "prod", cwd=tmp_path).exit_code == 2

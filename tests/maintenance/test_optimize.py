@@ -173,6 +173,19 @@ def test_a_dry_run_tells_what_a_run_does_and_writes_nothing(graph: Location) -> 
     assert set(planned[DOC].indexes_folded) == set(done[DOC].indexes_folded) != set()
 
 
+def test_a_dry_run_reports_a_vector_index_without_vectors_as_a_run_does(local_location: Location) -> None:
+    create(local_location)
+    append(local_location, "a", faces=False)
+    planned, done = optimize(local_location, dry_run=True), optimize(local_location)
+    again = optimize(local_location, dry_run=True)
+    for rows in (planned, done, again):
+        pending = rows[DOC].pending_indexes
+        assert [(one.property, one.reason) for one in pending] == [("face", "the column has no vectors")]
+        assert "face" not in rows[DOC].indexes_built
+    assert planned[DOC].indexes_built == done[DOC].indexes_built
+    assert again[DOC].indexes_built == ()
+
+
 def test_a_dry_run_counts_the_fragments_that_a_large_one_becomes(graph: Location) -> None:
     """A fragment with many deleted rows is rewritten alone, also where what is left of it is above the bound."""
     optimize(graph, rows_per_task=80)

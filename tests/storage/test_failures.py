@@ -201,6 +201,13 @@ def test_a_filter_that_is_no_filter_is_our_own_mistake(local_location: Location)
         ("The AWS Access Key Id: InvalidAccessKeyId", StorageError, "credentials"),
         ("Failed to get AWS credentials: Forbidden", StorageError, "credentials"),
         ("No space left on device (os error 28)", StorageError, "disk_full"),
+        ("Disk quota exceeded (os error 122)", StorageError, "disk_full"),
+        ("Unable to copy data to file: Input/output error (os error 5)", StorageError, "io_error"),
+        ("[Errno 5] Input/output error: 'nodes/a'", StorageError, "io_error"),
+        ("LanceError(IO): File too large (os error 27)", StorageError, "file_too_large"),
+        ("Unable to open file: Too many open files (os error 24)", StorageError, "too_many_open_files"),
+        ("Too many open files in system (os error 23)", StorageError, "too_many_open_files"),
+        ("failed to fill whole buffer (os error 55)", FormatError, "dataset_unreadable"),
         ("Server returned non-2xx status code: 503 Slow Down", StorageError, "store_unreachable"),
         ("operation timed out", StorageError, "store_unreachable"),
         ("Generic S3 error: Failed to resolve region for bucket 'b'", StorageError, "store_unreachable"),
@@ -219,6 +226,39 @@ def test_what_a_message_means(text: str, error: type[OmnigraphError], code: str)
     assert type(made) is error
     assert made.code == code
     assert ".rs:" not in str(made.facts["cause"])
+
+
+LIMITED = """
+import os, resource, sys
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import parse_location
+from omnigraph.storage.objects import ObjectStore
+
+location, limit = parse_location(sys.argv[1]), sys.argv[2]
+open_dataset(location).read()  # what the libraries open once is open from here on
+used = max(map(int, os.listdir("/proc/self/fd"))) + 1
+if limit == "files":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used - 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+else:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+try:
+    if limit == "files":
+        open_dataset(location).read()
+    else:
+        ObjectStore(location).create("x", b"x" * 1_000)
+except OmnigraphError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts the open files of Linux")
+@pytest.mark.parametrize(("limit", "code"), [("files", "too_many_open_files"), ("bytes", "file_too_large")])
+def test_a_limit_of_the_system_is_named(local_location: Location, limit: str, code: str) -> None:
+    make_people(local_location, ["a"])
+    words = [sys.executable, "-c", LIMITED, local_location.uri, limit]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == code, done.stderr
 
 
 def test_the_name_of_a_place_decides_nothing() -> None:

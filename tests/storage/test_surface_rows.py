@@ -5,6 +5,11 @@ Each docstring says what to change when the test turns red.
 
 from __future__ import annotations
 
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -191,3 +196,21 @@ def test_stemming_hides_near_words(local_location: Location) -> None:
         query = MatchQuery("databeses", "text", fuzziness=1)
         found.append(dataset.newest().native.to_table(full_text_query=query).num_rows)
     assert found == [0, 1]
+
+
+def test_a_damaged_deletion_file_ends_the_process(local_location: Location) -> None:
+    """Red: Lance raises an error. Then remove the warning in docs/user/doctor.md and docs/dev/lance-and-spark.md.
+
+    A size in the file is not checked before that much memory is allocated. `doctor` reads deletion files without Lance.
+    """
+    dataset = make_people(local_location, ["a", "b", "c"])
+    dataset.movable().delete("id = 'b'")
+    (path,) = Path(local_location.uri, "_deletions").iterdir()
+    data = path.read_bytes()
+    size = data.rindex(struct.pack("<q", -1))
+    path.write_bytes(data[:size] + struct.pack("<q", 2**63 - 1) + data[size + 8 :])
+    code = "import lance, sys; lance.dataset(sys.argv[1]).to_table()"
+    words = [sys.executable, "-c", code, local_location.uri]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGABRT
+    assert "memory allocation" in done.stderr

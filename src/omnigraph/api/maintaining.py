@@ -82,7 +82,7 @@ class Maintained:
     def doctor(self, *, deep: bool = False) -> list[Finding]:
         """Everything about the graph and this machine in one go, each finding with the command that helps.
 
-        `deep` looks for edges without nodes in large tables too.
+        `deep` also opens each data file and index, and looks for edges without nodes in large tables.
         """
         from omnigraph.maintenance.doctor import examine
 

@@ -34,6 +34,7 @@ FIELDS: Final = (
     "readable",
     "committed",
     "created",
+    "error",
 )
 
 
@@ -65,7 +66,7 @@ def list_all(
 def _shown(row: dict[str, Any], now: int) -> dict[str, Any]:
     """A row for people."""
     if not row["readable"]:
-        return {**row, "graph_commit_id": "not readable: the graph was moved", "age": None}
+        return {**row, "graph_commit_id": f"not readable: {row['error']}", "age": None}
     return {**row, "age": age(row["committed_at"], now)}
 
 

@@ -30,7 +30,7 @@ def doctor(
     uri: Uri = None,
     store: Store = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Look for edges without nodes in large tables too.")
+        bool, typer.Option("--deep", help="Also open each data file and index, and read large tables.")
     ] = False,
     rows_format: Format = None,
     as_json: Json = False,
@@ -38,9 +38,9 @@ def doctor(
 ) -> None:
     """Look at everything, and say which command fixes what.
 
-    The machine, the format, pending recoveries, locks, drift, edges without nodes, files, indexes and left-overs, on
-    every branch. Nothing is changed. A problem needs a hand, and the exit code is 3; a notice can wait. Without a graph
-    only the machine is looked at.
+    The machine, the format, missing and damaged files, pending recoveries, locks, drift, edges without nodes,
+    fragments, indexes and left-overs, on every branch. Nothing is changed. A problem needs a hand, and the exit code is
+    3; a notice can wait. Without a graph only the machine is checked.
     """
     how = choose_format(rows_format, as_json)
     location = None if uri is None and store is None else direct_target(context, uri, store)
@@ -49,7 +49,8 @@ def doctor(
     from omnigraph.maintenance.doctor import examine
     from omnigraph.maintenance.health import is_healthy
 
-    findings = examine(None if location is None else Graph(location, read_only=True), deep=deep)
+    graph = None if location is None else Graph(location, read_only=True)
+    findings = examine(graph, deep=deep, address=uri if uri is not None else store)
     healthy = is_healthy(findings)
     documents: list[dict[str, Any]] = [finding.to_json() for finding in findings]
     if how is RowsFormat.JSON:

@@ -100,6 +100,7 @@ def standing_to_json(standing: BranchStanding) -> dict[str, Any]:
         "ahead": standing.ahead,
         "behind": standing.behind,
         "readable": standing.is_readable,
+        "error": standing.error or None,
     }
 
 

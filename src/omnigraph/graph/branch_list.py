@@ -1,8 +1,8 @@
 """The branches of a graph as people look at them: where each stands, and how far from the branch it was made from.
 
 In: a graph. Out: a `BranchStanding` per branch, main first. The manifest of a branch that was written since it was made
-is read once; one that was not is where it was made from. In a copied or moved graph nothing but the row in main's
-manifest is known of a branch. Nothing here writes.
+is read once; one that was not is where it was made from. Of a branch that cannot be read, because its files are missing
+or the graph was moved, nothing but the row in main's manifest is known. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import BRANCHES_READ_AT_ONCE
 from omnigraph.graph.layout import MANIFEST
@@ -35,10 +36,12 @@ class BranchStanding:
     """How many commits it has that main lacks; None when it cannot be read."""
     behind: int | None
     """How many commits main has that it lacks; None when it cannot be read."""
+    error: str = ""
+    """Why the branch cannot be read, or empty."""
 
     @property
     def is_readable(self) -> bool:
-        """False of every branch but main in a copied or moved graph."""
+        """False if files of the branch are missing or damaged, and of every branch but main in a moved graph."""
         return self.head is not None
 
 
@@ -49,7 +52,7 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
     others = [record for name, record in sorted(main.state.branches.items()) if name != MAIN]
     first = BranchStanding(main.branch, trunk.commits[trunk.head], 0, 0)
     if is_moved(main.manifest, root):
-        return (first, *(BranchStanding(record, None, None, None) for record in others))
+        return (first, *(_unreadable(record, "the graph was moved") for record in others))
     known = trunk.ancestors(trunk.head)
     behind: dict[CommitId, int] = {}
     store = ObjectStore(root)
@@ -58,18 +61,37 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
         assert record.parent is not None, "only main has none"
         assert record.lance_branch is not None, "only main has none"
         start = record.parent.commit
-        if start in known and not store.list(own_files(MANIFEST, record.lance_branch)):
+        if start in known and _is_unwritten(store, record.lance_branch):
             if start not in behind:
                 behind[start] = len(known - trunk.ancestors(start))
             return BranchStanding(record, trunk.commits[start], 0, behind[start])
-        manifest = open_manifest(root, lance_branch=record.lance_branch)
-        own = make_lineage(*manifest.read_history(trunk.commits))
+        try:
+            manifest = open_manifest(root, lance_branch=record.lance_branch)
+            own = make_lineage(*manifest.read_history(trunk.commits))
+        except (FormatError, NotFoundError) as error:
+            return _unreadable(record, error.message)
         reached = own.ancestors(own.head)
         return BranchStanding(record, own.commits[own.head], len(reached - known), len(known - reached))
 
     with ThreadPoolExecutor(BRANCHES_READ_AT_ONCE) as pool:
         found = tuple(pool.map(standing, others))
     return (first, *found)
+
+
+def _is_unwritten(store: ObjectStore, lance_branch: str) -> bool:
+    """Whether a branch is as it was created: one version, and no data of its own.
+
+    No version at all, an empty one, or further versions without data mean that files are missing.
+    """
+    if store.list(own_files(MANIFEST, lance_branch)):
+        return False
+    versions = store.list(f"{MANIFEST}/tree/{lance_branch}/_versions")
+    sizes = [entry.size for entry in versions if entry.path.endswith(".manifest")]
+    return len(sizes) == 1 and sizes[0] > 0
+
+
+def _unreadable(record: BranchRecord, error: str) -> BranchStanding:
+    return BranchStanding(record, None, None, None, error)
 
 
 def read_all_commits(

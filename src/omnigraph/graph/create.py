@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.errors import ConflictError, RefusedError, StorageError
+from omnigraph.base.errors import ConflictError, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import INIT_CONCURRENCY
@@ -47,6 +47,7 @@ from omnigraph.graph.stamp import FORMAT, ROOT_KEY, STAMP_KEY
 from omnigraph.schema import Catalog, arrow_schema, catalog_to_json, schema_hash
 from omnigraph.storage.dataset import create_dataset
 from omnigraph.storage.failures import DatasetExistsError
+from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -234,11 +235,11 @@ def _remove_made(store: ObjectStore, marker: _Marker) -> None:
 
 
 def _delete_table(store: ObjectStore, path: str) -> None:
-    """Delete a table that may have been made; where a foreign file is in the way, none was."""
+    """Delete a table that may have been created. Where an external file or a symbolic link is, none was."""
     try:
         store.delete_below(path)
-    except StorageError as blocked:
-        if blocked.code != "path_is_file":
+    except OmnigraphError as blocked:
+        if blocked.code not in ("path_is_file", LINK_CODE):
             raise
 
 
@@ -284,5 +285,5 @@ def _missing_folders(root: Location) -> tuple[Path, ...]:
 
 def _remove_empty_folders(folders: tuple[Path, ...]) -> None:
     for folder in folders:
-        if folder.is_dir() and not any(folder.iterdir()):
+        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             folder.rmdir()

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.errors import FormatError
+from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK, MAINTENANCE_CONCURRENCY
 from omnigraph.graph.commit import World
@@ -43,7 +43,8 @@ from omnigraph.maintenance.doomed_files import DoomedFile, Why
 from omnigraph.maintenance.hard_drops import read_floors
 from omnigraph.maintenance.retention import Decision, Needs, Policy, decide
 from omnigraph.pipeline.load_source import RunTasks
-from omnigraph.storage.files import list_files
+from omnigraph.storage.files import StoredFile, list_files
+from omnigraph.storage.local_tree import list_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -174,21 +175,22 @@ class _Planning:
         return tasks
 
     def _table_folders(self) -> list[str]:
-        paths = [
-            f"{kind}/{name}"
-            for kind in (NODES, EDGES)
-            for name in ObjectStore(self.root.child(kind)).folders()
-        ]
+        """The directories of tables, known or not. A symbolic link is not one: `doctor` reports it."""
+        return [path for kind in self._kinds() for path in self._table_folders_of(kind)]
+
+    def _kinds(self) -> list[str]:
+        links = list_links(self.root) if self.root.is_local else ()
+        return [kind for kind in (NODES, EDGES) if kind not in links]
+
+    def _table_folders_of(self, kind: str) -> list[str]:
+        location = self.root.child(kind)
+        links = list_links(location) if location.is_local else ()
+        paths = [f"{kind}/{name}" for name in ObjectStore(location).folders() if name not in links]
         return [path for path in paths if TABLE_PATH.fullmatch(path)]
 
     def _plan_scratch(self) -> DatasetPlan:
         """What killed operations left; those that run are younger than the grace."""
-        doomed = tuple(
-            DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None)
-            for file in list_files(self.root.child(SCRATCH))
-            if self.policy.is_beyond_grace(file.modified_us)
-        )
-        return DatasetPlan(SCRATCH, SCRATCH, doomed)
+        return self._plan_leftovers(SCRATCH, lambda file: self.policy.is_beyond_grace(file.modified_us))
 
     def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
         """Derived files of table versions that do not stay. Of a table that could not be read they all stay."""
@@ -196,20 +198,28 @@ class _Planning:
             plan.path.partition("/")[2]: plan.retained for plan in tables if plan.retained is not None
         }
         unread = {plan.path.partition("/")[2] for plan in tables if plan.error is not None}
-        doomed = []
-        for file in list_files(self.root.child(GRAPH_INDEX)):
+
+        def is_stale(file: StoredFile) -> bool:
             found = _ADJACENCY.fullmatch(file.path)
             if found is None:
-                is_stale = self.policy.is_beyond_grace(file.modified_us)
-            elif found[1] in unread:
-                is_stale = False
-            else:
-                branch = None if found[2] == MAIN else found[2]
-                versions = (retained.get(found[1]) or {}).get(branch, frozenset())
-                is_stale = int(found[3]) not in versions and self.policy.is_beyond_age(file.modified_us)
-            if is_stale:
-                doomed.append(DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None))
-        return DatasetPlan(GRAPH_INDEX, GRAPH_INDEX, tuple(doomed))
+                return self.policy.is_beyond_grace(file.modified_us)
+            if found[1] in unread:
+                return False
+            branch = None if found[2] == MAIN else found[2]
+            versions = (retained.get(found[1]) or {}).get(branch, frozenset())
+            return int(found[3]) not in versions and self.policy.is_beyond_age(file.modified_us)
+
+        return self._plan_leftovers(GRAPH_INDEX, is_stale)
+
+    def _plan_leftovers(self, folder: str, is_deletable: Callable[[StoredFile], bool]) -> DatasetPlan:
+        try:
+            files = list_files(self.root.child(folder))
+        except OmnigraphError as error:
+            return DatasetPlan(folder, folder, error=error.message)
+        doomed = tuple(
+            DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None) for file in files if is_deletable(file)
+        )
+        return DatasetPlan(folder, folder, doomed)
 
 
 def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:

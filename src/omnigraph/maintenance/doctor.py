@@ -1,7 +1,8 @@
-"""Doctor: looks at everything of a graph in one go, and says which command fixes what.
+"""Doctor: checks everything of a graph, and names the command that fixes what it finds.
 
-In: a graph, or nothing but this machine. Out: findings in the order of the checks; a check that finds nothing says so.
-One that fails is a finding itself, and the others go on. Nothing here writes, recovers or takes a lease.
+In: a graph, or nothing but this machine. Out: findings in the order of the checks; a check that finds nothing reports
+that. One that fails is a finding itself, and the others continue. Files are checked before rows are read from them, so
+that a damaged file is named. Nothing here writes, recovers or takes a lease.
 """
 
 from __future__ import annotations
@@ -17,60 +18,73 @@ from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.java import find_java
 from omnigraph.base.limits import (
-    CLEANUP_DRIVER_FILES_MAX,
     DOCTOR_EDGE_ROWS_MAX,
     HEALTHY_DELETED_SHARE_MAX,
     HEALTHY_FRAGMENT_ROWS_MIN,
     HEALTHY_SMALL_FRAGMENTS_MAX,
 )
 from omnigraph.graph.commit import World
-from omnigraph.graph.layout import INIT_MARKERS, MANIFEST, SCRATCH
+from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import lock_folders, look_at_lock
 from omnigraph.graph.pending import PendingState, list_pending
-from omnigraph.graph.records import TableId
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.snapshot import MAIN, Snapshot, is_moved, read_snapshot
 from omnigraph.graph.stamp import FORMAT
 from omnigraph.graph.tables import open_table
+from omnigraph.maintenance.damaged_files import DamagedFile, check_manifest, check_tables, find_links
+from omnigraph.maintenance.doctor_commands import Commands
 from omnigraph.maintenance.drift_look import is_under_way, look_steadily, owned_tables
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.health import Check, Finding, Health
 from omnigraph.maintenance.index_status import coverage_of_snapshot
+from omnigraph.maintenance.leftovers import find_leftovers
 from omnigraph.maintenance.loose_edges import Pins, edges_to_look_at, find_loose_edges
-from omnigraph.maintenance.orphan_files import find_orphans
+from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import has_auto_cleanup
-from omnigraph.storage.dataset import Dataset, open_dataset
-from omnigraph.storage.files import has_more_files
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.file_check import FileKind
 from omnigraph.storage.fragments import count_deleted_rows
+from omnigraph.storage.indexes import NO_VECTORS
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.doctor")
 
-RECOVER: Final = "omnigraph optimize, or any write to the branch"
-OPTIMIZE: Final = "omnigraph optimize"
-DEEP: Final = "omnigraph doctor --deep"
 LOOSE: Final = "insert the nodes, or delete these edges"
-CLEANUP: Final = "omnigraph cleanup"
-REPAIR: Final = "omnigraph repair"
+RESTORE: Final = "restore the file from a copy"
+UNLINK: Final = "replace the link with a directory that has its contents, or remove the link"
 _PACKAGES: Final = {"Lance": "pylance", "Spark": "pyspark"}
 
 
-def examine(graph: GraphPlace | None, *, deep: bool = False) -> list[Finding]:
-    """Every finding. Without a graph only the machine is looked at. `deep` reads large tables as well."""
+def examine(graph: GraphPlace | None, *, deep: bool = False, address: str | None = None) -> list[Finding]:
+    """Every finding. Without a graph only the machine is checked.
+
+    Args:
+        graph: The graph.
+        deep: Whether to open every data file and index, and to read large tables.
+        address: How commands in the findings name the graph. Default: its URI.
+    """
     findings = _run(Check.MACHINE, _machine)
     if graph is None:
         return findings
     root = graph.location
+    damaged: tuple[DamagedFile, ...] = ()
     try:
-        main = read_snapshot(root)
+        damaged = check_manifest(root, MAIN, None, deep=deep)
+        if all(file.kind is FileKind.VERSION for file in damaged):
+            main = read_snapshot(root)
     except OmnigraphError as error:
-        return [
-            *findings,
-            Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.flag_hint),
-        ]
-    seen = _Seen(root, main, deep)
+        findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.flag_hint))
+        is_damage = isinstance(error, FormatError)
+        return findings + [_damage(root, file) for file in damaged if is_damage]
+    if damaged:
+        text = f"{MANIFEST} has damaged files, so nothing else was checked"
+        findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE))
+        return findings + [_damage(root, file) for file in damaged]
+    seen = _Seen(root, main, Commands(address or str(root)), deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
         Check.FORMAT: seen.formats,
+        Check.FILES: seen.files,
         Check.RECOVERY: seen.recovery,
         Check.LOCKS: seen.locks,
         Check.DRIFT: seen.drift,
@@ -80,11 +94,6 @@ def examine(graph: GraphPlace | None, *, deep: bool = False) -> list[Finding]:
         Check.ORPHANS: seen.orphans,
     }
     return findings + [finding for check, run in checks.items() for finding in _run(check, run)]
-
-
-def optimize_of(branch: str) -> str:
-    """The command that puts the files and indexes of a branch in order."""
-    return OPTIMIZE if branch == MAIN else f"{OPTIMIZE} --branch {branch}"
 
 
 def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
@@ -125,13 +134,21 @@ class _Seen:
 
     root: Location
     main: Snapshot
+    commands: Commands
     deep: bool
     branches: list[Snapshot] = field(default_factory=list)
     unreadable: set[TableId] = field(default_factory=set)
+    damaged_manifests: list[DamagedFile] = field(default_factory=list)
+    damaged: frozenset[tuple[TableId, Pin]] = frozenset()
+    unopened_paths: frozenset[str] = frozenset()
 
     def formats(self) -> Iterator[Finding]:
         for name in sorted(self.main.state.branches, key=lambda name: (name != MAIN, name)):
             try:
+                if name != MAIN and self._is_manifest_damaged(name):
+                    text = f"{MANIFEST} of the branch has damaged files"
+                    yield Finding(Check.FORMAT, Health.PROBLEM, text, name, name, RESTORE)
+                    continue
                 snapshot = self.main if name == MAIN else read_snapshot(self.root, name)
                 snapshot.schema.refuse_altered()
             except OmnigraphError as error:
@@ -145,6 +162,31 @@ class _Seen:
         text = f"format {self.main.stamp}, {count} {'branch' if count == 1 else 'branches'}"
         yield Finding(Check.FORMAT, Health.OK, text)
 
+    def _is_manifest_damaged(self, name: str) -> bool:
+        """Whether a file is damaged that reading the branch's manifest needs; it is reported with the files.
+
+        A manifest that cannot even be opened is left to the reader, whose error says more.
+        """
+        if is_moved(self.main.manifest, self.root):
+            return False
+        lance_branch = self.main.state.branches[name].lance_branch
+        damaged = check_manifest(self.root, name, lance_branch, deep=self.deep)
+        self.damaged_manifests += damaged
+        return any(file.kind is not FileKind.VERSION for file in damaged)
+
+    def files(self) -> Iterator[Finding]:
+        checked = check_tables(self.branches, deep=self.deep)
+        self.damaged = checked.versions
+        self.unopened_paths = checked.unopened_paths
+        for file in (*self.damaged_manifests, *checked.files):
+            yield _damage(self.root, file)
+        for link in find_links(self.root, checked.links):
+            text = "is a symbolic link: nothing is deleted through it"
+            yield Finding(Check.FILES, Health.PROBLEM, text, f"{self.root}/{link}", fix=UNLINK)
+
+    def _can_read(self, table: TableRecord) -> bool:
+        return table.id not in self.unreadable and (table.id, table.pin) not in self.damaged
+
     def recovery(self) -> Iterator[Finding]:
         for one in list_pending(self.root):
             branch = one.intent.branch if one.intent is not None else ""
@@ -153,11 +195,14 @@ class _Seen:
                     text = "a write is under way"
                     yield Finding(Check.RECOVERY, Health.NOTICE, text, one.path, branch)
                 case PendingState.PENDING:
-                    text = "a write stopped half-way and waits for recovery"
-                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, one.path, branch, RECOVER)
+                    text, fix = (
+                        "a write stopped before its end and waits for recovery",
+                        self.commands.optimize(),
+                    )
+                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, one.path, branch, fix)
                 case PendingState.UNREADABLE:
                     text = f"it cannot be understood: {one.why}"
-                    fix = "a newer omnigraph, or move the file away and run omnigraph repair"
+                    fix = f"upgrade omnigraph, or move the file away and run `{self.commands.repair}`"
                     yield Finding(Check.RECOVERY, Health.PROBLEM, text, one.path, branch, fix)
 
     def locks(self) -> Iterator[Finding]:
@@ -179,6 +224,8 @@ class _Seen:
                 drift, name = look.drift, snapshot.branch.name
                 if look.head is None:
                     self.unreadable.add(look.table.id)
+                    if (look.table.id, look.table.pin) in self.damaged:
+                        continue  # the check of files has named the file
                     text, fix = look.obstacles.publish, "restore its files from a copy"
                     yield Finding(Check.DRIFT, Health.PROBLEM, text, look.table.alias, name, fix)
                     continue
@@ -187,19 +234,21 @@ class _Seen:
                     f"{look.head.version} ({', '.join(dict.fromkeys(drift.operations))})"
                 )
                 health = Health.NOTICE if drift.ours else Health.PROBLEM
-                yield Finding(Check.DRIFT, health, text, look.table.alias, name, REPAIR)
+                yield Finding(Check.DRIFT, health, text, look.table.alias, name, self.commands.repair)
 
     def edges(self) -> Iterator[Finding]:
         looked: set[Pins] = set()
         for snapshot in self.branches:
             for edge, pins, rows in edges_to_look_at(snapshot):
-                if pins in looked or any(table in self.unreadable for table, _ in pins):
+                if pins in looked or not self.damaged.isdisjoint(pins):
+                    continue
+                if any(table in self.unreadable for table, _ in pins):
                     continue
                 looked.add(pins)
                 name = snapshot.branch.name
                 if rows > DOCTOR_EDGE_ROWS_MAX and not self.deep:
                     text = "many rows, so nobody looked for edges without nodes"
-                    yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, DEEP)
+                    yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, self.commands.deep)
                     continue
                 loose = find_loose_edges(snapshot, edge)
                 if loose is not None:
@@ -210,89 +259,65 @@ class _Seen:
     def fragments(self) -> Iterator[Finding]:
         for snapshot in self.branches:
             name = snapshot.branch.name
-            yield from _settings(snapshot.manifest.dataset, MANIFEST, name)
-            for table in owned_tables(snapshot):
-                if table.id not in self.unreadable:
-                    dataset = open_table(self.root, table)
-                    yield from _settings(dataset, table.alias, name)
-                    yield from _files(dataset, table.alias, name)
+            fix = self.commands.optimize(name)
+            yield from _settings(snapshot.manifest.dataset, MANIFEST, name, fix)
+            for table in filter(self._can_read, owned_tables(snapshot)):
+                dataset = open_table(self.root, table)
+                yield from _settings(dataset, table.alias, name, fix)
+                yield from _files(dataset, table.alias, name, fix)
 
     def indexes(self) -> Iterator[Finding]:
         for snapshot in self.branches:
-            foreign = {table.id for table in snapshot.tables.values() if table.owner != snapshot.branch.id}
             name = snapshot.branch.name
+            skipped = frozenset(
+                table.id
+                for table in snapshot.tables.values()
+                if table.owner != snapshot.branch.id or not self._can_read(table)
+            )
             behind: dict[str, list[str]] = {}
-            for row in coverage_of_snapshot(snapshot, frozenset(foreign | self.unreadable)):
+            for row in coverage_of_snapshot(snapshot, skipped):
                 if row.is_behind:
                     behind.setdefault(row.table_key, []).append(row.column)
+                elif row.kind is IndexKind.VECTOR and row.reason == NO_VECTORS:
+                    text = f"the index on {row.column} is not built: {row.reason}"
+                    fix = f"load vectors into {row.column}, or remove its @index"
+                    yield Finding(Check.INDEXES, Health.NOTICE, text, row.table_key, name, fix)
             for alias, columns in behind.items():
                 text = f"rows that no index covers: {', '.join(dict.fromkeys(columns))}"
-                yield Finding(Check.INDEXES, Health.NOTICE, text, alias, name, optimize_of(name))
+                yield Finding(Check.INDEXES, Health.NOTICE, text, alias, name, self.commands.optimize(name))
 
     def orphans(self) -> Iterator[Finding]:
-        pinned = {(t.path, t.pin.branch) for snapshot in self.branches for t in snapshot.tables.values()}
-        if len(self.branches) == len(self.main.state.branches):  # else it is not known what is needed
-            broken = {t.path for t in self.main.tables.values() if t.id in self.unreadable}
-            names = {t.path: t.alias for snapshot in self.branches for t in snapshot.tables.values()}
-            for path in sorted(names.keys() - broken):
-                forks = {branch for at, branch in pinned if at == path}
-                yield from _forks(open_dataset(self.root.child(path)), names[path], forks)
-            live = {record.lance_branch for record in self.main.state.branches.values()}
-            yield from _forks(self.main.manifest.dataset, MANIFEST, live)
-            yield from self._orphan_files()
-        store = ObjectStore(self.root)
-        for folder, what in (
-            (SCRATCH, "files that a bulk operation left, or uses now"),
-            (INIT_MARKERS, "marks of an init"),
-        ):
-            found = store.list(folder)
-            if found:
-                size = sum(entry.size for entry in found)
-                text = f"{len(found):,} {what}, {size:,} bytes"
-                yield Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=CLEANUP)
-
-    def _orphan_files(self) -> Iterator[Finding]:
-        if has_more_files(self.root, CLEANUP_DRIVER_FILES_MAX):
-            text = f"more than {CLEANUP_DRIVER_FILES_MAX:,} files, not looked through"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=CLEANUP)
-            return
-        for found in find_orphans(self.branches, World()):
-            noun = "file" if found.files == 1 else "files"
-            text = f"{found.files:,} {noun} that nothing refers to, {found.size_bytes:,} bytes"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, found.table_key, fix=CLEANUP)
+        tables = [table for snapshot in self.branches for table in snapshot.tables.values()]
+        broken = {table.path for table in tables if table.id in self.unreadable} | self.unopened_paths
+        return find_leftovers(self.main, self.branches, frozenset(broken), self.commands)
 
 
-def _settings(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:
+def _damage(root: Location, file: DamagedFile) -> Finding:
+    return Finding(
+        Check.FILES,
+        Health.PROBLEM,
+        file.message,
+        f"{root}/{file.path}",
+        file.branch,
+        RESTORE,
+        file.expected_bytes,
+        file.actual_bytes,
+    )
+
+
+def _settings(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[Finding]:
     if has_auto_cleanup(dataset):
         text = "Lance may collect old versions by itself here, also those that a branch needs"
-        yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where, branch, optimize_of(branch))
+        yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where, branch, fix)
 
 
-def _files(dataset: Dataset, where: str, branch: str) -> Iterator[Finding]:
+def _files(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[Finding]:
     rows = dataset.fragment_rows()
     small = sum(1 for count in rows.values() if count < HEALTHY_FRAGMENT_ROWS_MIN)
     if small > HEALTHY_SMALL_FRAGMENTS_MAX:
-        yield Finding(
-            Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where, branch, optimize_of(branch)
-        )
+        yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where, branch, fix)
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > HEALTHY_DELETED_SHARE_MAX * (total + deleted):
-        text = f"{deleted:,} deleted {'row' if deleted == 1 else 'rows'} still in the files, beside {total:,}"
-        yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, optimize_of(branch))
-
-
-def _forks(dataset: Dataset, where: str, needed: set[str | None]) -> Iterator[Finding]:
-    """Lance branches that no live branch reads, nor anything that was made from them."""
-    parents = dataset.lance_branches()
-    kept: set[str] = set()
-    for name in parents:
-        if name not in needed:
-            continue
-        at: str | None = name
-        while at is not None and at not in kept:
-            kept.add(at)
-            at = parents.get(at)
-    gone = len(parents.keys() - kept)
-    if gone:
-        text = f"{gone} Lance {'branch' if gone == 1 else 'branches'} of no live branch"
-        yield Finding(Check.ORPHANS, Health.NOTICE, text, where, fix=CLEANUP)
+        noun = "deleted row" if deleted == 1 else "deleted rows"
+        text = f"{deleted:,} {noun} still in the files, next to {total:,}"
+        yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, fix)

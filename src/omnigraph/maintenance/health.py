@@ -19,6 +19,8 @@ class Check(StrEnum):
     """Java, Spark and Lance."""
     FORMAT = "format"
     """Whether this release can read every branch."""
+    FILES = "files"
+    """Files that are missing, cut off or damaged, and symbolic links."""
     RECOVERY = "recovery"
     """Writes that stopped half-way."""
     LOCKS = "locks"
@@ -62,6 +64,10 @@ class Finding:
     """The branch, or empty."""
     fix: str = ""
     """The command that helps, or empty."""
+    expected_bytes: int | None = None
+    """The recorded size of a file; None if none is recorded, or the finding is not about a file."""
+    actual_bytes: int | None = None
+    """The size that a file has; None if it is missing, or the finding is not about a file."""
 
     def to_json(self) -> dict[str, Fact]:
         """As in `findings` of `omnigraph doctor --json`."""
@@ -72,6 +78,8 @@ class Finding:
             "where": self.where or None,
             "branch": self.branch or None,
             "fix": self.fix or None,
+            "expected_bytes": self.expected_bytes,
+            "actual_bytes": self.actual_bytes,
         }
 
 

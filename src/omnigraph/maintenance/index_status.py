@@ -1,7 +1,8 @@
-"""Index status: how well the indexes of a branch serve its columns, from metadata alone.
+"""Index status: how well the indexes of a branch serve its columns, from metadata.
 
 In: a graph and a branch. Out: one row per declared index, and one per column on which `=` and ranges are not indexed by
-design: columns without `@index`, free text that is no key, lists and blobs. Nothing here writes.
+design: columns without `@index`, free text that is no key, lists and blobs. A vector column that no index
+covers is read up to its first vector. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.schema import Entity, Property, declared_indexes
 from omnigraph.schema.catalog import told_order
 from omnigraph.schema.indexable import IndexKind, has_index
+from omnigraph.schema.indexes import ColumnIndex
 from omnigraph.storage.coverage import Coverage, Degraded, Indexed, coverage_of, read_indexes
-from omnigraph.storage.indexes import NO_ROWS, IndexSpec
+from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.indexes import NO_ROWS, NO_VECTORS, IndexSpec, has_vectors
 
 NO_INDEX: Final = "has no @index"
 FREE_TEXT: Final = "is free text: its index serves search, and `=` reads every row"
@@ -54,8 +57,9 @@ class IndexCoverage:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a declared index leaves rows out, so that optimize has something to do."""
-        return self.declared and isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
+        """Whether a declared index leaves rows out that optimize can add to it."""
+        is_partial = isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
+        return self.declared and is_partial and not self.reason
 
     def to_json(self) -> dict[str, Fact]:
         """As in `omnigraph index status --json`."""
@@ -98,13 +102,20 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
     name = snapshot.branch.name
     for wanted in declared_indexes(entity):
         coverage = coverage_of(IndexSpec(wanted.column, wanted.kind), present, fragments)
-        reason = "" if rows or isinstance(coverage, Indexed) else NO_ROWS
+        reason = "" if isinstance(coverage, Indexed) else _why_unbuildable(dataset, wanted, rows)
         yield IndexCoverage(entity.alias, name, wanted.column, wanted.kind, coverage, rows, reason)
     served = {one.column for one in declared_indexes(entity) if one.kind is not IndexKind.INVERTED}
     whole = Degraded(tuple(sorted(fragments)), rows)
     for found in entity.properties:
         if found.name not in served:
             yield IndexCoverage(entity.alias, name, found.name, None, whole, rows, _why(found))
+
+
+def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:
+    if not rows:
+        return NO_ROWS
+    is_vector = declared.kind is IndexKind.VECTOR
+    return NO_VECTORS if is_vector and not has_vectors(dataset, declared.column) else ""
 
 
 def _why(found: Property) -> str:

@@ -23,6 +23,8 @@ from omnigraph.maintenance.table_view import TableView, chosen_types, read_views
 from omnigraph.maintenance.table_work import fragments_after
 from omnigraph.maintenance.upkept import Upkept, UpkeptTable
 from omnigraph.schema.catalog import told_order
+from omnigraph.schema.indexable import IndexKind
+from omnigraph.storage.indexes import NO_VECTORS, IndexSpec, has_vectors
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeOptions
@@ -200,9 +202,12 @@ def _planned(
         replaced.append(Replaced(group, tuple(new_ids)))
     present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
     indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), INDEX_ROWS_PER_TASK)
+    pending = {found.spec: found.reason for found in indexes if isinstance(found, NoWork) and found.reason}
     works = [found.spec for found in indexes if isinstance(found, IndexWork)] if plan.indexes else []
+    unbuildable = [spec for spec in works if _lacks_vectors(view, spec)]
+    pending |= dict.fromkeys(unbuildable, NO_VECTORS)
+    works = [spec for spec in works if spec not in pending]
     there = {index.name for index in view.present}
-    pending = [found for found in indexes if isinstance(found, NoWork)]
     return replace(
         row,
         fragments_removed=sum(len(group) for group in plan.groups),
@@ -211,11 +216,14 @@ def _planned(
         bytes_after=size,
         skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.gated else None,
         pending_indexes=tuple(
-            PendingIndex(found.spec.column, found.reason)
-            for found in pending
-            if found.status is IndexStatus.SKIPPED
+            PendingIndex(found.spec.column, pending[found.spec]) for found in indexes if found.spec in pending
         ),
         indexes_folded=tuple(spec.column for spec in works if spec.name in there),
         indexes_built=tuple(spec.column for spec in works if spec.name not in there),
         stripped=plan.strip,
     )
+
+
+def _lacks_vectors(view: TableView, spec: IndexSpec) -> bool:
+    """Whether a run will find that the index cannot be built, as `plan_index` does."""
+    return spec.kind is IndexKind.VECTOR and not has_vectors(view.dataset, spec.column)

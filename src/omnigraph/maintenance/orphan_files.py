@@ -1,7 +1,8 @@
-"""Files that nothing refers to, as cleanup would find them if it kept every version. Reads only.
+"""Files and Lance branches that nothing refers to, as cleanup would find them if it kept every version. Reads only.
 
-In: the snapshots of all live branches. Out: per dataset how many files of failed or abandoned writes lie there, beyond
-the grace. A dataset that cannot be read has none to tell; other checks say what is wrong with it.
+In: the snapshots of all live branches. Out: per dataset the Lance branches that cleanup would delete now, and how many
+files of failed or abandoned writes are beyond the grace. A dataset that cannot be read has none; other checks report
+what is wrong with it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ _ALL: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What was left in one dataset."""
+    """What cleanup would delete in one dataset now, although it kept every version."""
 
     table_key: str
+    path: str
     files: int
     size_bytes: int
+    lance_branches: frozenset[str]
 
 
 def find_orphans(heads: Sequence[Snapshot], world: World) -> list[Orphans]:
@@ -48,5 +51,8 @@ def find_orphans(heads: Sequence[Snapshot], world: World) -> list[Orphans]:
     orphans = []
     for plan in in_threads(plan_dataset, tasks):
         sizes = [file.size_bytes for file in plan.doomed if file.why is Why.ORPHAN]
-        orphans += [Orphans(plan.table_key, len(sizes), sum(sizes))] if sizes else []
+        forks = frozenset(file.branch for file in plan.doomed if file.why is Why.FORK and file.branch)
+        orphans += (
+            [Orphans(plan.table_key, plan.path, len(sizes), sum(sizes), forks)] if sizes or forks else []
+        )
     return orphans

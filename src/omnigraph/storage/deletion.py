@@ -6,10 +6,8 @@ manifests deleted first, by a call of their own.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Final
 
 import obstore
@@ -23,6 +21,7 @@ from omnigraph.base.limits import DELETE_BATCH_FILES, DELETE_CHUNK_FILES, DELETE
 from omnigraph.storage.dataset import Dataset, branch_location
 from omnigraph.storage.durability import delete_torn_references
 from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.local_tree import require_no_link, unlink_files
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore, open_s3_store
 
@@ -34,6 +33,8 @@ def delete_branch(dataset: Dataset, name: str) -> bool:
     """Delete a Lance branch and its files; False when it is gone. Refused for one that has children or tags."""
     delete_torn_references(dataset.location)
     with substrate_errors("delete a Lance branch", dataset.uri):
+        if dataset.location.is_local:
+            require_no_link(dataset.location, f"tree/{name}")
         if name not in dataset.native.branches.list():
             return False
         announce("dataset.delete_branch", f"{dataset.uri}#{name}")
@@ -79,18 +80,12 @@ def _unlink_files(location: Location, paths: Sequence[str]) -> None:
     with substrate_errors("delete files", location.uri), ThreadPoolExecutor(DELETE_THREADS) as threads:
         started = []
         for start in range(0, len(paths), DELETE_CHUNK_FILES):
-            chunk = [f"{location.uri}/{path}" for path in paths[start : start + DELETE_CHUNK_FILES]]
+            chunk = paths[start : start + DELETE_CHUNK_FILES]
             for path in chunk:
-                announce("dataset.delete_file", path)
-            started.append(threads.submit(_unlink_chunk, chunk))
+                announce("dataset.delete_file", f"{location.uri}/{path}")
+            started.append(threads.submit(unlink_files, location, chunk))
         for one in started:
             one.result()
-
-
-def _unlink_chunk(paths: Sequence[str]) -> None:
-    for path in paths:
-        with suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108  # there are many, and a Path costs more
 
 
 def _delete_objects(location: Location, paths: Sequence[str]) -> None:

@@ -2,7 +2,8 @@
 
 Lance reports most failures as `OSError` or `ValueError` with a long text, so the message decides: the first rule
 of `_RULES` whose pattern is found in it. The place itself is cut out of the text first, so that a directory
-named `connection` is no network failure. A file so broken that Lance's native code panics is a format error too.
+named `connection` is no network failure. What the operating system says of a disk (full, quota, input/output error, too
+many open files) comes before what a file contains. A file so broken that Lance panics is a format error too.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _UNREACHABLE: Final = (
 _DAMAGE: Final = (
     "dataset_unreadable",
     "could not {doing} at {uri}: one of its files is corrupt or cut off",
-    "restore the file from a copy; `--debug` shows what was found in it",
+    "run `omnigraph doctor` with `--deep`, which names the file, and restore it from a copy",
 )
 
 _RULES: Final = (
@@ -134,9 +135,49 @@ _RULES: Final = (
         ),
     ),
     _rule(
-        r"no space left|disk quota",
+        r"no space left|os error 28\b",
         StorageError,
-        ("disk_full", "no space left to {doing} at {uri}", "free some room and run it again"),
+        (
+            "disk_full",
+            "could not {doing} at {uri}: no space left on the disk",
+            "free some space and run it again",
+        ),
+    ),
+    _rule(
+        r"disk quota|quota exceeded|os error 122\b",
+        StorageError,
+        (
+            "disk_full",
+            "could not {doing} at {uri}: the disk quota is used up",
+            "free some space or ask for a larger quota, then run it again",
+        ),
+    ),
+    _rule(
+        r"file too large|os error 27\b",
+        StorageError,
+        (
+            "file_too_large",
+            "could not {doing} at {uri}: a file is larger than the system allows",
+            "raise the limit (`ulimit -f`), or use a file system that allows larger files, then run it again",
+        ),
+    ),
+    _rule(
+        r"too many open files|os error 2[34]\b",
+        StorageError,
+        (
+            "too_many_open_files",
+            "could not {doing} at {uri}: too many files are open",
+            "raise the limit (`ulimit -n`), or run fewer processes at the same time, then run it again",
+        ),
+    ),
+    _rule(
+        r"input/output error|os error 5\b",
+        StorageError,
+        (
+            "io_error",
+            "could not {doing} at {uri}: the disk reported an input/output error",
+            "check the disk and the system log (`dmesg`), then run it again; the files may be intact",
+        ),
     ),
     _rule(
         r"not found: \S*(?:data|_deletions|_indices)/\S+|not found: \S+\.(?:lance|blob|arrow|bin|idx)\b",
@@ -144,7 +185,7 @@ _RULES: Final = (
         (
             "dataset_unreadable",
             "could not {doing} at {uri}: one of its files is missing",
-            "restore the file from a copy; `--debug` shows which one it is",
+            "run `omnigraph doctor`, which names the file, and restore it from a copy",
         ),
     ),
     _rule(

@@ -1,12 +1,12 @@
 """Every file below a place, with its size and when it was written.
 
 In: a location. Out: one entry per file. On disk also what a killed put left behind (a name that ends in `#` and a
-number), which object stores never list. Nothing here writes.
+number), which object stores never list. Symbolic links are not files: they are listed apart and never followed. Nothing
+here writes.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,10 +16,10 @@ import obstore
 
 from omnigraph.base.errors import UsageError
 from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.local_tree import walk_tree
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import open_s3_store
 
-_NANOSECONDS: Final = 1_000
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -32,22 +32,37 @@ class StoredFile:
     modified_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files below a location, ordered by path, and the paths of the symbolic links, which only a disk has."""
+
+    files: tuple[StoredFile, ...]
+    links: tuple[str, ...] = ()
+
+
 def list_files(location: Location) -> tuple[StoredFile, ...]:
-    """Everything below the place, ordered by path; empty when there is nothing."""
+    """Every file below the location, ordered by path; empty when there is nothing."""
+    return list_tree(location).files
+
+
+def list_tree(location: Location) -> Listing:
+    """The same with the symbolic links. A location that is reached through a link below its root is refused."""
+    links: list[str] = []
     with substrate_errors("list files", location.uri):
-        return tuple(sorted(_found(location), key=lambda file: file.path))
+        files = tuple(sorted(_found(location, links), key=lambda file: file.path))
+    return Listing(files, tuple(sorted(links)))
 
 
 def has_more_files(location: Location, count: int) -> bool:
     """Whether there are more files than so many below the place; the listing ends as soon as that is known."""
     with substrate_errors("list files", location.uri):
-        return sum(1 for _ in islice(_found(location), count + 1)) > count
+        return sum(1 for _ in islice(_found(location, []), count + 1)) > count
 
 
-def _found(location: Location) -> Iterator[StoredFile]:
+def _found(location: Location, links: list[str]) -> Iterator[StoredFile]:
     match location.scheme:
         case Scheme.LOCAL:
-            return _walk(location.uri)
+            return _list_local(location, links)
         case Scheme.S3:
             return _list_objects(location)
         case Scheme.MEMORY:
@@ -58,24 +73,12 @@ def _found(location: Location) -> Iterator[StoredFile]:
             )
 
 
-def _walk(root: str) -> Iterator[StoredFile]:
-    """Files may go while they are listed; those are left out."""
-    folders = [(root, "")]
-    for folder, prefix in folders:
-        try:
-            entries = list(os.scandir(folder))
-        except FileNotFoundError:
-            continue
-        for entry in entries:
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append((entry.path, f"{prefix}{entry.name}/"))
-                else:
-                    found = entry.stat(follow_symlinks=False)
-                    modified_us = found.st_mtime_ns // _NANOSECONDS
-                    yield StoredFile(prefix + entry.name, found.st_size, modified_us)
-            except FileNotFoundError:
-                continue
+def _list_local(location: Location, links: list[str]) -> Iterator[StoredFile]:
+    for entry in walk_tree(location):
+        if entry.is_link:
+            links.append(entry.path)
+        else:
+            yield StoredFile(entry.path, entry.size_bytes, entry.modified_us)
 
 
 def _list_objects(location: Location) -> Iterator[StoredFile]:

@@ -33,6 +33,9 @@ from omnigraph.storage.staging import StagedTransaction
 NO_ROWS: Final = "the table has no rows"
 """Why no index of an empty table can be built."""
 
+NO_VECTORS: Final = "the column has no vectors"
+"""Why no index of a vector column without values can be built."""
+
 PQ_ROWS_MIN: Final = 65_536
 """Below this many vectors one flat partition is searched exactly, and there is nothing to train."""
 
@@ -113,6 +116,15 @@ def plan_index(
     return IndexPlan(spec, chosen, spec.kind.name, dict(_SCALAR_SETTINGS[spec.kind]))
 
 
+def has_vectors(dataset: Dataset, column: str) -> bool:
+    """Whether any row has a vector; reads up to the first one."""
+    with substrate_errors("look for vectors", dataset.uri):
+        scanner = dataset.native.scanner(
+            columns=[], filter=f"`{column}` IS NOT NULL", limit=1, with_row_id=True
+        )
+        return bool(scanner.to_table().num_rows)
+
+
 def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequence[int]) -> IndexSegment:
     """Write the index files of some of the plan's fragments. Safe to repeat; runs on any machine."""
     announce("index.build", dataset.uri)
@@ -168,7 +180,7 @@ def _plan_vector(
 ) -> IndexPlan | Unbuildable:
     vectors = dataset.count_rows(f"`{spec.column}` IS NOT NULL")
     if not vectors:
-        return Unbuildable(spec, "the column has no vectors")
+        return Unbuildable(spec, NO_VECTORS)
     dimensions = dataset.schema.field(spec.column).type.list_size
     if vectors < max(pq_rows_min, _PQ_CODES) or dimensions % _DIMENSIONS_PER_SUBVECTOR:
         settings = {"metric": _METRIC, "num_partitions": 1, "ivf_centroids": _any_centroid(dimensions)}

@@ -12,7 +12,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Final
@@ -55,16 +55,25 @@ class Durability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One directory or object-store prefix. `durability` travels with it to workers."""
+    """One directory or object-store prefix.
+
+    `durability` travels with it to workers. `root` is the location from which `child` derived it; empty: itself.
+    """
 
     scheme: Scheme
     uri: str
     options: tuple[tuple[str, str], ...] = ()
     durability: Durability = Durability.SYNC
+    root: str = field(default="", compare=False)
 
     def child(self, path: str) -> Location:
         """The location of a relative path below this one."""
-        return replace(self, uri=f"{self.uri}/{path}")
+        return replace(self, uri=f"{self.uri}/{path}", root=self.root_uri)
+
+    @property
+    def root_uri(self) -> str:
+        """Where the tree starts that this location belongs to: local deletes follow no symbolic link below it."""
+        return self.root or self.uri
 
     @property
     def is_local(self) -> bool:

@@ -2,14 +2,14 @@
 
 The only primitive that all stores share is create-if-absent, so that is what protocols are built on. An object
 is created whole or not at all. Nothing here overwrites. A put that was killed on a local disk leaves a file whose
-name ends in `#` and a number, which is never listed.
+name ends in `#` and a number, which is never listed. On a local disk nothing is created, listed or deleted through a
+symbolic link.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import posixpath
+import re
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -26,6 +26,12 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 
 from omnigraph.base.effects import announce
 from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.local_tree import (
+    remove_empty_directories,
+    require_no_link,
+    unlink_files,
+    walk_tree,
+)
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.sync import SyncError, sync_entries, sync_file
 
@@ -36,7 +42,7 @@ _CLIENT_SETTINGS: Final = ("allow_http", "connect_timeout", "timeout")
 _LANCE_ONLY_SETTINGS: Final = ("download_retry_count",)
 _DRAFT_BITS: Final = 48
 _DRAFT_ATTEMPTS_MAX: Final = 10
-_NOT_REMOVED: Final = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+_UNFINISHED: Final = re.compile(r".*#\d+")
 
 _memory_stores: Final[dict[str, MemoryStore]] = {}
 
@@ -65,6 +71,7 @@ class ObjectStore:
         # A new graph's first object is what finds out that nothing can be written, so the message names the root.
         with self._errors("write", ""):
             if self.location.is_local:
+                require_no_link(self.location, posixpath.dirname(path))
                 Path(self.location.uri).mkdir(parents=True, exist_ok=True)
             announce("object.create", path)
             try:
@@ -97,8 +104,8 @@ class ObjectStore:
     def list(self, prefix: str) -> tuple[ObjectEntry, ...]:
         """Every object below the folder `prefix` (all of them for ""), ordered by path."""
         with self._errors("list objects", prefix):
-            if self.location.is_local and not Path(self.location.uri).is_dir():
-                return ()
+            if self.location.is_local:
+                return self._list_local(prefix, with_links=True)
             found = obstore.list(self._store(), prefix or None).collect()
             entries = (ObjectEntry(str(meta["path"]), int(meta["size"])) for meta in found)
             return tuple(sorted(entries, key=lambda entry: entry.path))
@@ -117,14 +124,21 @@ class ObjectStore:
         """Delete the object; one that is gone already is no error."""
         with self._errors("delete an object", path):
             announce("object.delete", path)
+            if self.location.is_local:
+                unlink_files(self.location, [path])
+                return
             try:
                 obstore.delete(self._store(), path)
             except FileNotFoundError as missing:
                 refuse_missing_bucket(missing)
 
     def delete_below(self, prefix: str) -> int:
-        """Delete every object below a folder, and on disk the empty folders; how many objects went."""
-        entries = self.list(prefix)
+        """Delete every object below a folder, and on disk the empty folders but no link; how many were deleted."""
+        if self.location.is_local:
+            with self._errors("list objects", prefix):
+                entries = self._list_local(prefix, with_links=False)
+        else:
+            entries = self.list(prefix)
         for entry in entries:
             self.delete(entry.path)
         self.remove_empty_folders(prefix)
@@ -134,13 +148,29 @@ class ObjectStore:
         """On disk, remove the folder and everything below it that is an empty folder."""
         if self.location.is_local:
             with self._errors("remove empty folders", prefix):
-                _remove_empty_folders(Path(self.location.uri) / prefix)
+                remove_empty_directories(self.location, prefix, recursive=True)
 
     def remove_empty_folder(self, prefix: str) -> None:
         """On disk, remove the folder if nothing is in it; elsewhere there are no folders."""
         if self.location.is_local:
             with self._errors("remove an empty folder", prefix):
-                _remove_if_empty(Path(self.location.uri) / prefix)
+                remove_empty_directories(self.location, prefix, recursive=False)
+
+    def _list_local(self, prefix: str, *, with_links: bool) -> tuple[ObjectEntry, ...]:
+        """With links: also those to files, since an object that is a link can be read."""
+        if not self._path("").is_dir():
+            return ()
+        start = f"{prefix}/" if prefix else ""
+        found = (
+            ObjectEntry(f"{start}{entry.path}", entry.size_bytes)
+            for entry in walk_tree(self.location, prefix)
+            if not _UNFINISHED.fullmatch(entry.path)
+            and (not entry.is_link or (with_links and self._path(f"{start}{entry.path}").is_file()))
+        )
+        return tuple(sorted(found, key=lambda entry: entry.path))
+
+    def _path(self, path: str) -> Path:
+        return Path(self.location.uri, path)
 
     def _store(self) -> _Backend:
         if self._backend is None:
@@ -251,17 +281,3 @@ def refuse_missing_bucket(missing: FileNotFoundError) -> None:
     """Raise again unless it is only the object that is missing."""
     if "NoSuchBucket" in str(missing):
         raise missing
-
-
-def _remove_empty_folders(folder: Path) -> None:
-    """Deepest first. Others may add to the folders and remove them at the same time."""
-    for path, _, _ in os.walk(folder, topdown=False):
-        _remove_if_empty(Path(path))
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError as kept:
-        if kept.errno not in _NOT_REMOVED:
-            raise

@@ -106,12 +106,12 @@ def _paths(table: pa.Table, root: Location) -> set[str]:
         if len(names) > 1:
             rows = table.filter(pc.equal(bases.chunk(0).indices, place))
         paths = pc.unique(rows.column("path")).to_pylist()
-        folder = _below(str(base), root) if paths else ""
+        folder = folder_below(str(base), root) if paths else ""
         found.update((f"{folder}{path}" for path in paths) if folder else map(str, paths))
     return found
 
 
-def _below(base: str, root: Location) -> str:
+def folder_below(base: str, root: Location) -> str:
     """The folder of a base below the dataset's root, with a slash at its end; empty for the root itself."""
     place, top = _plain(base), _plain(root.uri)
     if place == top:

@@ -1,0 +1,196 @@
+"""Local files below a root, without following symbolic links.
+
+In: a local location, which knows its root. Out: files and links below it, and deletes of files and empty directories.
+The root itself may be reached through a link, such as one to a larger disk. A link below the root is never followed, so
+that nothing outside is listed for a delete, or deleted. A path that leads through a link is refused, with the link's
+path. Each directory is opened from its parent's descriptor, so a link that appears during the call is not followed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from omnigraph.base.errors import RefusedError
+from omnigraph.storage.location import Location
+
+LINK_CODE: Final = "path_is_link"
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NOT_A_DIRECTORY: Final = (errno.ENOTDIR, errno.ELOOP)
+_NOT_REMOVED: Final = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+_NANOSECONDS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A file or a symbolic link: its path below the listed directory, its own size, and when it was written."""
+
+    path: str
+    size_bytes: int
+    modified_us: int
+    is_link: bool
+
+
+def walk_tree(location: Location, below: str = "") -> Iterator[TreeEntry]:
+    """Every file and link below a directory, in no order; nothing if it does not exist.
+
+    Files that are deleted during the walk are left out.
+    """
+    try:
+        directory = _open_directory(location, below)
+    except FileNotFoundError:
+        return
+    try:
+        yield from _walk(directory, "")
+    finally:
+        os.close(directory)
+
+
+def list_links(location: Location) -> tuple[str, ...]:
+    """The names of the symbolic links directly in a directory, ordered; none if it does not exist."""
+    try:
+        with _opened(location, "") as directory, os.scandir(directory) as entries:
+            return tuple(sorted(entry.name for entry in entries if entry.is_symlink()))
+    except FileNotFoundError:
+        return ()
+
+
+def require_no_link(location: Location, below: str) -> None:
+    """Raise if the path leads through a symbolic link or is one; the end of it need not exist."""
+    with suppress(FileNotFoundError, NotADirectoryError), _opened(location, below):
+        return
+
+
+def unlink_files(location: Location, paths: Sequence[str]) -> None:
+    """Delete files below the location; one that does not exist is not an error."""
+    for folder, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+        with suppress(FileNotFoundError, NotADirectoryError), _opened(location, folder) as directory:
+            for path in group:
+                with suppress(FileNotFoundError):
+                    os.unlink(path.rpartition("/")[2], dir_fd=directory)
+
+
+def remove_empty_directories(location: Location, below: str, *, recursive: bool) -> None:
+    """Remove a directory if it is empty, and before it (`recursive`) the empty directories inside it.
+
+    Other processes may add to the directories, and remove them, at the same time.
+    """
+    parts = _parts(location, below)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if recursive:
+            with _opened(location, below) as directory:
+                _remove_inner(directory)
+        with _opened_parts(location.root_uri, parts[:-1]) as parent:
+            if parts:
+                _remove_directory(parts[-1], parent)
+
+
+def _walk(directory: int, prefix: str) -> Iterator[TreeEntry]:
+    with os.scandir(directory) as entries:
+        names = list(entries)
+    for entry in names:
+        path = f"{prefix}{entry.name}"
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                inner = _open_inner(entry.name, directory, path)
+                try:
+                    yield from _walk(inner, f"{path}/")
+                finally:
+                    os.close(inner)
+            else:
+                status = entry.stat(follow_symlinks=False)
+                is_link = stat.S_ISLNK(status.st_mode)
+                yield TreeEntry(path, status.st_size, status.st_mtime_ns // _NANOSECONDS, is_link)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+
+
+def _remove_inner(directory: int) -> None:
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for name in names:
+        with suppress(FileNotFoundError, NotADirectoryError, RefusedError):
+            inner = _open_inner(name, directory, name)
+            try:
+                _remove_inner(inner)
+            finally:
+                os.close(inner)
+        _remove_directory(name, directory)
+
+
+def _remove_directory(name: str, parent: int) -> None:
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in _NOT_REMOVED:
+            raise
+
+
+def _parts(location: Location, below: str) -> list[str]:
+    """The names between the root and the path."""
+    inside = f"{location.uri}/{below}".removeprefix(location.root_uri)
+    return [part for part in inside.split("/") if part]
+
+
+@contextmanager
+def _opened(location: Location, below: str) -> Iterator[int]:
+    with _opened_parts(location.root_uri, _parts(location, below)) as directory:
+        yield directory
+
+
+@contextmanager
+def _opened_parts(root: str, parts: Sequence[str]) -> Iterator[int]:
+    directory = _open_parts(root, parts)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def _open_directory(location: Location, below: str) -> int:
+    return _open_parts(location.root_uri, _parts(location, below))
+
+
+def _open_parts(root: str, parts: Sequence[str]) -> int:
+    """A descriptor of the directory. The root may be reached through links, what is below it may not."""
+    directory = os.open(root, _DIRECTORY)
+    path = root
+    for part in parts:
+        path = f"{path}/{part}"
+        try:
+            inner = _open_inner(part, directory, path)
+        finally:
+            os.close(directory)
+        directory = inner
+    return directory
+
+
+def _open_inner(name: str, parent: int, path: str) -> int:
+    try:
+        return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except OSError as error:
+        if error.errno in _NOT_A_DIRECTORY and _is_link(name, parent):
+            raise _link_refused(path) from error
+        raise
+
+
+def _is_link(name: str, parent: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _link_refused(path: str) -> RefusedError:
+    return RefusedError(
+        f"{path} is a symbolic link, and files are deleted only inside the graph's own directory",
+        code=LINK_CODE,
+        hint="Nothing was deleted. Replace the link with a directory that has its contents, or remove the link.",
+        facts={"path": path},
+    )
