@@ -16,7 +16,8 @@ import pytest
 
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.dataset import Dataset, create_dataset, open_dataset
-from omnigraph.storage.file_check import FileKind, FileProblem, check_files, count_bitmap
+from omnigraph.storage.deletion_file import count_bitmap
+from omnigraph.storage.file_check import FileKind, FileProblem, check_files
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore, open_s3_store

@@ -154,7 +154,6 @@ SOURCE_PARTITION_ROWS: Final = 500_000
 
 MAINTENANCE_CONCURRENCY: Final = 8
 DOCTOR_EDGE_ROWS_MAX: Final = 1_000_000
-FILE_CHECK_THREADS: Final = 8
 HEALTHY_SMALL_FRAGMENTS_MAX: Final = 32
 HEALTHY_FRAGMENT_ROWS_MIN: Final = 100_000
 HEALTHY_DELETED_SHARE_MAX: Final = 0.2
@@ -195,4 +194,4 @@ DELETE_THREADS: Final = 8
 REACH_ROWS: Final = 1_000_000
 
 FILE_CHECK_THREADS: Final = 16
-"""Requests at a time that ask an object store for the sizes of staged files before a write is armed."""
+"""Files that are checked at the same time: staged ones before a write is armed, and those that `doctor` opens."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import resource
-import struct
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,6 +25,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.base.errors import Fact, StorageError
 from omnigraph.base.limits import FILE_CHECK_THREADS
+from omnigraph.storage.deletion_file import count_deleted_rows
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
@@ -33,14 +33,8 @@ from omnigraph.storage.sync import sync_entries, sync_file
 
 _MAGIC: Final = b"LANC"
 _LANCE_SUFFIX: Final = ".lance"
-_ARROW_SUFFIX: Final = ".arrow"
 _VERSION_MAX: Final = 2**64 - 1
 _VERSION_DIGITS: Final = 20
-_NO_RUNS: Final = 12346
-_WITH_RUNS: Final = 12347
-_OFFSETS_FROM: Final = 4
-_BITMAP_BYTES: Final = 8192
-_ARRAY_VALUES_MAX: Final = 4096
 
 
 class IncompleteFileError(StorageError):
@@ -323,45 +317,11 @@ def _ends_like_lance(path: Path) -> bool:
 
 def _is_whole_deletion_file(path: Path) -> bool:
     """Whether every byte is there: a cut-off one would end the process within Lance."""
-    if path.suffix == _ARROW_SUFFIX:
-        try:
-            with pa.memory_map(str(path)) as source:
-                pa.ipc.open_file(source).read_all()
-        except (pa.ArrowException, OSError):
-            return False
-        return True
     try:
-        return _roaring_bytes(path.read_bytes()) == path.stat().st_size
-    except struct.error:
+        count_deleted_rows(path.name, path.read_bytes())
+    except (ValueError, pa.ArrowException):
         return False
-
-
-def _roaring_bytes(data: bytes) -> int | None:
-    """The size of a Roaring bitmap in its portable format, computed from its header; None if it is not one."""
-    (cookie,) = struct.unpack_from("<I", data, 0)
-    position: int = 8
-    run_flags = b""
-    if cookie & 0xFFFF == _WITH_RUNS:
-        containers = (cookie >> 16) + 1
-        run_flags = data[4 : 4 + (containers + 7) // 8]
-        position = 4 + len(run_flags)
-    elif cookie == _NO_RUNS:
-        (containers,) = struct.unpack_from("<I", data, 4)
-    else:
-        return None
-    counts = [count + 1 for _, count in struct.iter_unpack("<HH", data[position : position + 4 * containers])]
-    if len(counts) != containers:
-        return None
-    position += 4 * containers
-    if not run_flags or containers >= _OFFSETS_FROM:
-        position += 4 * containers
-    for number, count in enumerate(counts):
-        if run_flags and run_flags[number // 8] >> (number % 8) & 1:
-            (runs,) = struct.unpack_from("<H", data, position)
-            position += 2 + 4 * runs
-        else:
-            position += 2 * count if count <= _ARRAY_VALUES_MAX else _BITMAP_BYTES
-    return position
+    return True
 
 
 def _version_path(place: Location, version: int) -> Path:

@@ -9,7 +9,6 @@ writes, and a damaged file is never an exception.
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 from lance.file import LanceFileSession
 
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.limits import FILE_CHECK_THREADS
 from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.deletion_file import count_deleted_rows
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.files import list_tree
 from omnigraph.storage.local_tree import LINK_CODE
@@ -35,12 +34,6 @@ VersionKey = tuple[str | None, int | None]
 """A Lance branch (None: Lance's main) and a version (None: the newest)."""
 
 _VERSION_MAX: Final = 2**64 - 1
-_ROW: Final = "row_id"
-_BITMAP_COOKIE: Final = 12_346
-_BITMAP_COOKIE_WITH_RUNS: Final = 12_347
-_BITMAP_OFFSETS_MIN: Final = 4
-_BITMAP_ARRAY_MAX: Final = 4_096
-_BITMAP_BYTES: Final = 8_192
 
 
 class FileKind(StrEnum):
@@ -240,77 +233,9 @@ class _Run:
 
     def _read_deletions(self, reference: _Reference) -> None:
         data = ObjectStore(self.location).read(reference.path) or b""
-        count = count_bitmap(data) if reference.path.endswith(".bin") else _count_array(data, reference)
+        count = count_deleted_rows(reference.path, data, reference.rows_max)
         if reference.rows not in (None, count):
             raise ValueError(f"expected {reference.rows:,} deleted rows, got {count:,}")
-
-
-def _count_array(data: bytes, reference: _Reference) -> int:
-    """The deleted rows of an Arrow file."""
-    with pa.ipc.open_file(pa.BufferReader(data)) as file:
-        table = file.read_all()
-    table.validate(full=True)
-    rows = set(table.column(_ROW).to_pylist())
-    if not all(isinstance(row, int) and 0 <= row < reference.rows_max for row in rows):
-        raise ValueError(f"a deleted row is not one of the {reference.rows_max:,} rows")
-    return len(rows)
-
-
-def count_bitmap(data: bytes) -> int:
-    """The values of a Roaring bitmap in its portable format; raise ValueError if it is cut off or damaged."""
-    reader = _Bytes(data)
-    (cookie,) = reader.take("<I")
-    runs = 0
-    if cookie & 0xFFFF == _BITMAP_COOKIE_WITH_RUNS:
-        containers = (cookie >> 16) + 1
-        runs = int.from_bytes(reader.take_bytes((containers + 7) // 8), "little")
-    elif cookie == _BITMAP_COOKIE:
-        (containers,) = reader.take("<I")
-    else:
-        raise ValueError("not a bitmap")
-    header = reader.take(f"<{2 * containers}H")
-    if cookie == _BITMAP_COOKIE or containers >= _BITMAP_OFFSETS_MIN:
-        reader.take_bytes(4 * containers)
-    total = 0
-    for number, cardinality in enumerate(header[1::2]):
-        count = _count_container(reader, cardinality + 1, has_runs=bool(runs >> number & 1))
-        if count != cardinality + 1:
-            raise ValueError(f"expected {cardinality + 1:,} values, got {count:,}")
-        total += count
-    if reader.left:
-        raise ValueError(f"{reader.left:,} bytes too many")
-    return total
-
-
-def _count_container(reader: _Bytes, cardinality: int, *, has_runs: bool) -> int:
-    if has_runs:
-        (count,) = reader.take("<H")
-        pairs = reader.take(f"<{2 * count}H")
-        return sum(pairs[1::2]) + count
-    if cardinality <= _BITMAP_ARRAY_MAX:
-        return len(set(reader.take(f"<{cardinality}H")))
-    return int.from_bytes(reader.take_bytes(_BITMAP_BYTES), "little").bit_count()
-
-
-class _Bytes:
-    """Bytes that are taken from the front."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._position
-
-    def take_bytes(self, count: int) -> bytes:
-        if count > self.left:
-            raise ValueError("the file is cut off")
-        self._position += count
-        return self._data[self._position - count : self._position]
-
-    def take(self, layout: str) -> tuple[int, ...]:
-        return struct.unpack(layout, self.take_bytes(struct.calcsize(layout)))
 
 
 def _is_version(path: str, folder: str) -> bool:
