@@ -5,6 +5,7 @@ Contents are compared with a model before and after, and a preview changes no fi
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.repair_outcome import RepairAction, TableRepairStats
 from omnigraph.storage.coverage import Indexed
 from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.durability import IncompleteFileError
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple
@@ -219,6 +221,21 @@ def test_settings_that_collect_versions_are_never_published(
     assert pin.version in open_dataset(table).versions()
     added = {"f1": 1, "f2": 2, "e": None, "f": None, "g": None}
     assert read_contents(local_location)[PERSON] == {**before[PERSON], **added}
+
+
+def test_a_file_that_another_tool_cut_off_is_not_published(
+    tool: ForeignTool, local_location: Location
+) -> None:
+    seed(local_location)
+    table = find_table(local_location)
+    before = set(Path(local_location.child(table.path).uri).rglob("*.lance"))
+    tool.act("index", local_location)
+    (file, *_) = sorted(set(Path(local_location.child(table.path).uri).rglob("*.lance")) - before)
+    os.truncate(file, file.stat().st_size - 1)
+    with pytest.raises(IncompleteFileError) as raised:
+        repair(local_location, "confirm", "force")
+    assert str(file) in raised.value.message
+    assert find_table(local_location) == table
 
 
 def test_one_commit_for_all_tables_of_a_branch(tool: ForeignTool, local_location: Location) -> None:

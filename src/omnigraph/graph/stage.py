@@ -26,7 +26,7 @@ from omnigraph.graph.tables import open_table
 from omnigraph.schema import Catalog
 from omnigraph.storage.commit import AUTO_CLEANUP_PREFIX, commit_branch
 from omnigraph.storage.compaction import Rewritten, write_deletion_file
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.dataset import Dataset, make_durable_since, open_dataset
 from omnigraph.storage.deletion import delete_branch
 from omnigraph.storage.staging import StagedTransaction, stage_restore, stage_settings_removal
 
@@ -189,8 +189,10 @@ class Stage:
     def accepted(self, table: TableRecord, head: Dataset) -> ExactEffect | TableRecord:
         """What publishing the head of a table that this branch owns takes: mostly just its row.
 
-        Settings that let a commit collect old versions are never published: they go in a version of our own.
+        Settings that let a commit collect old versions are never published: they are removed in a version of our own.
+        Another tool may not have noticed that a file was cut off, and does not sync: that is done here.
         """
+        make_durable_since(head, table.pin.version)
         rows = head.count_rows()
         stripped = stage_settings_removal(head, AUTO_CLEANUP_PREFIX)
         if stripped is None:

@@ -23,7 +23,7 @@ import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
-from omnigraph.base.errors import Fact, StorageError
+from omnigraph.base.errors import Fact, NotFoundError, StorageError
 from omnigraph.base.limits import FILE_CHECK_THREADS
 from omnigraph.storage.deletion_file import count_deleted_rows
 from omnigraph.storage.failures import substrate_errors
@@ -161,8 +161,10 @@ def make_change_durable(place: Location, moved: lance.LanceDataset, base: lance.
         fragments = [fragment.metadata for fragment in moved.get_fragments()]
         make_durable(place, fragment_files(fragments, base))
         first = moved.version if base is None else base.version + 1
-        for version in range(first, moved.version + 1):
-            make_indexes_durable(place, moved.checkout_version(version))
+    for version in range(first, moved.version):
+        with suppress(NotFoundError):  # another tool collected it
+            make_indexes_durable(place, _version_of(place, moved, version))
+    make_indexes_durable(place, moved)
 
 
 def find_newest_whole_version(place: Location) -> int | None:
@@ -209,6 +211,11 @@ def _delete_if_empty(path: Path) -> bool:
             path.unlink()
             return True
     return False
+
+
+def _version_of(place: Location, native: lance.LanceDataset, version: int) -> lance.LanceDataset:
+    with substrate_errors("open a version", place.uri):
+        return native.checkout_version(version)
 
 
 def _new_indexes(place: Location, native: lance.LanceDataset) -> Sequence[Any]:
