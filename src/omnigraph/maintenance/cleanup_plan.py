@@ -18,7 +18,7 @@ from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK, MAINTENANCE_CONCURRENCY
 from omnigraph.graph.commit import World
-from omnigraph.graph.layout import EDGES, GRAPH_INDEX, MANIFEST, NODES, SCRATCH, TABLE_PATH
+from omnigraph.graph.layout import EDGES, GRAPH_INDEX, INIT_MARKERS, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.merge_bases import all_merge_bases
 from omnigraph.graph.records import CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import (
@@ -95,7 +95,11 @@ class _Planning:
         manifest, *tables = self.run_tasks(plan_dataset, tasks)
         for plan in (manifest, *tables):
             _refuse_lost(plan)
-        leftovers = (self._plan_scratch(), self._plan_adjacency(tables))
+        leftovers = (
+            self._plan_folder(SCRATCH),
+            self._plan_folder(INIT_MARKERS),
+            self._plan_adjacency(tables),
+        )
         owners = {str(head.branch.id): name for name, head in heads.items()}
         return GraphPlan(manifest, tuple(tables), leftovers, owners)
 
@@ -181,14 +185,15 @@ class _Planning:
         ]
         return [path for path in paths if TABLE_PATH.fullmatch(path)]
 
-    def _plan_scratch(self) -> DatasetPlan:
-        """What killed operations left; those that run are younger than the grace."""
+    def _plan_folder(self, folder: str) -> DatasetPlan:
+        """What killed operations left; the files of those that run are younger than the grace."""
+        files = list_files(self.root.child(folder))
         doomed = tuple(
             DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None)
-            for file in list_files(self.root.child(SCRATCH))
+            for file in files
             if self.policy.is_beyond_grace(file.modified_us)
         )
-        return DatasetPlan(SCRATCH, SCRATCH, doomed)
+        return DatasetPlan(folder, folder, doomed, is_whole=bool(doomed) and len(doomed) == len(files))
 
     def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
         """Derived files of table versions that do not stay. Of a table that could not be read they all stay."""
