@@ -110,11 +110,8 @@ def _run(
     from omnigraph.api.cleaning import run_cleanup
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
-    from omnigraph.graph.recovery.on_open import recover_every_branch
     from omnigraph.pipeline.session import SparkSettings
 
-    if options.confirm:
-        recover_every_branch(location)
     with show_progress(quiet=context.obj.quiet) as report:
         return run_cleanup(Graph(location), options, SparkSettings(master=spark_master), report)
 
