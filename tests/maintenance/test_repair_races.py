@@ -108,7 +108,10 @@ def test_a_branch_that_is_deleted_while_repair_runs_is_skipped(
     def is_lease(effect: str, target: str) -> bool:
         return effect == "object.create" and busy in target
 
-    with observed(once(is_lease, lambda: delete_branch(local_location, "dev"))):
+    def delete_dev() -> None:
+        delete_branch(local_location, "dev")
+
+    with observed(once(is_lease, delete_dev)):
         rows = repair(local_location, *flags)
     done = RepairAction.FORCED if "force" in flags else RepairAction.DISCARDED
     assert {rows[branch, PERSON].action for branch in (MAIN, "other")} == {done}
