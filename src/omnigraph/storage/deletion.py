@@ -19,7 +19,7 @@ from lance.file import LanceFileSession
 from lance.fragment import FragmentMetadata
 
 from omnigraph.base.effects import announce
-from omnigraph.base.errors import FormatError, InvariantError, NotFoundError
+from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.limits import DELETE_BATCH_FILES, DELETE_CHUNK_FILES, DELETE_THREADS
 from omnigraph.storage.dataset import Dataset, branch_location
 from omnigraph.storage.failures import substrate_errors
@@ -72,12 +72,7 @@ def delete_data_files(dataset: Dataset, names: Sequence[str]) -> None:
     """Delete staged data files of this dataset by their names, with their blobs; raise for a name that is a path."""
     for name in names:
         if not _DATA_NAME.fullmatch(name):
-            raise FormatError(
-                f"'{name}' is not the name of a data file",
-                code="data_file_name",
-                hint="Nothing was deleted. Run `omnigraph cleanup` to delete unreferenced files.",
-                facts={"name": name},
-            )
+            raise InvariantError(f"'{name}' is not the name of a data file", code="path_outside")
     place = branch_location(dataset.location, dataset.branch)
     paths = [f"data/{name}" for name in names]
     delete_files(place, paths)
