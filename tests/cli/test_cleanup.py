@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import lance
+
 import omnigraph as og
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.files import list_files
@@ -75,7 +77,8 @@ def test_a_table_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) ->
     assert outcome.exit_code == 1
     (line,) = [line for line in outcome.stdout.splitlines() if line.startswith("node:Person")]
     assert "could not" in line
-    assert "1 failed; run it again" in outcome.stderr
+    assert "1 failed; the column error says why" in outcome.stderr
+    assert "ERROR" not in outcome.stderr
 
 
 def test_elsewhere_somebody_must_agree(tmp_path: Path) -> None:
@@ -84,3 +87,29 @@ def test_elsewhere_somebody_must_agree(tmp_path: Path) -> None:
     outcome = omnigraph_here("cleanup", "--keep", "10", uri, "--confirm", "--json", cwd=tmp_path)
     assert outcome.exit_code == 3
     assert "confirmation_missing" in outcome.stdout + outcome.stderr
+
+
+def test_what_is_kept_is_counted_by_reason(tmp_path: Path) -> None:
+    """A graph of this very minute: nothing is deleted, and the command says why."""
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    for name in "abc":
+        run(location, triple([name]))
+    outcome = omnigraph_here("cleanup", "--keep", "1", "graph.omni", "--json", cwd=tmp_path)
+    document = json.loads(outcome.stdout)
+    assert document["kept"] == [{"reason": "young", "versions": 12}]
+    assert [row["kept"] for row in document["tables"]] == [[{"reason": "young", "versions": 3}]] * 4
+    text = omnigraph_here("cleanup", "--keep", "1", "graph.omni", cwd=tmp_path).stderr
+    assert "kept versions that the policy names: 12 younger than 10 minutes" in text
+
+
+def test_a_table_that_drifted_is_left_alone_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    graph = _old_graph(tmp_path)
+    table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
+    lance.dataset(str(graph / table.path)).update_config({"foreign": "1"})
+    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--confirm", "--json", cwd=tmp_path)
+    assert outcome.exit_code == 1
+    rows = {row["table_key"]: row for row in json.loads(outcome.stdout)["tables"]}
+    assert rows["node:Person"]["error"].startswith("drift: ")
+    assert rows["node:Person"]["files_removed"] == 0
+    assert rows["node:Company"]["old_versions_removed"] == 2

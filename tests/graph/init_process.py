@@ -1,5 +1,6 @@
-"""A process that creates a graph: `python -m tests.graph.init_process URI OPTIONS`; prints an error's code, or `made`.
+"""A process that creates a graph: `python -m tests.graph.init_process URI OPTIONS [BOOT_ID]`.
 
+It prints an error's code, or `made`. BOOT_ID: it runs as on a machine with the same names that was booted separately.
 Failpoints come through the environment.
 """
 
@@ -7,15 +8,23 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
-from omnigraph.api.graph import OpenOptions, init
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.process import current_process
+from omnigraph.graph.create import NewGraph, create_graph
+from omnigraph.schema import build_catalog, parse_schema
+from omnigraph.storage.location import parse_location
 from tests.graph.writers import SCHEMA
 
 
-def main(uri: str, options: str) -> None:
+def main(uri: str, options: str, boot_id: str = "") -> None:
+    me = current_process()
+    new = NewGraph(SCHEMA, build_catalog(parse_schema(SCHEMA, "s")), "child")
     try:
-        init(uri, SCHEMA, options=OpenOptions(json.loads(options), "child"))
+        create_graph(
+            parse_location(uri, json.loads(options)), new, replace(me, boot_id=boot_id or me.boot_id)
+        )
     except OmnigraphError as error:
         sys.stdout.write(error.code)
     else:

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -186,15 +187,87 @@ def _is_whole_and_alone(location: Location) -> None:
     assert [path for path in tree(location) if path.startswith(INIT_MARKERS)] == []
 
 
-def start_init(location: Location, failpoints: str = "") -> subprocess.CompletedProcess[str]:
+class TestAnotherMachine:
+    """A machine or container with our host name and another boot id: its `init` may run, whatever `/proc` shows."""
+
+    @_at([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
+    def test_a_running_init_is_left_alone(self, place: Location, point: str, tmp_path: Path) -> None:
+        with _held(place, point, tmp_path, boot_id="another boot") as (there, finish):
+            before = tree(place)
+            assert start_init(place, f"{point}=raise").stdout == "failpoint"
+            assert tree(place) == before
+            assert finish() == "made"
+        assert there.returncode == 0
+        _is_whole_and_alone(place)
+
+    def test_what_a_killed_init_left_is_in_nobody_s_way(self, local_location: Location) -> None:
+        killed = start_init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill", "another boot")
+        assert killed.returncode == -signal.SIGKILL
+        left = tree(local_location)
+        make_graph(local_location)
+        run(local_location, [Change(PERSON, insert=("a",))])
+        assert left.items() <= tree(local_location).items()
+
+    def test_a_marker_of_an_earlier_release_is_left_alone(self, local_location: Location) -> None:
+        """It does not say on which machine, and for which user, its process ran."""
+        start_init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill")
+        store = ObjectStore(local_location)
+        path = store.list(INIT_MARKERS)[0].path
+        marker = json.loads(store.read(path) or b"")
+        del marker["machine_id"], marker["uid"]
+        store.delete(path)
+        store.create(path, json.dumps(marker).encode())
+        left = tree(local_location)
+        make_graph(local_location)
+        assert left.items() <= tree(local_location).items()
+
+
+@_at([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
+def test_a_graph_whose_tables_are_gone_is_not_acknowledged(
+    place: Location, point: str, tmp_path: Path
+) -> None:
+    """Another process deletes a table while `init` runs: no graph is created, and the next `init` works."""
+    with _held(place, point, tmp_path) as (_, finish):
+        store = ObjectStore(place)
+        table = next(entry.path for entry in store.list("nodes"))
+        store.delete_below("/".join(table.split("/")[:2]))
+        assert finish() == "init_tables_deleted"
+    assert tree(place) == {}
+    make_graph(place)
+    _is_whole_and_alone(place)
+
+
+@contextmanager
+def _held(
+    place: Location, point: str, folder: Path, boot_id: str = ""
+) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
+    """An `init` in a process that waits at a failpoint, and a function that wakes it and returns what it prints."""
+    gate = folder / "gate"
+    environment = {**os.environ, ENVIRONMENT_VARIABLE: f"{point}=hold:{gate}"}
+    command = _command(place, boot_id)
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            _wait_for([gate.with_name(f"{gate.name}.reached")])
+
+            def finish() -> str:
+                gate.touch()
+                return process.communicate(timeout=SECONDS_MAX)[0]
+
+            yield process, finish
+        finally:
+            process.kill()
+
+
+def _command(location: Location, boot_id: str) -> list[str]:
+    module = "tests.graph.init_process"
+    return [sys.executable, "-m", module, location.uri, json.dumps(dict(location.options)), boot_id]
+
+
+def start_init(
+    location: Location, failpoints: str = "", boot_id: str = ""
+) -> subprocess.CompletedProcess[str]:
     """Create a graph in a process of its own, and wait for it."""
-    words = [
-        sys.executable,
-        "-m",
-        "tests.graph.init_process",
-        location.uri,
-        json.dumps(dict(location.options)),
-    ]
+    words = _command(location, boot_id)
     environment = {**os.environ, ENVIRONMENT_VARIABLE: failpoints}
     return subprocess.run(
         words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False

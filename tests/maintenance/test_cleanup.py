@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from omnigraph.base.errors import FormatError, RefusedError, UsageError
+from omnigraph.api.graph import Graph
+from omnigraph.base.errors import FormatError, OmnigraphError, RefusedError, UsageError
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.layout import GRAPH_INDEX, MANIFEST, SCRATCH
+from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.references import read_reference
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.graph.stage import WritableTable
 from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats, sum_kept
 from omnigraph.schema.catalog import told_order
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.dataset import open_dataset
@@ -24,9 +28,11 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.writers import (
     COMPANY,
+    KNOWS,
     PERSON,
     TABLES,
     Change,
+    Contents,
     create,
     read_contents,
     rows_table,
@@ -292,15 +298,119 @@ def test_a_version_that_a_tag_names_is_missing(aging: Aging) -> None:
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_a_foreign_change_on_main_is_looked_at_first(aging: Aging, confirm: bool) -> None:
+def test_a_table_that_drifted_is_left_alone_and_the_others_are_cleaned(
+    aging: Aging, confirm: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     table = read_snapshot(aging.location).tables[PERSON]
     open_dataset(aging.location.child(table.path)).native.update_config({"foreign": "1"})
     aging.later(DAY)
     before = aging.files()
-    with pytest.raises(RefusedError) as caught:
-        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), world=aging.world)
-    assert caught.value.code == "drift"
-    assert aging.files() == before
+    with caplog.at_level(logging.INFO, "omnigraph.cleanup"):
+        rows = cleanup_all_tables(
+            Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), world=aging.world
+        )
+    error = row(rows, PERSON).error
+    assert error is not None
+    assert error.startswith("drift: ")
+    assert error.endswith("run `omnigraph repair`")
+    assert row(rows, PERSON).files == ()
+    assert {found.old_versions_removed for found in rows if found.table_key != PERSON} == {5}
+    assert before - aging.files() == (set(files_of(rows)) if confirm else set())
+    events = {record.getMessage(): record for record in caplog.records}
+    (failed,) = [record for record in events.values() if record.levelno == logging.ERROR]
+    facts = vars(failed)["facts"]
+    assert (facts["table"], facts["error"]) == (PERSON, error)
+    assert (f"cleaned up {COMPANY}" in events) is confirm
+    assert f"cleaned up {PERSON}" not in events
+
+
+def test_keep_counts_what_commits_published(aging: Aging) -> None:
+    """Compaction commits versions of its own in between; they do not use up the number."""
+    commits = [commit.id for commit in read_snapshot(aging.location).manifest.read_commits()]
+    for name in "xy":
+        run_compaction(aging.location, TABLES, aging.world)
+        aging.later(DAY)
+        run(aging.location, triple([name]), world=aging.world)
+        aging.later(DAY)
+    run_compaction(aging.location, TABLES, aging.world)
+    aging.later(DAY)
+    before = _readable(aging)
+    cleaned(aging, CleanupPolicyOptions(keep_versions=4))
+    after = _readable(aging)
+    assert len(before) == len(commits) + 5
+    assert after == dict(list(before.items())[-4:])
+    assert list(after) == [commit.id for commit in _lineage(aging)][-4:]
+
+
+def test_a_failed_table_and_its_log(aging: Aging, caplog: pytest.LogCaptureFixture) -> None:
+    """Planning fails, because a version cannot be read."""
+    path = _path(aging, PERSON)
+    manifest = Path(aging.location.uri, path, f"_versions/{2**64 - 1 - 2:020d}.manifest")
+    manifest.write_bytes(b"")
+    os.utime(manifest, (aging.clock.seconds - 3 * DAY,) * 2)
+    with caplog.at_level(logging.INFO, "omnigraph.cleanup"):
+        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=True), world=aging.world)
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [vars(record)["facts"]["table"] for record in errors] == [PERSON]
+    assert "cleaned up node:Person" not in caplog.messages
+    assert "cleaned up node:Company" in caplog.messages
+
+
+def test_what_is_kept_although_the_policy_names_it(aging: Aging) -> None:
+    """A branch that reads an old version, a tag, and what is young; each counts once."""
+    location = aging.location
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
+    open_dataset(location.child(_path(aging, COMPANY))).native.tags.create("kept", 2)
+    aging.later(DAY)
+    for name in "xyz":
+        run(location, triple([name]), world=aging.world)
+        aging.later(DAY)
+    assert _kept(cleaned(aging, KEEP_ONE)) == {
+        PERSON: {"branch": 1},
+        COMPANY: {"branch": 1, "tag": 1},
+        KNOWS: {"branch": 1},
+        MANIFEST: {"branch": 1},
+    }
+    run(location, triple(["dev"]), branch="dev", world=aging.world)
+    run(location, triple(["young"]), world=aging.world)
+    rows = cleaned(aging, KEEP_ONE)
+    assert _kept(rows)[PERSON]["young"] > 0
+    assert sum(kept.versions for kept in sum_kept(rows)) == sum(
+        sum(found.values()) for found in _kept(rows).values()
+    )
+
+
+def test_the_marker_of_an_init_that_is_not_known_to_have_ended(aging: Aging) -> None:
+    """It is deleted with the tables that it names once they are beyond the grace."""
+    store = ObjectStore(aging.location)
+    store.create("__init/01ARZ3NDEKTSV4RRFFQ69G5FAV.json", b"{}")
+    aging.later(DAY)
+    assert "__init" not in {found.table_key for found in cleaned(aging, KEEP_ONE)}
+    aging.later(3 * DAY)
+    assert row(cleaned(aging, KEEP_ONE), "__init").orphan_files_removed == 1
+    assert not Path(aging.location.uri, "__init").exists()
+
+
+def _kept(rows: list[TableCleanupStats]) -> dict[str, dict[str, int]]:
+    return {
+        found.table_key: {str(kept.reason): kept.versions for kept in found.kept}
+        for found in rows
+        if found.kept
+    }
+
+
+def _lineage(aging: Aging) -> list[CommitRecord]:
+    found = read_snapshot(aging.location).manifest.read_commits()
+    return sorted(found, key=lambda commit: commit.manifest_hint.version)
+
+
+def _readable(aging: Aging) -> dict[str, Contents]:
+    """The contents of every commit that can be read, the oldest first."""
+    found = {}
+    for commit in _lineage(aging):
+        with suppress(OmnigraphError):
+            found[str(commit.id)] = snapshot_contents(Graph(aging.location).snapshot(commit=commit.id))
+    return found
 
 
 @pytest.mark.parametrize("confirm", [False, True])

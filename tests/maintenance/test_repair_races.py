@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.api.graph import Graph
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
+from omnigraph.graph.branches import delete_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.recovery.history import operation_properties
@@ -19,7 +21,8 @@ from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.drift_look import UNDER_WAY
-from omnigraph.maintenance.repair_outcome import RepairAction
+from omnigraph.maintenance.repair import DELETED, repair_all_tables
+from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
 from omnigraph.storage.commit import commit_restore
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -67,7 +70,7 @@ def test_a_pending_intent_belongs_to_recovery(killer: Killer) -> None:
     files = read_tree(location)
     for flags in ((), ("confirm",), ("confirm", "force"), ("confirm", "discard")):
         with pytest.raises(RefusedError) as refused:
-            repair(location, *flags)
+            repair_all_tables(Graph(location), RepairOptions(**dict.fromkeys(flags, True)))
         assert refused.value.code == "recovery_pending"
     assert read_tree(location) == files
     omnigraph.open(location.uri)
@@ -88,6 +91,34 @@ def test_half_a_write_below_a_foreign_change_is_never_published(killer: Killer, 
     assert read_contents(location) == before
     run(location, triple(["again"]))
     assert unsteady(location, World()) == []
+
+
+@pytest.mark.parametrize("flags", [("confirm", "force"), ("confirm", "discard")])
+@pytest.mark.parametrize("moment", ["before it is read", "after it was judged"])
+def test_a_branch_that_is_deleted_while_repair_runs_is_skipped(
+    flags: tuple[str, ...], moment: str, local_location: Location, tool: ForeignTool
+) -> None:
+    """Its row says so, and the others are repaired."""
+    seed(local_location, "dev", "other")
+    for branch in (MAIN, "dev", "other"):
+        tool.act("append", local_location, branch=branch)
+    ids = {name: record.id for name, record in read_snapshot(local_location).state.branches.items()}
+    busy = ids[MAIN] if moment == "before it is read" else ids["dev"]
+
+    def is_lease(effect: str, target: str) -> bool:
+        return effect == "object.create" and busy in target
+
+    def delete_dev() -> None:
+        delete_branch(local_location, "dev")
+
+    with observed(once(is_lease, delete_dev)):
+        rows = repair(local_location, *flags)
+    done = RepairAction.FORCED if "force" in flags else RepairAction.DISCARDED
+    assert {rows[branch, PERSON].action for branch in (MAIN, "other")} == {done}
+    of_dev = {table: row for (branch, table), row in rows.items() if branch == "dev"}
+    assert of_dev.keys() == {MANIFEST}
+    assert (of_dev[MANIFEST].action, of_dev[MANIFEST].error) == (RepairAction.SKIPPED, DELETED)
+    assert {row.action for row in repair(local_location).values()} == {RepairAction.NO_OP}
 
 
 @pytest.mark.parametrize("flags", [("confirm", "force"), ("confirm", "discard")])

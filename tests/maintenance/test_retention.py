@@ -18,12 +18,14 @@ from omnigraph.graph.records import Pin
 from omnigraph.maintenance.retention import (
     DatasetFacts,
     Fork,
+    KeepReason,
     Line,
     Needs,
     Policy,
     decide,
     owner_of,
     policy_keeps,
+    young_versions,
 )
 
 NOW, AGE, GRACE = 1_000_000, 100, 5_000
@@ -75,7 +77,67 @@ def test_the_ages_are_in_their_order() -> None:
          "current_long_ago", "from_the_future", "no_version"],
 )  # fmt: skip
 def test_the_policy(how: Policy, line: Line, kept: set[int]) -> None:
-    assert policy_keeps(line, how) == kept
+    assert policy_keeps(line, how) | young_versions(line, how) == kept
+
+
+@pytest.mark.parametrize(
+    ("keep", "published", "kept"),
+    [
+        (1, {1, 3, 6}, {6}),
+        (2, {1, 3, 6}, {3, 6}),
+        (3, {1, 3, 6}, {1, 3, 6}),
+        (2, {1, 3}, {1, 3, 6}),
+        (2, {1, 3, 9}, {1, 3, 6}),
+        (2, set(), {6}),
+    ],
+    ids=["newest", "two", "three", "newest_is_internal", "one_is_missing", "none"],
+)
+def test_only_published_versions_count(keep: int, published: set[int], kept: set[int]) -> None:
+    assert policy_keeps(OLD, policy(keep), published=frozenset(published)) == kept
+
+
+def test_published_versions_count_per_lance_branch() -> None:
+    made = fork(LIVE, Pin(None, 2))
+    published = frozenset({Pin(None, 1), Pin(None, 6), Pin(made.name, 3), Pin(made.name, 5)})
+    needs = Needs(frozenset({Pin(made.name, 5)}), frozenset(), frozenset({LIVE}), published=published)
+    line = dict.fromkeys(range(3, 6), 0)
+    decision = decide(facts(OLD, made, lines={made.name: line}), needs, policy(2))
+    assert decision.retained == {None: {1, 2, 6}, made.name: {3, 5}}
+
+
+@pytest.mark.parametrize(
+    ("needs", "tags", "line", "reasons"),
+    [
+        (NOTHING, (), OLD, {}),
+        (NOTHING, (), {1: 0, 2: 0, 3: NOW - AGE}, {2: KeepReason.YOUNG}),
+        (NOTHING, (2,), OLD, {2: KeepReason.TAG}),
+        (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (2,), OLD, {2: KeepReason.TAG}),
+        (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (), OLD, {2: KeepReason.SNAPSHOT}),
+        (
+            Needs(
+                frozenset({Pin(None, 2)}),
+                frozenset(),
+                frozenset(),
+                reasons={Pin(None, 2): KeepReason.MERGE_BASE},
+            ),
+            (),
+            OLD,
+            {2: KeepReason.MERGE_BASE},
+        ),
+        (Needs(frozenset(), frozenset({Pin(None, 6)}), frozenset()), (), OLD, {}),
+        (
+            Needs(frozenset({Pin(None, 4)}), frozenset({Pin(None, 4)}), frozenset()),
+            (4,),
+            OLD,
+            {4: KeepReason.BRANCH, 5: KeepReason.UNPUBLISHED},
+        ),
+    ],
+    ids=["nothing", "young", "tag", "tag_before_snapshot", "snapshot", "merge_base", "newest", "branch"],
+)
+def test_the_reasons(needs: Needs, tags: tuple[int, ...], line: Line, reasons: dict[int, KeepReason]) -> None:
+    """Only of versions that the policy names."""
+    decision = decide(facts(line, tags=frozenset(Pin(None, tag) for tag in tags)), needs, policy())
+    assert decision.reasons == {Pin(None, version): reason for version, reason in reasons.items()}
 
 
 def test_pins_heads_and_tags_stay() -> None:

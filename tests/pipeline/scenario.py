@@ -79,7 +79,7 @@ def fail_as_others(task: SquareTask) -> Square:
     raise ValueError(f"no square today\nfor {task.number}")
 
 
-def fail_without_pickle(_: SquareTask) -> Square:
+def fail_with_more_state(_: SquareTask) -> Square:
     error = ConflictError("cannot travel whole", code="race")
     error.lock = threading.Lock()  # type: ignore[attr-defined]
     raise error
@@ -142,7 +142,7 @@ def run_flags() -> dict[str, Any]:
 
 def run_errors() -> dict[str, Any]:
     session = spark_session()
-    failing = (fail_as_ours, fail_as_others, fail_without_pickle, die, return_a_lock)
+    failing = (fail_as_ours, fail_as_others, fail_with_more_state, die, return_a_lock)
     return {
         function.__name__: _error(partial(run_tasks, session, function, tasks(3))) for function in failing
     }

@@ -65,7 +65,7 @@ def save(root: Location, *partitions: pa.RecordBatch, **options: Any) -> Loaded:
 
 
 def fragments(parts: list[WrittenPart]) -> int:
-    return sum(len(pickle.loads(rows.fragments)) for part in parts for rows in part.part.rows.values())
+    return sum(len(rows.fragments) for part in parts for rows in part.part.rows.values())
 
 
 def files(root: Location) -> set[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import pickle
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,9 @@ from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_source import PieceSource, Result, Task
+from omnigraph.pipeline.load_task import WRITTEN, LoadTask
 from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.objects import ObjectStore
 from tests.pipeline.in_place import LargeSource, files, in_place
 from tests.pipeline.test_load import contents, people, source
 
@@ -105,6 +109,58 @@ def test_an_overwrite_that_another_load_overtakes(
     assert list(people(root)) == ["theirs"]
     assert {path for path in files(root) if not path.startswith("__scratch/")} == after
     assert len(contents(root)["node:Note"]) == 0
+
+
+def plant(path: str) -> None:
+    """What code in a file could do."""
+    Path(path).touch()
+
+
+@dataclass(frozen=True, slots=True)
+class Bomb:
+    """Unpickling it runs code."""
+
+    path: str
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return plant, (self.path,)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda bomb: bomb,
+        lambda _: b'{"alias": "node:Person", "files": ["../../../precious.lance"]}',
+        lambda _: b'{"alias": "node:Person", "files": [".lance"]}',
+        lambda _: b'{"alias": "node:Person", "files": 7}',
+    ],
+    ids=["code", "a path outside", "no name", "not a note"],
+)
+def test_what_another_user_put_into_scratch_does_nothing(
+    root: Location, tmp_path: Path, planted: Callable[[bytes], bytes]
+) -> None:
+    """A load that is interrupted reads which files its tasks wrote; the folder may be writable for other users."""
+    executed = tmp_path / "executed"
+    load(root, LoadRequest(source(person(tmp_path, "kept")), LoadMode.APPEND, "ada"), in_place)
+
+    def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        in_place(function, tasks)
+        notes = next(task.shape.notes for task in tasks if isinstance(task, LoadTask))
+        assert notes is not None
+        notes.write(WRITTEN, planted(pickle.dumps(Bomb(str(executed)))))
+        raise KeyboardInterrupt
+
+    if root.scheme is Scheme.MEMORY:
+        pytest.skip("its workers are in the same process")
+    store = ObjectStore(root)
+    store.create("precious.lance", b"mine")
+    before = files(root)
+    request = LoadRequest(source(person(tmp_path, "mine")), LoadMode.APPEND, "ada")
+    with pytest.raises(KeyboardInterrupt):
+        load(root, request, interrupted)
+    assert not executed.exists()
+    assert files(root) == before
+    assert list(people(root)) == ["kept"]
 
 
 def test_an_interrupt_while_tasks_are_at_work(

@@ -83,7 +83,7 @@ def test_any_other_error_keeps_its_message(local: dict[str, Any]) -> None:
     assert error["class"] == "TaskError"
     assert error["error"].startswith("a task failed: ValueError: no square today\nfor ")
     assert error["exception"] == "ValueError"
-    assert "cannot travel whole" in local["errors"]["fail_without_pickle"]["error"]
+    assert "cannot travel whole" in local["errors"]["fail_with_more_state"]["error"]
     assert "lock" in local["errors"]["return_a_lock"]["error"]
 
 

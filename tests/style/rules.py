@@ -18,6 +18,8 @@ VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")
 # The exceptions, all of them.
 LONG_FILES: Final[set[str]] = set()
 LONG_FUNCTIONS: Final[set[str]] = set()
+PICKLING_MODULE: Final = "omnigraph.pipeline.tasks"
+PICKLES: Final = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "serializers"}
 PROCESS_EDGES: Final[set[str]] = {"omnigraph.cli.main"}  # where any exception becomes an exit code
 
 
@@ -91,6 +93,25 @@ def values_are_frozen(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: {node.name} is a value and must be frozen"
 
 
+def only_tasks_are_pickled(source: Source) -> Iterator[str]:
+    """What is unpickled can run code, so only what a Spark driver and its executors send each other is."""
+    if not source.in_package or source.module == PICKLING_MODULE:
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.keyword):
+            continue
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(alias.name for alias in node.names)]
+        elif node.arg == "allow_pickle":
+            names = ["pickle"]
+        for name in names:
+            if PICKLES.intersection(name.split(".")):
+                yield f"line {node.lineno}: pickles outside {PICKLING_MODULE}"
+
+
 def _breach(path: str, text: str) -> Source:
     return Source(Path(path), text)
 
@@ -102,4 +123,5 @@ RULES: Final = (
     Rule(packages_only_export, _breach("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
     Rule(only_process_edges_catch_everything, _breach("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),
     Rule(values_are_frozen, _breach("src/omnigraph/a.py", "@dataclass(slots=True)\nclass LoadOptions: ...")),
+    Rule(only_tasks_are_pickled, _breach("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
 )

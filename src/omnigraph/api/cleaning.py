@@ -9,6 +9,7 @@ from __future__ import annotations
 from omnigraph.base.limits import CLEANUP_DRIVER_FILES_MAX, CLEANUP_DRIVER_VERSIONS_MAX
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.recovery.on_open import recover_every_branch
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.graph_place import GraphPlace
@@ -22,7 +23,13 @@ from omnigraph.storage.location import Location
 def run_cleanup(
     graph: GraphPlace, options: CleanupPolicyOptions, spark: SparkSettings, report: Report = report_nothing
 ) -> list[TableCleanupStats]:
-    """What went, or would go. A master that was named is used, whatever the size."""
+    """Return what was deleted, or would be. A master that was named is used for any size.
+
+    A run that deletes first recovers the writes that stopped, on every branch.
+    """
+    options.policy(0)  # raises for options that are not valid, before anything is written
+    if options.confirm:
+        recover_every_branch(graph.location)
     is_large = spark.master is not None or is_for_spark(graph.location)
     run: RunTasks | None = on_spark(spark, report) if is_large else None
     return cleanup_all_tables(graph, options, run_tasks=run)

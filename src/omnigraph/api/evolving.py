@@ -66,8 +66,10 @@ class SchemaMethods:
         Large tables are worked on by Spark.
         """
         self.refuse_if_read_only()
+        from omnigraph.graph.recovery.on_open import recover_on_open
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
         from omnigraph.maintenance.spark_workers import on_master
 
         request = SchemaRequest(schema, self._writer(actor), source_name, allow_data_loss)
+        recover_on_open(self.location, self.branch_name)
         return apply_schema(self.location, self.branch_name, request, on_master(spark_master, report))

@@ -218,7 +218,8 @@ class Graph(VersionedGraph, SchemaMethods):
     ) -> list[TableCleanupStats]:
         """Delete old versions and what nothing refers to, on every branch; without `confirm` only tell what would go.
 
-        `keep` newest versions of each table stay, and those not older than `older_than`; one of the two is needed.
+        `keep` newest published versions of each table stay, and those not older than `older_than`; one of the two is
+        needed. With `confirm`, writes that stopped, on any branch, are recovered first.
         """
         if confirm:
             self.refuse_if_read_only()

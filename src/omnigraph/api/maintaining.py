@@ -53,9 +53,11 @@ class Maintained:
 
         `tables` are types by name or alias, all unless given. `dry_run` only plans. `partial_progress` commits groups
         of tasks as they finish. The bounds are for one task and for the run. One row per table, then `__manifest`.
+        Writes that stopped, on any branch, are recovered first.
         """
         if not dry_run:
             self.refuse_if_read_only()
+        from omnigraph.graph.recovery.on_open import recover_every_branch
         from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
         from omnigraph.maintenance.spark_workers import on_master
 
@@ -66,6 +68,9 @@ class Maintained:
             rows_per_task=max_rows_per_task,
             tasks_max=max_tasks,
         )
+        options.refuse_nonsense()
+        if not dry_run:
+            recover_every_branch(self.location)
         return optimize_all_tables(self, options, on_master(spark_master, report))
 
     def ensure_indices(
@@ -99,14 +104,20 @@ class Maintained:
     ) -> list[TableRepairStats]:
         """Look at what foreign tools did to the tables of every branch; with `confirm`, put it right.
 
-        `force` publishes what is not known to be harmless, `discard` drops it. One row per table and branch.
+        `force` publishes what is not known to be harmless, `discard` drops it. One row per table and branch. With
+        `confirm`, writes that stopped, on any branch, are recovered first.
         """
         if confirm:
             self.refuse_if_read_only()
+        from omnigraph.graph.recovery.on_open import recover_every_branch
         from omnigraph.maintenance.repair import repair_all_tables
         from omnigraph.maintenance.repair_outcome import RepairOptions
 
-        return repair_all_tables(self, RepairOptions(confirm, force, discard))
+        options = RepairOptions(confirm, force, discard)
+        options.refuse_contradiction()
+        if confirm:
+            recover_every_branch(self.location)
+        return repair_all_tables(self, options)
 
     def refuse_if_read_only(self) -> None:
         """Raise when the graph was opened for reading only."""

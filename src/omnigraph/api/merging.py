@@ -23,6 +23,7 @@ from omnigraph.graph.merge.run import (
     merge_branch,
     revert_commit,
 )
+from omnigraph.graph.recovery.on_open import recover_on_open
 from omnigraph.storage.location import Location
 
 __all__ = [
@@ -43,7 +44,9 @@ _NAMED_MAX: Final = 10
 
 
 def run_merge(root: Location, request: MergeRequest) -> MergeOutcome:
-    """Merge a branch, or a commit of one, into a branch."""
+    """Merge a branch, or a commit of one, into a branch, after writes to it that stopped were recovered."""
+    if not request.dry_run:
+        recover_on_open(root, request.target)
 
     def look(resolution: Resolution) -> MergeOutcome:
         return merge_branch(root, replace(request, resolution=resolution, dry_run=True))
@@ -53,7 +56,9 @@ def run_merge(root: Location, request: MergeRequest) -> MergeOutcome:
 
 
 def run_revert(root: Location, request: RevertRequest) -> MergeOutcome:
-    """Undo what a commit changed against its first parent, as a new commit."""
+    """Undo what a commit changed against its first parent, as a new commit. Writes that stopped are recovered first."""
+    if not request.dry_run:
+        recover_on_open(root, request.branch)
 
     def look(resolution: Resolution) -> MergeOutcome:
         return revert_commit(root, replace(request, resolution=resolution, dry_run=True))

@@ -24,7 +24,7 @@ from omnigraph.graph.diff import ChangeKind, SchemaDiffError
 from omnigraph.graph.feed import ChangeFeedGapError
 from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, EntityStates, Side
 from omnigraph.graph.snapshot import GraphReplacedError, Snapshot
-from omnigraph.maintenance import cleanup, cleanup_options, health, index_status, optimize, repair
+from omnigraph.maintenance import cleanup, cleanup_options, health, index_status, optimize, repair, retention
 from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.index_outcome import IndexOutcome, IndexRow
 from omnigraph.maintenance.index_plan import IndexStatus
@@ -114,6 +114,8 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         cleanup.cleanup_all_tables,
         cleanup_options.CleanupPolicyOptions,
         cleanup_options.TableCleanupStats,
+        cleanup_options.KeptVersions,
+        retention.KeepReason,
         health.Finding,
         health.Check,
         health.Health,

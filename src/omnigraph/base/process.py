@@ -1,37 +1,104 @@
-"""Who is writing: an identity of this process that another one can judge, if only on the same machine.
+"""The identity of a process, and whether the process that holds a lease or a marker is known to have ended.
 
-A process is *known to be gone* only when that is certain: same host, boot and pid namespace, and no such process (or a
-younger one with its number). Anything else is "unknown", never "gone": containers share host names and boot ids.
+In: identities as they are stored in control objects. Out: running, ended or unknown, by one pure function,
+`check_process`. *Ended* is certain: host name, machine id, boot id and PID namespace are this process's own, `/proc`
+shows the processes of that user, and no process has that pid and start time. Everything else is unknown, because
+containers share host names and `/proc` may hide processes. Nothing here writes.
 """
 
 from __future__ import annotations
 
+import errno
 import getpass
 import os
 import socket
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from omnigraph.base.errors import UsageError
+
+_PROC: Final = Path("/proc")
+_MACHINE_ID_FILES: Final = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+_PID_MAX: Final = 2**31 - 1
+_VISIBLE: Final = frozenset({"hidepid=0", "hidepid=off"})
+_PROC_OPTION_HIDEPID: Final = "hidepid="
+_ENDED_STATES: Final = ("Z", "X")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """Enough to tell whether a process of this machine still runs. Empty texts: the system does not say."""
+    """A process that another one on the same machine can look up.
+
+    An empty `boot_id` or `pid_namespace`: the system does not report it. `machine_id` and `uid` are None in objects
+    that an earlier release wrote; an empty `machine_id` means that the machine has none.
+    """
 
     host: str
     boot_id: str
     pid_namespace: str
     pid: int
     started: str
+    machine_id: str | None = None
+    uid: int | None = None
+
+
+class ProcessState(Enum):
+    """What is known about a process."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PidView:
+    """What this system reports about one pid.
+
+    `state` is ENDED when no process has the pid (a zombie counts as none), and UNKNOWN when that cannot be read.
+    `started` is the start time of a running process. `shows_other_users`: `/proc` hides no process of another user.
+    """
+
+    state: ProcessState
+    started: str
+    shows_other_users: bool
+
+
+def check_process(holder: ProcessIdentity, observer: ProcessIdentity, view: PidView) -> ProcessState:
+    """Return whether the holder runs, has ended, or may be either. `view` is the observer's of the holder's pid."""
+    if not _is_same_system(holder, observer):
+        return ProcessState.UNKNOWN
+    if view.state is ProcessState.RUNNING and view.started == holder.started:
+        return ProcessState.RUNNING
+    is_visible = view.shows_other_users or (holder.uid is not None and holder.uid == observer.uid)
+    if not is_visible or view.state is ProcessState.UNKNOWN:
+        return ProcessState.UNKNOWN
+    if view.state is ProcessState.RUNNING and not holder.started:
+        return ProcessState.UNKNOWN
+    return ProcessState.ENDED
 
 
 def current_process() -> ProcessIdentity:
-    """This process."""
-    host, boot_id, namespace = _machine()
+    """Return the identity of this process."""
     pid = os.getpid()
-    return ProcessIdentity(host, boot_id, namespace, pid, _start_time(pid) or "")
+    host, machine_id, boot_id, namespace = _read_system(pid)
+    started = _read_pid(pid)[1]
+    return ProcessIdentity(host, boot_id, namespace, pid, started, machine_id, os.geteuid())
+
+
+def is_known_gone(process: ProcessIdentity, observer: ProcessIdentity | None = None) -> bool:
+    """Return True only if the process certainly ended, as seen from this process (`observer`: its identity)."""
+    state, started = _read_pid(process.pid)
+    view = PidView(state, started, _read_shows_other_users())
+    return check_process(process, observer or current_process(), view) is ProcessState.ENDED
+
+
+def shows_other_users(mountinfo: str) -> bool:
+    """Return whether `/proc` shows every user's processes, from the text of `/proc/self/mountinfo`."""
+    options = [_super_options(line) for line in mountinfo.splitlines() if _mount_point(line) == str(_PROC)]
+    return bool(options) and all(one is not None and _hides_nothing(one) for one in options)
 
 
 def login_name() -> str:
@@ -53,34 +120,85 @@ def refuse_blank_actor(actor: str | None) -> str | None:
     return actor
 
 
-def is_known_gone(process: ProcessIdentity) -> bool:
-    """True only when the process certainly does not run any more."""
-    host, boot_id, namespace = _machine()
-    if not boot_id or not namespace or process.host != host:
+def _is_same_system(holder: ProcessIdentity, observer: ProcessIdentity) -> bool:
+    """Whether both are in one PID namespace of one boot of one machine, as far as both report it."""
+    if holder.machine_id is None or not holder.boot_id or not holder.pid_namespace:
         return False
-    if process.boot_id != boot_id:
-        return bool(process.boot_id)
-    if process.pid_namespace != namespace:
-        return False
-    started = _start_time(process.pid)
-    return started is None or (bool(process.started) and started != process.started)
+    return (holder.host, holder.machine_id, holder.boot_id, holder.pid_namespace) == (
+        observer.host,
+        observer.machine_id,
+        observer.boot_id,
+        observer.pid_namespace,
+    )
 
 
 @cache
-def _machine() -> tuple[str, str, str]:
+def _read_system(pid: int) -> tuple[str, str, str, str]:
+    """Host name, machine id, boot id and PID namespace of this process, whose pid is `pid`.
+
+    A `/proc` of another PID namespace shows other processes under our pids, so that nothing is known from it.
+    """
+    host, machine_id = socket.gethostname(), _read_machine_id()
     try:
-        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        namespace = str(Path("/proc/self/ns/pid").readlink())
+        boot_id = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        namespace = str((_PROC / "self/ns/pid").readlink())
+        is_own = str((_PROC / "self").readlink()) == str(pid)
     except OSError:
-        return socket.gethostname(), "", ""
-    return socket.gethostname(), boot_id, namespace
+        return host, machine_id, "", ""
+    return host, machine_id, boot_id, namespace if is_own else ""
 
 
-def _start_time(pid: int) -> str | None:
-    """When the process started, in the kernel's ticks; None when there is no such process, or only a zombie."""
+def _read_machine_id() -> str:
+    for path in _MACHINE_ID_FILES:
+        try:
+            return path.read_text(encoding="ascii", errors="replace").strip()
+        except OSError:
+            continue
+    return ""
+
+
+def _read_pid(pid: int) -> tuple[ProcessState, str]:
+    """Whether a process has this pid, and its start time in ticks of the kernel."""
+    if not 0 < pid <= _PID_MAX:
+        return ProcessState.UNKNOWN, ""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
+        stat = (_PROC / f"{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        is_missing = error.errno in (errno.ENOENT, errno.ESRCH) and not _answers(pid)
+        return ProcessState.ENDED if is_missing else ProcessState.UNKNOWN, ""
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else fields[19]
+    return (ProcessState.ENDED, "") if fields[0] in _ENDED_STATES else (ProcessState.RUNNING, fields[19])
+
+
+def _answers(pid: int) -> bool:
+    """Whether the kernel finds a process with this pid; `hidepid` hides it from `/proc`, not from signals."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _read_shows_other_users() -> bool:
+    try:
+        return shows_other_users((_PROC / "self/mountinfo").read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return False
+
+
+def _mount_point(line: str) -> str:
+    fields = line.split(" ")
+    return fields[4] if len(fields) > 4 else ""
+
+
+def _super_options(line: str) -> list[str] | None:
+    """The options of a mount of a whole proc file system; None for any other mount."""
+    fields = line.partition(" - ")[2].split(" ")
+    is_whole = line.split(" ")[3] == "/"
+    return fields[2].split(",") if len(fields) > 2 and fields[0] == "proc" and is_whole else None
+
+
+def _hides_nothing(options: list[str]) -> bool:
+    return all(option in _VISIBLE for option in options if option.startswith(_PROC_OPTION_HIDEPID))

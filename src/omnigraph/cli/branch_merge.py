@@ -54,14 +54,12 @@ def merge(
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.merging import MergeRequest, delete_merged, make_resolution, run_merge
-    from omnigraph.graph.recovery.on_open import recover_on_open
 
     resolution = make_resolution(sides, decisions)
     if not dry_run:
         announce_target(context, location)
         if delete_source:
             confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
-        recover_on_open(location, into)
     request = MergeRequest(source, actor or login_name(), into, resolution, dry_run)
     outcome = run_merge(location, request)
     failure = delete_merged(location, outcome) if delete_source and not dry_run else None

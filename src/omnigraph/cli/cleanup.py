@@ -31,12 +31,22 @@ TITLES: Final = {
     "orphan_branches_removed": "orphan branches",
     "error": "error",
 }
+KEPT: Final = {
+    "branch": "needed by a branch",
+    "tag": "tagged",
+    "merge_base": "needed by a merge base",
+    "snapshot": "needed by a commit that is kept",
+    "unpublished": "not published",
+    "young": "younger than 10 minutes, or current within them",
+}
 FILE_COLUMNS: Final = {"table_key": "table_key", "branch": "branch", "file": "file"}
 
 Keep = Annotated[
     int | None,
     typer.Option(
-        "--keep", metavar="N", help="Keep the N newest versions of every table; 10 is a good number."
+        "--keep",
+        metavar="N",
+        help="Keep the N newest published versions of every table; 10 is a good number.",
     ),
 ]
 OlderThan = Annotated[
@@ -110,11 +120,8 @@ def _run(
     from omnigraph.api.cleaning import run_cleanup
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
-    from omnigraph.graph.recovery.on_open import recover_every_branch
     from omnigraph.pipeline.session import SparkSettings
 
-    if options.confirm:
-        recover_every_branch(location)
     with show_progress(quiet=context.obj.quiet) as report:
         return run_cleanup(Graph(location), options, SparkSettings(master=spark_master), report)
 
@@ -126,6 +133,8 @@ def _to_json(
     *,
     with_files: bool,
 ) -> dict[str, Any]:
+    from omnigraph.maintenance.cleanup_options import sum_kept
+
     older_than = options.older_than
     tables = [{**row.to_json(), **({"files": list(row.files)} if with_files else {})} for row in rows]
     return {
@@ -135,6 +144,7 @@ def _to_json(
         "older_than_seconds": None if older_than is None else int(older_than.total_seconds()),
         "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
         "warnings": list(options.warnings()),
+        "kept": [kept.to_json() for kept in sum_kept(rows)],
         "tables": tables,
         "commit": None,  # what is deleted was part of no published state
     }
@@ -158,6 +168,8 @@ def _write(how: RowsFormat, rows: Sequence[TableCleanupStats], *, with_files: bo
 
 def _tell(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> None:
     """On stderr."""
+    from omnigraph.maintenance.cleanup_options import sum_kept
+
     files, size = sum(row.files_removed for row in rows), sum(row.bytes_removed for row in rows)
     if options.confirm:
         sys.stderr.write(f"deleted {files:,} files, {size:,} bytes\n")
@@ -165,9 +177,12 @@ def _tell(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> N
         sys.stderr.write(f"nothing was deleted; with --confirm {files:,} files, {size:,} bytes go\n")
     else:
         sys.stderr.write("nothing to delete\n")
+    kept = [f"{kept.versions:,} {KEPT[kept.reason.value]}" for kept in sum_kept(rows)]
+    if kept:
+        sys.stderr.write(f"kept versions that the policy names: {', '.join(kept)}\n")
     failed = sum(row.error is not None for row in rows)
     if failed:
-        sys.stderr.write(f"{failed} failed; run it again\n")
+        sys.stderr.write(f"{failed} failed; the column error says why\n")
 
 
 COMMAND = CommandSource(

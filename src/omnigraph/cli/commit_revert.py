@@ -53,13 +53,11 @@ def revert(
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
-    from omnigraph.graph.recovery.on_open import recover_on_open
 
     graph = Graph(location, branch)
-    wanted = graph.commit(commit_id).id  # before recovery may give the branch another head
+    wanted = graph.commit(commit_id).id
     if not dry_run:
         announce_target(context, location)
-        recover_on_open(location, branch)
     outcome = graph.revert(wanted, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
     text = "\n".join([_sentence(outcome, dry_run=dry_run), *change_sentences(outcome)]) + "\n"
     if as_json:

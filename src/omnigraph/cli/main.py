@@ -112,6 +112,7 @@ def _log_to_stderr(*, quiet: bool) -> None:
     if not ours.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+        handler.addFilter(lambda record: not getattr(record, "in_result", False))
         ours.addHandler(handler)
         logging.getLogger().addHandler(logging.NullHandler())
     for one in ours.handlers:

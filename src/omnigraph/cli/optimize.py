@@ -74,10 +74,7 @@ def optimize(
 
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
-    from omnigraph.graph.recovery.on_open import recover_every_branch
 
-    if not dry_run:
-        recover_every_branch(location)
     with show_progress(quiet=context.obj.quiet) as report:
         rows = Graph(location, branch, read_only=dry_run).optimize(
             tables=tuple(tables or ()),

@@ -59,12 +59,9 @@ def repair(
     location = direct_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
-    from omnigraph.graph.recovery.on_open import recover_every_branch
     from omnigraph.maintenance.repair_outcome import RepairOptions
 
     RepairOptions(confirm=confirm, force=force, discard=discard).refuse_contradiction()
-    if confirm:
-        recover_every_branch(location)
     rows = Graph(location, read_only=not confirm).repair(confirm=confirm, force=force, discard=discard)
     if how is RowsFormat.JSON:
         write_json(to_json(location.uri, rows))

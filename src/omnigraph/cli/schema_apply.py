@@ -49,9 +49,7 @@ def apply(
 
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
-    from omnigraph.graph.recovery.on_open import recover_on_open
 
-    recover_on_open(location, branch)
     with show_progress(quiet=context.obj.quiet) as report:
         done = Graph(location, branch).apply_schema(
             text,

@@ -1,7 +1,8 @@
 """Create a graph: its tables first, then `__manifest`, whose first version is the moment the graph exists.
 
 A marker under `__init/` names every path before it is made. When creation fails, everything it made is removed.
-When it is killed, the next attempt finds the marker and no manifest, and removes exactly what the marker names.
+When it is killed, the next attempt finds the marker and no manifest, and removes exactly what the marker names, if the
+process of the marker is known to have ended. Before the graph is acknowledged, its tables are checked to exist.
 Foreign files are never touched, and an existing graph is never replaced.
 """
 
@@ -18,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.errors import ConflictError, OmnigraphError, RefusedError
+from omnigraph.base.errors import ConflictError, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.limits import INIT_CONCURRENCY
@@ -45,7 +46,7 @@ from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, SchemaRecor
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stamp import FORMAT, ROOT_KEY, STAMP_KEY
 from omnigraph.schema import Catalog, arrow_schema, catalog_to_json, schema_hash
-from omnigraph.storage.dataset import create_dataset
+from omnigraph.storage.dataset import create_dataset, open_dataset
 from omnigraph.storage.failures import DatasetExistsError
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location
@@ -75,24 +76,33 @@ class _Marker(msgspec.Struct, frozen=True):
     pid: int
     started: str
     paths: list[str]
+    machine_id: str | None = None
+    uid: int | None = None
 
     def process(self) -> ProcessIdentity:
-        return ProcessIdentity(self.host, self.boot_id, self.pid_namespace, self.pid, self.started)
+        return ProcessIdentity(
+            self.host, self.boot_id, self.pid_namespace, self.pid, self.started, self.machine_id, self.uid
+        )
 
 
-def create_graph(root: Location, new: NewGraph) -> Snapshot:
-    """Create the graph and return its first snapshot, or raise and leave nothing behind."""
+def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None = None) -> Snapshot:
+    """Create the graph and return its first snapshot, or raise and leave nothing behind. `process` is this one."""
+    me = process or current_process()
     store = ObjectStore(root)
     made_folders = _missing_folders(root)
-    _remove_abandoned(store)
+    _remove_abandoned(store, me)
     _refuse_occupied(store, root, new.beside_other_files)
     operation = OperationId(new_ulid())
     tables = _plan_tables(new.catalog)
     with ExitStack() as undo:
         undo.callback(_remove_empty_folders, made_folders)
-        _mark(store, operation, tables, undo)
+        marker = _make_marker(operation, tables, me)
+        undo.callback(_remove_attempt, store, marker)
+        failpoint(Failpoint.INIT_MARK_BEFORE)
+        store.create(init_marker_path(operation), msgspec.json.encode(marker))
         _create_tables(root, tables, operation)
         _create_manifest(root, new, tables, operation)
+        _require_tables(root, tables)
         undo.pop_all()
     _unmark(store, operation)
     failpoint(Failpoint.INIT_DONE)
@@ -114,17 +124,12 @@ def _plan_tables(catalog: Catalog) -> tuple[_PlannedTable, ...]:
     return tuple(planned)
 
 
-def _mark(
-    store: ObjectStore, operation: OperationId, tables: tuple[_PlannedTable, ...], undo: ExitStack
-) -> None:
-    me = current_process()
+def _make_marker(operation: OperationId, tables: tuple[_PlannedTable, ...], me: ProcessIdentity) -> _Marker:
     paths = [table.record.path for table in tables]
-    marker = _Marker(
-        MARKER_VERSION, operation, me.host, me.boot_id, me.pid_namespace, me.pid, me.started, paths
-    )
-    undo.callback(_remove_attempt, store, marker)
-    failpoint(Failpoint.INIT_MARK_BEFORE)
-    store.create(init_marker_path(operation), msgspec.json.encode(marker))
+    return _Marker(
+        MARKER_VERSION, operation, me.host, me.boot_id, me.pid_namespace, me.pid, me.started, paths,
+        me.machine_id, me.uid,
+    )  # fmt: skip
 
 
 def _create_tables(root: Location, tables: tuple[_PlannedTable, ...], operation: OperationId) -> None:
@@ -178,10 +183,13 @@ def _unmark(store: ObjectStore, operation: OperationId) -> None:
     store.remove_empty_folder(INIT_MARKERS)
 
 
-def _remove_abandoned(store: ObjectStore) -> None:
-    """Remove what killed attempts left: only with a marker whose process is certainly gone, and no manifest."""
+def _remove_abandoned(store: ObjectStore, me: ProcessIdentity) -> None:
+    """Remove what killed attempts left: only with a marker whose process certainly ended, and no manifest.
+
+    What any other attempt made is left to cleanup, because its process may run (decision 0003).
+    """
     for marker in _markers(store):
-        if not is_known_gone(marker.process()):
+        if not is_known_gone(marker.process(), me):
             continue
         if _has_manifest(store):
             _unmark(store, OperationId(marker.op_id))
@@ -207,11 +215,47 @@ def _remove_attempt(store: ObjectStore, marker: _Marker) -> None:
     files = [entry.path for entry in store.list(MANIFEST)]
     others = [other for other in _markers(store) if other.op_id != marker.op_id]
     if not others and not _has_manifest(store):
-        for path in files:
-            failpoint(Failpoint.INIT_REMOVE_BEFORE)
-            store.delete(path)
-        store.remove_empty_folders(MANIFEST)
+        _delete_manifest_files(store, files)
     _remove_made(store, marker)
+
+
+def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
+    for path in paths:
+        failpoint(Failpoint.INIT_REMOVE_BEFORE)
+        store.delete(path)
+    store.remove_empty_folders(MANIFEST)
+
+
+def _require_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> None:
+    """Raise, and delete the manifest again, if a table was deleted while the graph was created.
+
+    The manifest's version is deleted first, and once: another `init` may create its own manifest right after.
+    """
+
+    def is_missing(table: _PlannedTable) -> bool:
+        try:
+            open_dataset(root.child(table.record.path), version=table.record.pin.version)
+        except NotFoundError:
+            return True
+        return False
+
+    with ThreadPoolExecutor(INIT_CONCURRENCY) as pool:
+        missing = [
+            table.record.path
+            for table, is_lost in zip(tables, pool.map(is_missing, tables), strict=True)
+            if is_lost
+        ]
+    if not missing:
+        return
+    store = ObjectStore(root)
+    files = [entry.path for entry in store.list(MANIFEST)]
+    _delete_manifest_files(store, sorted(files, key=lambda path: not path.endswith(".manifest")))
+    raise ConflictError(
+        f"tables of the new graph were deleted while `init` ran: {', '.join(missing)}",
+        code="init_tables_deleted",
+        hint="No graph was created. Find the process that deletes files there, then run `init` again.",
+        facts={"paths": list(missing)},
+    )
 
 
 def _markers(store: ObjectStore) -> Iterator[_Marker]:

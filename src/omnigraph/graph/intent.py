@@ -138,6 +138,11 @@ def read_intents(store: ObjectStore) -> tuple[tuple[Intent, ...], tuple[Unreadab
     return tuple(readable), tuple(unreadable)
 
 
+def has_intent(store: ObjectStore, operation: OperationId) -> bool:
+    """Return whether the intent of an operation still exists."""
+    return store.size(intent_path(operation)) is not None
+
+
 def unreadable_intent_error(intent: UnreadableIntent) -> FormatError:
     """Why writes are refused while such an object is there."""
     return FormatError(

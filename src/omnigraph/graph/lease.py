@@ -2,7 +2,7 @@
 
 Built on create-if-absent alone. `<epoch>.json` acquires an epoch, `<epoch>.renew-<n>.json` renews it,
 `<epoch>.release.json` ends it. *Held* means: the highest listed epoch is mine. A holder is dead when nothing of
-its epoch changed for the lease time on the observer's own clock, or when its process is known to be gone. The
+its epoch changed for the lease time on the observer's own clock, or when its process is known to have ended. The
 highest epoch is never deleted, so a number that was used never becomes the highest again. Whoever lost the
 lease touches nothing more.
 """
@@ -52,9 +52,13 @@ class LockObject(msgspec.Struct, frozen=True):
     pid: int
     started: str
     acquired_us: str
+    machine_id: str | None = None
+    uid: int | None = None
 
     def process(self) -> ProcessIdentity:
-        return ProcessIdentity(self.host, self.boot_id, self.pid_namespace, self.pid, self.started)
+        return ProcessIdentity(
+            self.host, self.boot_id, self.pid_namespace, self.pid, self.started, self.machine_id, self.uid
+        )
 
     def describe(self) -> str:
         return f"{self.purpose} by process {self.pid} on {self.host}"
@@ -62,12 +66,13 @@ class LockObject(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """The times of the protocol, and the world it runs in. Tests shorten them."""
+    """The times of the protocol, the clock, and the identity of the process that takes and inspects leases."""
 
     lease_seconds: float = LEASE_SECONDS
     wait_seconds: float = LEASE_WAIT_SECONDS_MAX
     clock: Clock = SYSTEM_CLOCK
     jitter: Callable[[], float] = random.random
+    process: Callable[[], ProcessIdentity] = current_process
 
 
 class LeaseBusyError(ConflictError):
@@ -181,19 +186,21 @@ def acquire_lease(
         waiter.pause(listing)
 
 
-def is_epoch_over(store: ObjectStore, branch: BranchId | None, epoch: int) -> bool:
-    """Whether an epoch has certainly ended: released, not the highest, or its process is known to be gone."""
+def is_epoch_over(
+    store: ObjectStore, branch: BranchId | None, epoch: int, observer: ProcessIdentity | None = None
+) -> bool:
+    """Return whether an epoch certainly ended: released, not the highest, or its process is known to have ended."""
     folder = lock_folder(branch)
     listing = _list(store, folder)
     if listing.epoch != epoch:
         return True
     lock = _read_lock(store, folder, epoch)
-    return listing.released or (lock is not None and is_known_gone(lock.process()))
+    return listing.released or (lock is not None and is_known_gone(lock.process(), observer))
 
 
 @dataclass(frozen=True, slots=True)
 class LockLook:
-    """The lease in one folder as it was found. `is_over`: released, or its process is known to be gone."""
+    """The lease in one folder as it was found. `is_over`: released, or its process is known to have ended."""
 
     folder: str
     is_over: bool
@@ -235,7 +242,7 @@ class _Waiter:
         if listing.marks != self.seen:
             self.seen, self.seen_at = listing.marks, now
             self.holder = _read_lock(self.store, self.folder, listing.epoch)
-        gone = self.holder is not None and is_known_gone(self.holder.process())
+        gone = self.holder is not None and is_known_gone(self.holder.process(), self.terms.process())
         return gone or now - self.seen_at > self.terms.lease_seconds
 
     def pause(self, listing: _Listing) -> None:
@@ -256,11 +263,11 @@ class _Waiter:
 def _try_epoch(
     store: ObjectStore, folder: str, listing: _Listing, purpose: str, terms: LeaseTerms
 ) -> Lease | None:
-    me = current_process()
+    me = terms.process()
     epoch, token = listing.epoch + 1, new_ulid()
     lock = LockObject(
         LOCK_VERSION, token, purpose, me.host, me.boot_id, me.pid_namespace, me.pid, me.started,
-        str(terms.clock.now_us()),
+        str(terms.clock.now_us()), me.machine_id, me.uid,
     )  # fmt: skip
     started = terms.clock.monotonic()
     failpoint(Failpoint.ACQUIRE_BEFORE)

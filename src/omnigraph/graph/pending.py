@@ -1,16 +1,19 @@
 """What is in `__recovery/` now: writes under way, writes that wait for recovery, and what cannot be understood.
 
-Reading only. A write is *live* while its lease epoch lasts; the next check or open recovers the others.
+Reading only. A write is *live* while its lease epoch lasts; the next check or open recovers the others. A writer
+deletes its intent before it ends its epoch. So the intent is read, then the lease, then the intent again: one that
+still exists after its epoch ended is pending, and one that was deleted is the intent of a write that finished.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import BranchId, OperationId
-from omnigraph.graph.intent import Intent, read_intents
+from omnigraph.graph.intent import Intent, has_intent, read_intents
 from omnigraph.graph.layout import intent_path
 from omnigraph.graph.lease import is_epoch_over
 from omnigraph.storage.location import Location
@@ -43,17 +46,34 @@ class PendingIntent:
 
 
 def list_pending(root: Location) -> tuple[PendingIntent, ...]:
-    """Everything there is, oldest first, what cannot be understood last."""
+    """Return every intent, oldest first, and those that cannot be understood last."""
     store = ObjectStore(root)
     intents, unreadable = read_intents(store)
-    found = [_judge(store, intent) for intent in intents]
-    return (*found, *(PendingIntent(one.path, PendingState.UNREADABLE, None, one.why) for one in unreadable))
+    return (
+        *classify_intents(store, intents),
+        *(PendingIntent(intent.path, PendingState.UNREADABLE, None, intent.why) for intent in unreadable),
+    )
 
 
-def _judge(store: ObjectStore, intent: Intent) -> PendingIntent:
-    path = f"{store.location.uri}/{intent_path(OperationId(intent.op_id))}"
+def classify_intents(store: ObjectStore, intents: Sequence[Intent]) -> tuple[PendingIntent, ...]:
+    """Return the state of intents that were read before, without those whose write has finished since."""
+    states = [_classify(store, intent) for intent in intents]
+    return tuple(pending for pending in states if pending is not None)
+
+
+def is_pending(store: ObjectStore, intent: Intent) -> bool:
+    """Return whether an intent that was read before waits for recovery: its epoch is over, and it still exists."""
+    is_over = is_epoch_over(store, BranchId(intent.branch_id), intent.lease_epoch)
+    return is_over and has_intent(store, OperationId(intent.op_id))
+
+
+def _classify(store: ObjectStore, intent: Intent) -> PendingIntent | None:
+    operation = OperationId(intent.op_id)
+    path = f"{store.location.uri}/{intent_path(operation)}"
     try:
-        over = is_epoch_over(store, BranchId(intent.branch_id), intent.lease_epoch)
+        is_over = is_epoch_over(store, BranchId(intent.branch_id), intent.lease_epoch)
     except FormatError as strange:
         return PendingIntent(path, PendingState.PENDING, intent, strange.message)
-    return PendingIntent(path, PendingState.PENDING if over else PendingState.LIVE, intent)
+    if not is_over:
+        return PendingIntent(path, PendingState.LIVE, intent)
+    return PendingIntent(path, PendingState.PENDING, intent) if has_intent(store, operation) else None

@@ -57,14 +57,16 @@ def cleanup_all_tables(
     run = run_tasks or in_threads
     root = graph.location
     if not options.confirm:
-        main = look_before_preview(root, how)
-        return make_stats(plan_cleanup(main, policy, run, how))
+        plan = plan_cleanup(look_before_preview(root, how), policy, run, how)
+        _log_failures(plan)
+        return make_stats(plan)
     lease = acquire_lease(ObjectStore(root), None, "cleanup", how.terms)
     try:
         with lease.kept():
-            main = wait_for_writers(root, how)
-            plan = plan_cleanup(main, policy, run, how)
-            return make_stats(_Deleting(root, lease, how).run(plan))
+            plan = plan_cleanup(wait_for_writers(root, how), policy, run, how)
+            done = _Deleting(root, lease, how).run(plan)
+            _log_failures(done)
+            return make_stats(done)
     finally:
         lease.release()
 
@@ -116,7 +118,8 @@ class _Deleting:
             raise
         except OmnigraphError as error:
             plan = replace(plan, doomed=tuple(gone), error=error.message)
-        _log(plan, time.perf_counter() - started)
+        else:
+            _log(plan, time.perf_counter() - started)
         return plan
 
     def _delete_batch(self, path: str, batch: Sequence[DoomedFile]) -> None:
@@ -140,6 +143,21 @@ def _batches(doomed: Sequence[DoomedFile]) -> Iterator[Sequence[DoomedFile]]:
             yield files[start : start + DELETE_BATCH_FILES]
 
 
+def _log_failures(plan: GraphPlan) -> None:
+    """Log each dataset that could not be planned or cleaned up."""
+    for dataset in plan.datasets:
+        if dataset.error is not None:
+            log_event(
+                logger,
+                f"{dataset.table_key} was not cleaned up: {dataset.error}",
+                level=logging.ERROR,
+                in_result=True,
+                table=dataset.table_key,
+                error=dataset.error,
+                files=len(dataset.doomed),
+            )
+
+
 def _log(plan: DatasetPlan, seconds: float) -> None:
     for fork in dict.fromkeys(file.branch for file in plan.doomed if file.why is Why.FORK):
         log_event(logger, "reclaimed an orphaned branch", table=plan.table_key, lance_branch=str(fork))
@@ -150,6 +168,6 @@ def _log(plan: DatasetPlan, seconds: float) -> None:
         versions=sum(file.why is Why.VERSION for file in plan.doomed),
         files=len(plan.doomed),
         bytes=sum(file.size_bytes for file in plan.doomed),
-        error=plan.error,
+        error=None,
         seconds=round(seconds, 3),
     )

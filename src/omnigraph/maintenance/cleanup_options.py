@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -14,7 +16,7 @@ from omnigraph.base.limits import (
     ORPHAN_GRACE_SECONDS,
     ORPHAN_GRACE_SECONDS_MIN,
 )
-from omnigraph.maintenance.retention import Policy
+from omnigraph.maintenance.retention import KeepReason, Policy
 
 _MICROSECONDS: Final = 1_000_000
 
@@ -24,7 +26,7 @@ class CleanupPolicyOptions:
     """What cleanup keeps. One of the first two is needed; with both, either keeps a version."""
 
     keep_versions: int | None = None
-    """How many of the newest versions of each table stay; None: their number does not matter."""
+    """How many of the newest published versions of each table stay; None: their number does not matter."""
     older_than: timedelta | None = None
     """Versions that are not older stay; None: their age does not matter."""
     orphans_older_than: timedelta = timedelta(seconds=ORPHAN_GRACE_SECONDS)
@@ -71,6 +73,20 @@ class CleanupPolicyOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptVersions:
+    """How many versions are kept for one reason although the policy names them."""
+
+    reason: KeepReason
+    """The reason."""
+    versions: int
+    """The number of versions."""
+
+    def to_json(self) -> dict[str, Fact]:
+        """As a member of `kept` in `omnigraph cleanup --json`."""
+        return {"reason": self.reason.value, "versions": self.versions}
+
+
+@dataclass(frozen=True, slots=True)
 class TableCleanupStats:
     """What went of one table on one branch, or would go."""
 
@@ -92,6 +108,8 @@ class TableCleanupStats:
     """Why it failed while the others went on, or None."""
     files: tuple[str, ...] = ()
     """The paths of the files below the graph, in the order in which they go."""
+    kept: tuple[KeptVersions, ...] = ()
+    """The versions of the table that are kept although the policy names them, on all branches; in the row of main."""
 
     def to_json(self) -> dict[str, Fact]:
         """As a table of `omnigraph cleanup --json`."""
@@ -104,7 +122,16 @@ class TableCleanupStats:
             "orphan_files_removed": self.orphan_files_removed,
             "orphan_branches_removed": self.orphan_branches_removed,
             "error": self.error,
+            "kept": [kept.to_json() for kept in self.kept],
         }
+
+
+def sum_kept(rows: Iterable[TableCleanupStats]) -> tuple[KeptVersions, ...]:
+    """Return the versions that are kept although the policy names them, of all rows together."""
+    total: Counter[KeepReason] = Counter()
+    for row in rows:
+        total.update({kept.reason: kept.versions for kept in row.kept})
+    return tuple(KeptVersions(reason, total[reason]) for reason in KeepReason if total[reason])
 
 
 def _us(duration: timedelta) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK, MAINTENANCE_CONCURRENCY
 from omnigraph.graph.commit import World
-from omnigraph.graph.layout import EDGES, GRAPH_INDEX, MANIFEST, NODES, SCRATCH, TABLE_PATH
+from omnigraph.graph.layout import EDGES, GRAPH_INDEX, INIT_MARKERS, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.merge_bases import all_merge_bases
 from omnigraph.graph.records import CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import (
@@ -29,6 +30,7 @@ from omnigraph.graph.snapshot import (
     read_snapshot,
     refresh_snapshot,
 )
+from omnigraph.maintenance.cleanup_preflight import Preflight
 from omnigraph.maintenance.cleanup_tasks import (
     DatasetPlan,
     DatasetTask,
@@ -41,7 +43,7 @@ from omnigraph.maintenance.cleanup_tasks import (
 )
 from omnigraph.maintenance.doomed_files import DoomedFile, Why
 from omnigraph.maintenance.hard_drops import read_floors
-from omnigraph.maintenance.retention import Decision, Needs, Policy, decide
+from omnigraph.maintenance.retention import Decision, KeepReason, Needs, Policy, decide
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.local_tree import list_links
@@ -50,6 +52,7 @@ from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.cleanup")
 
+_STRENGTH: Final = {reason: place for place, reason in enumerate(KeepReason)}
 _ADJACENCY: Final = re.compile(r"([0-9a-f]{16}-[0-9a-f]{16})/(.+)-(\d+)\.[a-z]+")
 
 
@@ -68,10 +71,10 @@ class GraphPlan:
         return (self.manifest, *self.tables, *self.leftovers)
 
 
-def plan_cleanup(main: Snapshot, policy: Policy, run_tasks: RunTasks, world: World) -> GraphPlan:
-    """What goes, as of now; raise when a version that a live branch reads is not there."""
-    newest = refresh_snapshot(main, world.rules)
-    return _Planning(newest.root, policy, run_tasks, world).plan(newest)
+def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: World) -> GraphPlan:
+    """Return what is deleted, as of now; raise when a version that a live branch reads is missing."""
+    newest = refresh_snapshot(preflight.main, world.rules)
+    return _Planning(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +83,43 @@ class _Planning:
     policy: Policy
     run_tasks: RunTasks
     world: World
+    drifted: Mapping[str, str]
 
     def plan(self, main: Snapshot) -> GraphPlan:
         heads = self._read_heads(main)
         live = frozenset(str(head.branch.id) for head in heads.values())
         newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
         floors = read_floors(heads.values(), self.world.rules)
-        needs = Needs(self._merge_base_pins(heads), newest, live, floors.get(MANIFEST, frozenset()))
+        commits = _read_commits(heads)
+        bases = self._merge_base_pins(heads, commits)
+        needs = Needs(
+            bases,
+            newest,
+            live,
+            floors.get(MANIFEST, frozenset()),
+            newest_versions(published_snapshots(commits.values()) | newest, self.policy.keep),
+            dict.fromkeys(bases, KeepReason.MERGE_BASE),
+        )
         snapshots = self._decide_snapshots(needs)
         if is_moved(main.manifest, self.root):
             _refuse_unreadable(snapshots, self.policy)
         pins = self._read_pins(snapshots)
         manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
-        tasks = [manifest_task, *self._dataset_tasks(heads, live, pins, floors)]
-        manifest, *tables = self.run_tasks(plan_dataset, tasks)
+        tasks = self._dataset_tasks(heads, live, pins, floors, published_tables(commits.values(), heads))
+        left_alone = [
+            DatasetPlan(task.table_key, task.path, error=self.drifted[task.path])
+            for task in tasks
+            if task.path in self.drifted
+        ]
+        planned = [manifest_task, *(task for task in tasks if task.path not in self.drifted)]
+        manifest, *tables = [*self.run_tasks(plan_dataset, planned), *left_alone]
         for plan in (manifest, *tables):
             _refuse_lost(plan)
-        leftovers = (self._plan_scratch(), self._plan_adjacency(tables))
+        leftovers = (
+            self._plan_folder(SCRATCH),
+            self._plan_folder(INIT_MARKERS),
+            self._plan_adjacency(tables),
+        )
         owners = {str(head.branch.id): name for name, head in heads.items()}
         return GraphPlan(manifest, tuple(tables), leftovers, owners)
 
@@ -112,13 +135,12 @@ class _Planning:
         location = self.root.child(MANIFEST)
         return decide(read_facts(location, list_versions(location)), needs, self.policy)
 
-    def _merge_base_pins(self, heads: Mapping[str, Snapshot]) -> frozenset[Pin]:
+    def _merge_base_pins(
+        self, heads: Mapping[str, Snapshot], commits: Mapping[CommitId, CommitRecord]
+    ) -> frozenset[Pin]:
         """Where the snapshots of the merge bases of live branches are. With one branch there is nothing to merge."""
         if len(heads) == 1:
             return frozenset()
-        commits: dict[CommitId, CommitRecord] = {}
-        for head in heads.values():
-            commits.update((commit.id, commit) for commit in head.manifest.read_commits())
         found = set()
         for base in all_merge_bases([head.head for head in heads.values()], commits):
             pin = find_commit_version(self.root, commits[base], self.world.rules)
@@ -128,21 +150,34 @@ class _Planning:
                 found.add(pin)
         return frozenset(found)
 
-    def _read_pins(self, decision: Decision) -> frozenset[TablePin]:
-        """What every snapshot that stays has."""
-        tasks = [
-            SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules)
-            for branch, versions in decision.retained.items()
-            for chunk in _chunks(sorted(versions))
+    def _read_pins(self, decision: Decision) -> dict[TablePin, KeepReason]:
+        """What every snapshot that is kept reads, with the strongest reason for which such a snapshot is kept."""
+        versions_by_reason: dict[tuple[KeepReason, str | None], list[int]] = {}
+        for branch, versions in decision.retained.items():
+            for version in sorted(versions):
+                reason = decision.reasons.get(Pin(branch, version), KeepReason.SNAPSHOT)
+                versions_by_reason.setdefault((reason, branch), []).append(version)
+        reasons = sorted(versions_by_reason, key=lambda key: _STRENGTH[key[0]], reverse=True)
+        chunks = [
+            (reason, branch, chunk)
+            for reason, branch in reasons
+            for chunk in _chunks(versions_by_reason[reason, branch])
         ]
-        return frozenset(pin for pins in self.run_tasks(read_pins, tasks) for pin in pins)
+        tasks = [
+            SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules) for _, branch, chunk in chunks
+        ]
+        found: dict[TablePin, KeepReason] = {}
+        for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
+            found.update(dict.fromkeys(pins, reason))
+        return found
 
     def _dataset_tasks(
         self,
         heads: Mapping[str, Snapshot],
         live: frozenset[str],
-        pins: frozenset[TablePin],
+        pins: Mapping[TablePin, KeepReason],
         floors: Mapping[str, frozenset[Pin]],
+        published: Mapping[str, frozenset[Pin]],
     ) -> list[DatasetTask]:
         """Every table that a snapshot has, that a manifest once had, or that lies where tables do."""
         needed: dict[str, set[TablePin]] = {}
@@ -163,6 +198,10 @@ class _Planning:
                     frozenset(current.get(path, ())),
                     live,
                     floors.get(path, frozenset()),
+                    newest_versions(
+                        published.get(path, frozenset()) | current.get(path, set()), self.policy.keep
+                    ),
+                    {pin.pin: pins[pin] for pin in found},
                 ),
             )
             for path, found in needed.items()
@@ -188,9 +227,9 @@ class _Planning:
         paths = [f"{kind}/{name}" for name in ObjectStore(location).folders() if name not in links]
         return [path for path in paths if TABLE_PATH.fullmatch(path)]
 
-    def _plan_scratch(self) -> DatasetPlan:
-        """What killed operations left; those that run are younger than the grace."""
-        return self._plan_leftovers(SCRATCH, lambda file: self.policy.is_beyond_grace(file.modified_us))
+    def _plan_folder(self, folder: str) -> DatasetPlan:
+        """What killed operations left; the files of those that run are younger than the grace."""
+        return self._plan_leftovers(folder, lambda file: self.policy.is_beyond_grace(file.modified_us))
 
     def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
         """Derived files of table versions that do not stay. Of a table that could not be read they all stay."""
@@ -219,7 +258,49 @@ class _Planning:
         doomed = tuple(
             DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None) for file in files if is_deletable(file)
         )
-        return DatasetPlan(folder, folder, doomed)
+        return DatasetPlan(folder, folder, doomed, is_whole=bool(doomed) and len(doomed) == len(files))
+
+
+def _read_commits(heads: Mapping[str, Snapshot]) -> dict[CommitId, CommitRecord]:
+    """Every commit of the live branches."""
+    commits: dict[CommitId, CommitRecord] = {}
+    for head in heads.values():
+        commits.update((commit.id, commit) for commit in head.manifest.read_commits())
+    return commits
+
+
+def published_tables(
+    commits: Iterable[CommitRecord], heads: Mapping[str, Snapshot]
+) -> dict[str, frozenset[Pin]]:
+    """Return the table versions that commits published, by the path of the table."""
+    paths = {key: table.path for key, table in _all_tables(heads).items()}
+    published: dict[str, set[Pin]] = {}
+    for commit in commits:
+        for move in commit.tables:
+            if move.after is not None and move.table in paths:
+                published.setdefault(paths[move.table], set()).add(move.after)
+    return {path: frozenset(pins) for path, pins in published.items()}
+
+
+def published_snapshots(commits: Iterable[CommitRecord]) -> frozenset[Pin]:
+    """Return one manifest version per commit that is its snapshot, without reading any.
+
+    A commit was made from the version below its hint, and that version was the snapshot of the commit before it.
+    """
+    hints = (commit.manifest_hint for commit in commits)
+    return frozenset(Pin(hint.branch, hint.version - 1) for hint in hints)
+
+
+def newest_versions(pins: AbstractSet[Pin], keep: int | None) -> frozenset[Pin]:
+    """Return the newest versions of each Lance branch, as many as the policy counts."""
+    versions: dict[str | None, list[int]] = {}
+    for pin in pins:
+        versions.setdefault(pin.branch, []).append(pin.version)
+    return frozenset(
+        Pin(branch, version)
+        for branch, found in versions.items()
+        for version in sorted(found, reverse=True)[: keep or 0]
+    )
 
 
 def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:

@@ -1,16 +1,19 @@
-"""What must be so before cleanup deletes anything; otherwise it refuses as a whole.
+"""What is checked before cleanup deletes anything.
 
-No write waits for recovery or cannot be understood, and no table of main is ahead of its published version by a foreign
-change. A preview looks without writing. A run that deletes takes every live branch's lease once, so that no writer is
-between Check and Publish with older facts, and judges main under its lease.
+While a write waits for recovery or cannot be understood, cleanup fails as a whole. A table of main that is ahead of its
+published version by an external change is reported, so that cleanup leaves it alone. A preview reads only. A run that
+deletes takes every live branch's lease once, so that no writer is between Check and Publish with older facts, and
+inspects main under its lease.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
-from omnigraph.base.errors import NotFoundError, OmnigraphError, RefusedError
+from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.graph.check import drift
 from omnigraph.graph.commit import World
 from omnigraph.graph.lease import acquire_lease
@@ -28,23 +31,31 @@ logger = logging.getLogger("omnigraph.cleanup")
 _PURPOSE = "cleanup"
 
 
-def look_before_preview(root: Location, world: World) -> Snapshot:
-    """Raise when a run that deletes would be refused; main as it was read. Takes no lease."""
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """Main as it was read, and by path why tables must be left alone."""
+
+    main: Snapshot
+    drifted: Mapping[str, str]
+
+
+def look_before_preview(root: Location, world: World) -> Preflight:
+    """Raise when a run that deletes would be refused. Takes no lease."""
     main = read_snapshot(root, rules=world.rules)
     _refuse_moved(main)
     live = refuse_pending(root, _PURPOSE)
-    if not any(one.intent is not None and one.intent.branch_id == main.branch.id for one in live):
-        _refuse_drift(main)
-    return main
+    is_written = any(one.intent is not None and one.intent.branch_id == main.branch.id for one in live)
+    return Preflight(main, {} if is_written else _find_drifted(main))
 
 
-def wait_for_writers(root: Location, world: World) -> Snapshot:
-    """Take and release the lease of every live branch, and raise when anything is left undone; main as it was then.
+def wait_for_writers(root: Location, world: World) -> Preflight:
+    """Take and release the lease of every live branch, and raise when a write waits for recovery.
 
-    The graph's lease is held by the caller, so no branch comes or goes meanwhile.
+    The graph's lease is held by the caller, so no branch is created or deleted while it runs.
     """
     store = ObjectStore(root)
     main = read_snapshot(root, rules=world.rules)
+    drifted: Mapping[str, str] = {}
     _refuse_moved(main)
     for name, record in main.state.branches.items():
         lease = acquire_lease(store, record.id, _PURPOSE, world.terms)
@@ -53,11 +64,11 @@ def wait_for_writers(root: Location, world: World) -> Snapshot:
                 with lease.kept():
                     refuse_pending(root, _PURPOSE)
                     main = refresh_snapshot(main, world.rules)
-                    _refuse_drift(main)
+                    drifted = _find_drifted(main)
         finally:
             lease.release()
     refuse_pending(root, _PURPOSE)
-    return main
+    return Preflight(main, drifted)
 
 
 def _refuse_moved(main: Snapshot) -> None:
@@ -66,21 +77,26 @@ def _refuse_moved(main: Snapshot) -> None:
             refuse_moved(main.manifest, main.root, name)
 
 
-def _refuse_drift(main: Snapshot) -> None:
+def _find_drifted(main: Snapshot) -> dict[str, str]:
+    tables = owned_tables(main)
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        for refusal in threads.map(lambda table: _find_drift(main, table), owned_tables(main)):
-            if refusal is not None:
-                raise refusal
+        errors = threads.map(lambda table: _find_drift(main, table), tables)
+        return {table.path: error for table, error in zip(tables, errors, strict=True) if error is not None}
 
 
-def _find_drift(main: Snapshot, table: TableRecord) -> RefusedError | None:
-    """A head above the published version by more than our own fences. A table that cannot be read has its own row."""
+def _find_drift(main: Snapshot, table: TableRecord) -> str | None:
+    """Why the table has drifted: its head is above the published version by more than our own fences.
+
+    A table that cannot be read has its own row.
+    """
     try:
         dataset = open_dataset(main.root.child(table.path), branch=table.pin.branch)
         if dataset.version == table.pin.version:
             return None
         history = read_history(dataset, table.pin.version)
-        return drift(table, dataset.version) if history.foreign_above(table.pin.version) else None
+        if not history.foreign_above(table.pin.version):
+            return None
+        return f"drift: {drift(table, dataset.version).message}, run `omnigraph repair`"
     except NotFoundError:
         return None  # the plan finds that a version is missing which a live branch reads
     except OmnigraphError as error:

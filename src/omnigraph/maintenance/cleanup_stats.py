@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from omnigraph.graph.snapshot import MAIN
-from omnigraph.maintenance.cleanup_options import TableCleanupStats
+from omnigraph.maintenance.cleanup_options import KeptVersions, TableCleanupStats
 from omnigraph.maintenance.cleanup_plan import GraphPlan
 from omnigraph.maintenance.cleanup_tasks import DatasetPlan
 from omnigraph.maintenance.doomed_files import DoomedFile, Why
-from omnigraph.maintenance.retention import owner_of
+from omnigraph.maintenance.retention import KeepReason, owner_of
 from omnigraph.schema.catalog import told_order
 
 
@@ -36,6 +36,12 @@ def _branch_name(plan: GraphPlan, file: DoomedFile) -> str:
     return MAIN if owner is None else plan.owners.get(owner, MAIN)
 
 
+def _kept(dataset: DatasetPlan) -> tuple[KeptVersions, ...]:
+    return tuple(
+        KeptVersions(reason, dataset.kept[reason]) for reason in KeepReason if dataset.kept.get(reason)
+    )
+
+
 def _row(dataset: DatasetPlan, branch: str, files: list[DoomedFile]) -> TableCleanupStats:
     return TableCleanupStats(
         table_key=dataset.table_key,
@@ -47,4 +53,5 @@ def _row(dataset: DatasetPlan, branch: str, files: list[DoomedFile]) -> TableCle
         orphan_branches_removed=len({file.branch for file in files if file.why is Why.FORK}),
         error=dataset.error if branch == MAIN else None,
         files=tuple(f"{dataset.path}/{file.path}" for file in files),
+        kept=_kept(dataset) if branch == MAIN else (),
     )

@@ -6,8 +6,9 @@ read, so Spark may run them twice. A dataset that cannot be read is an answer wi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.graph.manifest import open_manifest
@@ -21,7 +22,15 @@ from omnigraph.maintenance.doomed_files import (
     read_lines,
     ref_times,
 )
-from omnigraph.maintenance.retention import DatasetFacts, Decision, Fork, Needs, Policy, decide
+from omnigraph.maintenance.retention import (
+    DatasetFacts,
+    Decision,
+    Fork,
+    KeepReason,
+    Needs,
+    Policy,
+    decide,
+)
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.location import Location
@@ -65,7 +74,8 @@ class DatasetTask:
 @dataclass(frozen=True, slots=True)
 class DatasetPlan:
     """What goes of a dataset, in order; `retained` is what stays. `lost` are versions that a live branch or
-    a tag reads and that are not there. `is_whole`: nothing of it stays.
+    a tag reads and that are not there. `is_whole`: nothing of it stays. `kept` counts the versions that are retained
+    although the policy names them.
     """
 
     table_key: str
@@ -75,6 +85,7 @@ class DatasetPlan:
     lost: frozenset[Pin] = frozenset()
     error: str | None = None
     is_whole: bool = False
+    kept: Mapping[KeepReason, int] = field(default_factory=dict)
 
 
 def read_pins(task: SnapshotsTask) -> frozenset[TablePin]:
@@ -105,6 +116,7 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
             task.path,
             doomed_of(location, files, decision, task.needs, task.policy),
             decision.retained,
+            kept=Counter(decision.reasons.values()),
         )
     except OmnigraphError as error:
         return DatasetPlan(task.table_key, task.path, error=error.message)

@@ -204,6 +204,8 @@ def _log(row: TableOptimizeStats) -> None:
     log_event(
         logger,
         f"optimize {row.table_key} on {row.branch}: {what}",
+        level=logging.INFO if row.error is None else logging.ERROR,
+        in_result=True,
         table=row.table_key,
         branch=row.branch,
         version=row.manifest_version,

@@ -4,7 +4,8 @@ In: a graph and what the caller agreed to. Out: one row per table that a branch 
 the tables of a branch are put right in one commit of the write path, whose Check demands that pins and heads still are
 the ones that were judged: publishing moves pointers to versions that are there already (settings that would let Lance
 collect old versions are removed first), discarding is a Restore of the published content. A crash leaves the drift as
-it was, or the commit. One table's failure is on its own row.
+it was, or the commit. One table's failure is on its own row. A branch that is deleted while repair runs is skipped, and
+its row says so.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.publish import Change
-from omnigraph.graph.records import Pin, TableRecord
+from omnigraph.graph.records import BranchRecord, Pin, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Effect, FoundHead, Staged
@@ -50,6 +51,7 @@ logger = logging.getLogger("omnigraph.repair")
 
 ACTOR = "omnigraph:repair"
 FORCE_ACTOR = "omnigraph:repair:force"
+DELETED = "skipped: the branch was deleted while repair ran"
 _DONE = frozenset({RepairAction.HEALED, RepairAction.FORCED, RepairAction.DISCARDED})
 
 
@@ -59,12 +61,15 @@ def repair_all_tables(graph: GraphPlace, options: RepairOptions | None = None) -
     how.refuse_contradiction()
     root = graph.location
     refuse_pending(root, "repair")
-    names = sorted(read_snapshot(root).state.branches, key=lambda name: (name != MAIN, name))
+    branches = read_snapshot(root).state.branches.values()
     rows: list[TableRepairStats] = []
-    for name in names:
+    for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
         try:
-            rows += _repair_branch(root, name, how)
+            rows += _repair_branch(root, branch, how)
         except OmnigraphError as error:
+            if _is_deleted(root, branch):
+                rows.append(_branch_row(branch.name, RepairAction.SKIPPED, DELETED))
+                continue
             _tell_what_is_done(error, rows)
             raise
     return rows
@@ -79,27 +84,38 @@ def _tell_what_is_done(error: OmnigraphError, rows: Sequence[TableRepairStats]) 
         error.facts = MappingProxyType({**error.facts, "repaired": dict(commits)})
 
 
-def _repair_branch(root: Location, name: str, how: RepairOptions) -> list[TableRepairStats]:
+def _is_deleted(root: Location, branch: BranchRecord) -> bool:
+    """Whether the branch no longer exists, or another one has its name."""
+    now = read_snapshot(root).state.branches.get(branch.name)
+    return now is None or now.id != branch.id
+
+
+def _repair_branch(root: Location, branch: BranchRecord, how: RepairOptions) -> list[TableRepairStats]:
     """The rows of one branch; one that cannot be read, as after the graph was moved, does not stop the others."""
     try:
-        return _Repair(root, name, how).run()
+        return _Repair(root, branch, how).run()
     except FormatError as broken:
-        if name == MAIN:
+        if branch.name == MAIN or _is_deleted(root, branch):
             raise
-        row = TableRepairStats(
-            table_key=MANIFEST,
-            branch=name,
-            classification=Classification.UNVERIFIABLE,
-            action=RepairAction.REFUSED if how.confirm else RepairAction.PREVIEW,
-            manifest_version=0,
-            lance_head_version=None,
-            operations=(),
-            flag_error=broken.message,
-            rows_added=None,
-            rows_updated=None,
-            rows_deleted=None,
-        )
-        return [row]
+        action = RepairAction.REFUSED if how.confirm else RepairAction.PREVIEW
+        return [_branch_row(branch.name, action, broken.message)]
+
+
+def _branch_row(name: str, action: RepairAction, error: str) -> TableRepairStats:
+    """What is reported about a branch as a whole."""
+    return TableRepairStats(
+        table_key=MANIFEST,
+        branch=name,
+        classification=Classification.UNVERIFIABLE,
+        action=action,
+        manifest_version=0,
+        lance_head_version=None,
+        operations=(),
+        flag_error=error,
+        rows_added=None,
+        rows_updated=None,
+        rows_deleted=None,
+    )
 
 
 @dataclass(slots=True)
@@ -107,7 +123,7 @@ class _Repair:
     """The run on one branch. `looks` are those of the newest attempt."""
 
     root: Location
-    branch: str
+    branch: BranchRecord
     options: RepairOptions
     looks: list[TableLook] = field(default_factory=list)
     rows: list[TableRepairStats] = field(default_factory=list)
@@ -118,12 +134,12 @@ class _Repair:
         failure: OmnigraphError | None = None
         try:
             if self.options.confirm:
-                published = write(self.root, self.branch, Write(WriterKind.REPAIR, ACTOR, self._stage))
+                published = write(self.root, self.branch.name, Write(WriterKind.REPAIR, ACTOR, self._stage))
                 commit = None if published is None else published.staged.commit
             else:
-                self._judge(read_snapshot(self.root, self.branch))
+                self._judge(read_snapshot(self.root, self.branch.name))
         except OmnigraphError as error:
-            if not self.rows or isinstance(error, StorageError):
+            if not self.rows or isinstance(error, StorageError) or _is_deleted(self.root, self.branch):
                 raise
             failure = error
         self.rows = [self._settled(row, commit, failure) for row in self.rows]
@@ -174,7 +190,7 @@ class _Repair:
         action = decide_action(drift.classification, self.options, obstacles)
         return TableRepairStats(
             table_key=look.table.alias,
-            branch=self.branch,
+            branch=self.branch.name,
             classification=drift.classification,
             action=action,
             manifest_version=look.table.pin.version,

@@ -36,6 +36,8 @@ class RepairAction(StrEnum):
     """A foreign change was published."""
     DISCARDED = "discarded"
     """The table got its published content back."""
+    SKIPPED = "skipped"
+    """Nothing; the branch was deleted while repair ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 In: what there is (versions with their times, Lance branches, tags), what is needed from outside (the pins of retained
 snapshots, the ids of live graph branches), and the policy. Out: a `Decision`. It never lets go of the newest version of
 a branch that stays, of a version that is needed, tagged or that a staying branch was made from, of anything above the
-newest needed version, or of what was current within the last `CLEANUP_AGE_SECONDS_MIN`. See decision 0013.
+newest needed version, or of what was current within the last `CLEANUP_AGE_SECONDS_MIN`. What it retains although the
+policy names it has a `KeepReason`. See decision 0013.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
@@ -20,6 +22,23 @@ _OURS: Final = re.compile(r"b-(?P<manifest>[0-9A-Z]{26})|g-(?P<table>[0-9A-Z]{26
 
 Line = Mapping[int, int]
 """The versions of one Lance branch, each with the time it was made, in microseconds."""
+
+
+class KeepReason(StrEnum):
+    """Why a version is kept although the policy names it. The first that applies counts."""
+
+    BRANCH = "branch"
+    """A live branch reads it, or a Lance branch was created from it."""
+    TAG = "tag"
+    """A Lance tag names it."""
+    MERGE_BASE = "merge_base"
+    """It is, or belongs to, a commit at which two live branches part."""
+    SNAPSHOT = "snapshot"
+    """A commit that is kept reads it."""
+    UNPUBLISHED = "unpublished"
+    """It is above the published version."""
+    YOUNG = "young"
+    """It is younger than ten minutes, or was current within them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,59 +85,88 @@ class DatasetFacts:
 class Needs:
     """What retained snapshots pin, what the heads of live branches pin, and the ids of live graph branches.
 
-    `floors`: below these versions of Lance branches the policy keeps nothing, because something was dropped for good.
+    `floors`: below these versions of Lance branches the policy keeps nothing: something was dropped permanently.
+    `published` are the versions that `keep` counts, those of commits; None: every version. `reasons`: why pins are
+    needed, if not by a commit that is kept.
     """
 
     pins: frozenset[Pin]
     heads: frozenset[Pin]
     live: frozenset[str]
     floors: frozenset[Pin] = frozenset()
+    published: frozenset[Pin] | None = None
+    reasons: Mapping[Pin, KeepReason] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`retained` has the versions that stay, per Lance branch that stays. `doomed_forks` go, in this order.
 
-    `missing` are needed versions that are not there.
+    `missing` are needed versions that are not there. `reasons`: the retained versions that the policy names.
     """
 
     retained: Mapping[str | None, frozenset[int]]
     doomed_forks: tuple[str, ...]
     missing: frozenset[Pin]
+    reasons: Mapping[Pin, KeepReason] = field(default_factory=dict)
 
 
 def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
     """What stays of a dataset and what goes."""
     kept = _kept_forks(facts, needs, policy)
-    floors = needs.pins | needs.heads | facts.tags | {facts.forks[name].parent for name in kept}
-    lines = {branch: line for branch, line in facts.lines.items() if branch is None or branch in kept}
-    retained = {
-        branch: _retained(
-            line, frozenset(p.version for p in floors if p.branch == branch), needs, policy, branch
-        )
-        for branch, line in lines.items()
-    }
+    parents = frozenset(facts.forks[name].parent for name in kept)
+    floors = needs.pins | needs.heads | facts.tags | parents
+    retained: dict[str | None, frozenset[int]] = {}
+    reasons: dict[Pin, KeepReason] = {}
+    for branch, line in facts.lines.items():
+        if branch is not None and branch not in kept:
+            continue
+        by_policy = _by_policy(line, needs, policy, branch)
+        above = _above(line, needs, branch)
+        needed = frozenset(pin.version for pin in floors if pin.branch == branch) & line.keys()
+        retained[branch] = by_policy | needed | above | young_versions(line, policy)
+        for version in retained[branch] - by_policy:
+            pin = Pin(branch, version)
+            if pin in needs.heads or pin in parents:
+                reasons[pin] = KeepReason.BRANCH
+            elif pin in facts.tags:
+                reasons[pin] = KeepReason.TAG
+            elif pin in needs.pins:
+                reasons[pin] = needs.reasons.get(pin, KeepReason.SNAPSHOT)
+            else:
+                reasons[pin] = KeepReason.UNPUBLISHED if version in above else KeepReason.YOUNG
     missing = frozenset(pin for pin in floors if pin.version not in retained.get(pin.branch, frozenset()))
     doomed = [name for name in facts.forks if name not in kept]
     ordered = sorted(doomed, key=lambda name: (-_depth(facts.forks, name), name))
-    return Decision(retained, tuple(ordered), missing)
+    return Decision(retained, tuple(ordered), missing, reasons)
 
 
-def policy_keeps(line: Line, policy: Policy, floor: int = 0) -> frozenset[int]:
-    """The versions of a Lance branch that stay whoever needs them; those below `floor` only while they are young."""
+def policy_keeps(
+    line: Line, policy: Policy, floor: int = 0, published: frozenset[int] | None = None
+) -> frozenset[int]:
+    """Return the versions of a Lance branch that the policy does not name: the newest, and those of its two options.
+
+    Below `floor` it keeps none. `published` are the versions that count for `keep`; None: all of them.
+    """
     ordered = sorted(line)
     kept = set(ordered[-1:])
     if policy.keep is not None:
-        kept.update(ordered[-policy.keep :] if policy.keep else ())
+        counted = ordered if published is None else sorted(published & line.keys())
+        kept.update(counted[-policy.keep :] if policy.keep else ())
     if policy.older_than_us is not None:
         kept.update(
             version for version, time_us in line.items() if policy.now_us - time_us <= policy.older_than_us
         )
-    kept = {version for version in kept if version >= floor}
-    # A reader or a writer that began a moment ago may hold what was current then, however old it is.
-    kept.update(older for older, newer in pairwise(ordered) if not policy.is_beyond_age(line[newer]))
-    kept.update(version for version, time_us in line.items() if not policy.is_beyond_age(time_us))
-    return frozenset(kept)
+    return frozenset(version for version in kept if version >= floor)
+
+
+def young_versions(line: Line, policy: Policy) -> frozenset[int]:
+    """Return the versions that are too young to be deleted, or were current within that time.
+
+    A reader or a writer that began a moment ago may hold what was current then, however old it is.
+    """
+    current = {older for older, newer in pairwise(sorted(line)) if not policy.is_beyond_age(line[newer])}
+    return frozenset(current | {version for version, time in line.items() if not policy.is_beyond_age(time)})
 
 
 def owner_of(fork: str) -> str | None:
@@ -127,13 +175,18 @@ def owner_of(fork: str) -> str | None:
     return None if found is None else found["manifest"] or found["table"]
 
 
-def _retained(
-    line: Line, floors: frozenset[int], needs: Needs, policy: Policy, branch: str | None
-) -> frozenset[int]:
-    heads = [pin.version for pin in needs.heads if pin.branch == branch]
-    above = {version for version in line if heads and version > max(heads)}
+def _by_policy(line: Line, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
     floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
-    return frozenset(policy_keeps(line, policy, floor) | (floors & line.keys()) | above)
+    published = needs.published
+    counted = (
+        None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
+    )
+    return policy_keeps(line, policy, floor, counted)
+
+
+def _above(line: Line, needs: Needs, branch: str | None) -> frozenset[int]:
+    heads = [pin.version for pin in needs.heads if pin.branch == branch]
+    return frozenset(version for version in line if heads and version > max(heads))
 
 
 def _kept_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozenset[str]:

@@ -9,11 +9,11 @@ once through the write path. A bad load writes nothing: every mistake is in the 
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import ContentError, OmnigraphError
@@ -40,11 +40,11 @@ from omnigraph.pipeline.load_buckets import (
 )
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load_source import LoadSource, RunTasks
-from omnigraph.pipeline.load_task import WRITTEN, LoadShape
+from omnigraph.pipeline.load_task import WRITTEN, LoadShape, WrittenNote
 from omnigraph.pipeline.load_upsert import replace_rows
 from omnigraph.pipeline.task_errors import unpack_failure
 from omnigraph.storage.dataset import DatasetVersion
-from omnigraph.storage.deletion import delete_fragments
+from omnigraph.storage.deletion import delete_data_files, file_names
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.staging import (
     StagedTransaction,
@@ -292,7 +292,7 @@ class _Loading:
     def _discard(self) -> None:
         """Delete what workers wrote: nothing references it, and nobody else knows of it."""
         for one in self._loaded.types if self._loaded is not None else ():
-            self._delete(one.entity.alias, one.fragments)
+            self._delete(one.entity.alias, file_names(one.fragments))
         self._delete_noted()
         self._discard_upserts()
         for target in self._targets.values():
@@ -302,25 +302,30 @@ class _Loading:
     def _discard_upserts(self) -> None:
         if self._checked is not None:
             for alias in self._checked.verdict.upserts:
-                self._delete(alias, self._checked.verdict.fragments_of(alias))
+                self._delete(alias, file_names(self._checked.verdict.fragments_of(alias)))
         self._checked = None
 
     def _delete_noted(self) -> None:
         """What tasks wrote whose parts did not come back: the load was interrupted, or another task failed."""
         try:
-            noted = [pickle.loads(data) for data in self._scratch.read_all(WRITTEN)]
+            stored = list(self._scratch.read_all(WRITTEN))
         except OmnigraphError as error:
             logger.warning("staged files are left for cleanup: %s", error.message)
             return
-        for alias, fragments in noted:
-            if alias in self._targets:
-                self._delete(alias, fragments)
+        for data in stored:
+            try:
+                note = msgspec.json.decode(data, type=WrittenNote)
+            except msgspec.DecodeError as error:
+                logger.warning("staged files are left for cleanup: a note of them is not valid: %s", error)
+                continue
+            if note.alias in self._targets:
+                self._delete(note.alias, note.files)
 
-    def _delete(self, alias: str, fragments: Sequence[Any]) -> None:
-        if not fragments:
+    def _delete(self, alias: str, files: Sequence[str]) -> None:
+        if not files:
             return
         try:
-            delete_fragments(self._targets[alias].dataset, fragments)
+            delete_data_files(self._targets[alias].dataset, files)
         except OmnigraphError as error:
             logger.warning("staged files of %s are left for cleanup: %s", alias, error.message)
 

@@ -6,7 +6,6 @@ the fragments and deletions that replace rows. The driver holds descriptions onl
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -56,7 +55,7 @@ class BucketVerdict:
 
     def fragments_of(self, alias: str) -> list[Any]:
         """The fragments that were written of a type."""
-        return [one for part in self.upserts.get(alias, ()) for one in pickle.loads(part.fragments)]
+        return [one for part in self.upserts.get(alias, ()) for one in part.fragments]
 
     def replaced_of(self, alias: str) -> int:
         """How many rows of a type replace others."""
@@ -93,7 +92,7 @@ def mark_all_replaced(
         for bucket in range(check.buckets.count)
         if (slices := slices_of(verdict.keys, section, bucket))
     ]
-    parts: list[Deletions] = [pickle.loads(packed) for packed in run_tasks(mark_replaced, tasks)]
+    parts = run_tasks(mark_replaced, tasks)
     updated = tuple(fragment for part in parts for fragment in part.updated)
     return Deletions(updated, tuple(sorted(number for part in parts for number in part.removed)))
 

@@ -7,7 +7,6 @@ the keys are in key files `load_buckets` checks them.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -151,7 +150,7 @@ def _gather_type(
     entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]
 ) -> LoadedType:
     of_type = [part.rows[entity.alias] for part in parts]
-    fragments = [fragment for rows in of_type for fragment in pickle.loads(rows.fragments)]
+    fragments = [fragment for rows in of_type for fragment in rows.fragments]
     in_memory = all(rows.columns is not None for rows in of_type)
     return LoadedType(
         entity,

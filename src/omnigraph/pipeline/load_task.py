@@ -8,11 +8,11 @@ a type once a row of the piece was found bad.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -37,10 +37,18 @@ from omnigraph.pipeline.packed_stream import packed_stream
 from omnigraph.pipeline.task_errors import pack_error
 from omnigraph.schema import Entity, catalog_from_json
 from omnigraph.storage.dataset import DatasetVersion
+from omnigraph.storage.deletion import file_names
 from omnigraph.storage.staging import write_rows
 
 WRITTEN: Final = "written"
 """The kind of scratch files that note fragments."""
+
+
+class WrittenNote(msgspec.Struct, frozen=True):
+    """The content of such a file: the data files that a task wrote for a type."""
+
+    alias: str
+    files: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +78,11 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """What one piece holds of one type. `fragments` is pickled; `columns` is an Arrow stream, the rows themselves or
-    their key columns, with each row's local line; None when they are in key files."""
+    """What one piece holds of one type. `columns` is an Arrow stream, the rows themselves or their key columns, with
+    each row's local line; None when they are in key files."""
 
     count: int
-    fragments: bytes
+    fragments: tuple[Any, ...]
     columns: bytes | None
 
 
@@ -200,14 +208,16 @@ class _Gathered:
             self._write()
         # What was written before a row was found bad is handed on all the same: whoever refuses the load deletes it.
         columns = packed_stream(self.columns[0].schema, self.columns) if self.keys is None else None
-        return LoadedRows(self.count, pickle.dumps(self.fragments), columns)
+        return LoadedRows(self.count, tuple(self.fragments), columns)
 
     def _write(self) -> None:
         assert self.target is not None, "only a type with a target is written"
         dataset = self.target.open()
         written = write_rows(dataset, pa.Table.from_batches(self.batches))
         if self.notes is not None:
-            self.notes.write(WRITTEN, pickle.dumps((self.entity.alias, written)))
+            self.notes.write(
+                WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written)))
+            )
         self.fragments += written
         self.batches, self.waiting_bytes = [], 0
 

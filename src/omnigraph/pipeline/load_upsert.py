@@ -7,7 +7,6 @@ Nothing references any of it before the one commit. Safe to repeat.
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from omnigraph.pipeline.load_keys import Section
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
 from omnigraph.storage.row_reads import places_table
 from omnigraph.storage.staging import (
+    Deletions,
     StagedTransaction,
     stage_fragments,
     stage_replacement,
@@ -33,10 +33,10 @@ from omnigraph.storage.staging import (
 
 @dataclass(frozen=True, slots=True)
 class UpsertPart:
-    """What a bucket wrote of one type: fragments, pickled, and how many of its rows replace others."""
+    """What a bucket wrote of one type, and how many of its rows replace others."""
 
     replaced: int
-    fragments: bytes
+    fragments: tuple[Any, ...]
 
 
 def upsert_bucket(
@@ -45,7 +45,7 @@ def upsert_bucket(
     """Write the rows; the addresses of those that they replace go to the writer."""
     dataset = target.open()
     if graph is None:
-        return UpsertPart(0, pickle.dumps(write_rows(dataset, rows)))
+        return UpsertPart(0, tuple(write_rows(dataset, rows)))
     at = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
     replaced = graph.take(at.drop_null())
     moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
@@ -58,7 +58,7 @@ def upsert_bucket(
         writer.add_to(Section(alias, of_graph=True).moved, groups, addresses)
     if new.num_rows:
         fragments += write_rows(dataset, new)
-    return UpsertPart(moved.num_rows, pickle.dumps(fragments))
+    return UpsertPart(moved.num_rows, tuple(fragments))
 
 
 def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, int]:
@@ -90,10 +90,10 @@ class DeletionTask:
     slices: tuple[KeySlice, ...]
 
 
-def mark_replaced(task: DeletionTask) -> bytes:
-    """The pickled `Deletions` of the rows."""
+def mark_replaced(task: DeletionTask) -> Deletions:
+    """Write the deletions of the rows."""
     found = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
-    return pickle.dumps(write_deletions(task.target.open(), np.concatenate(found).tolist()))
+    return write_deletions(task.target.open(), np.concatenate(found).tolist())
 
 
 def _whole(table: pa.Table, name: str) -> Any:

@@ -8,7 +8,6 @@ those of a merge. After a crash there is the commit or there are files that noth
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -124,7 +123,7 @@ def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBa
 def delete_parts(parts: Iterable[WrittenPart]) -> None:
     """Delete fragments that tasks wrote and that no commit can name."""
     for one in parts:
-        fragments = [fragment for rows in one.part.rows.values() for fragment in pickle.loads(rows.fragments)]
+        fragments = [fragment for rows in one.part.rows.values() for fragment in rows.fragments]
         target = one.plan.target
         if fragments and target is not None:
             delete_fragments(target.open(), fragments)
@@ -261,12 +260,12 @@ def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadP
         return part
     dataset = target.open()
     fragments = write_rows(dataset, pa.ipc.open_stream(rows.columns).read_all().drop_columns([LINE]))
-    return replace(part, rows={alias: replace(rows, fragments=pickle.dumps(fragments))})
+    return replace(part, rows={alias: replace(rows, fragments=tuple(fragments))})
 
 
 def _no_rows(entity: Entity) -> LoadedRows:
     schema = arrow_schema(entity).append(pa.field(LINE, pa.int64()))
-    return LoadedRows(0, pickle.dumps([]), packed_stream(schema, ()))
+    return LoadedRows(0, (), packed_stream(schema, ()))
 
 
 def _is_same_place(planned: DatasetVersion, target: DatasetVersion | None) -> bool:

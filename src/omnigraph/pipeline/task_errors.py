@@ -3,21 +3,21 @@
 A task fails by raising, so that Spark may try it again elsewhere. Of the last attempt Spark keeps only a text, on
 every kind of cluster. So the worker raises `TaskFailure`, whose text is the packed error between two marks, and the
 driver unpacks it: an error of ours comes back as the same class with its code, hint and facts; any other one as a
-`TaskError` with its message. The worker's traceback is a note on the error.
+`TaskError` with its message. The worker's traceback is a note on the error. Such a text may quote values of the user's
+data, so the packed error is JSON and can only name classes of errors that are loaded.
 """
 
 from __future__ import annotations
 
 import base64
-import pickle
 import re
 import traceback
 import zlib
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
-from omnigraph.base.errors import ErrorKind, OmnigraphError
+import msgspec
+
+from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
 from omnigraph.base.limits import SPARK_ERROR_BYTES_MAX
 
 _PACKED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
@@ -36,13 +36,15 @@ class TaskError(OmnigraphError):
     kind = ErrorKind.INTERNAL
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
-    """An exception in parts. `state` has the attributes of one of ours, with plain facts."""
+class _Packed(msgspec.Struct, frozen=True):
+    """An exception in parts. `classes` are the classes that one of ours can come back as, the closest first."""
 
-    kind: type[OmnigraphError] | None
+    classes: list[str]
     message: str
-    state: dict[str, Any]
+    code: str
+    hint: str
+    facts: dict[str, Any]
+    applied: str | None
     trace: str
 
 
@@ -50,12 +52,17 @@ def pack_error(error: Exception) -> TaskFailure:
     """The error as something to raise in a worker."""
     trace = "".join(traceback.format_exception(error))[-SPARK_ERROR_BYTES_MAX // 16 :]
     if isinstance(error, OmnigraphError):
-        state = {**vars(error), "facts": dict(error.facts)}
-        text = _encode(_Packed(type(error), error.message, state, trace))
+        applied = None if error.applied is None else error.applied.value
+        ours = _Packed(
+            _class_names(error), error.message, error.code, error.flag_hint, dict(error.facts), applied, trace
+        )
+        text = _encode(ours)
         if text is not None:
             return TaskFailure(text)
     name = type(error).__name__
-    plain = _Packed(None, f"{name}: {error}"[:SPARK_ERROR_BYTES_MAX], {"exception": name}, trace)
+    message = f"a task failed: {name}: {error}"[:SPARK_ERROR_BYTES_MAX]
+    hint = "run it again with --debug to see where"
+    plain = _Packed([_class_name(TaskError)], message, "task_failed", hint, {"exception": name}, None, trace)
     return TaskFailure(_encode(plain) or "")
 
 
@@ -70,27 +77,46 @@ def unpack_error(raised: Exception, log: str) -> OmnigraphError:
     found = _PACKED.search(text)
     if found is None:
         return _explain(text, log)
-    packed: _Packed = pickle.loads(zlib.decompress(base64.b64decode(found[1])))
-    if packed.kind is None:
-        error: OmnigraphError = TaskError(
-            f"a task failed: {packed.message}",
-            code="task_failed",
-            hint="run it again with --debug to see where",
-            facts=packed.state,
-        )
-    else:
-        error = packed.kind.__new__(packed.kind, packed.message)
-        vars(error).update(packed.state)
-        error.facts = MappingProxyType(packed.state["facts"])
+    try:
+        packed = msgspec.json.decode(zlib.decompress(base64.b64decode(found[1])), type=_Packed)
+    except (ValueError, zlib.error):  # a text that only looks like a packed error
+        return _explain(text, log)
+    error = _find_class(packed.classes)(
+        packed.message, code=packed.code, hint=packed.hint, facts=packed.facts
+    )
+    if packed.applied is not None:
+        error.applied = Applied(packed.applied)
     error.add_note(f"on a Spark executor:\n{packed.trace}")
     return error
 
 
+def _class_names(error: OmnigraphError) -> list[str]:
+    """The classes of the error that are made from a message, a code, a hint and facts alone."""
+    classes = [one for one in type(error).__mro__ if issubclass(one, OmnigraphError)]
+    return [_class_name(one) for one in classes if one.__init__ is OmnigraphError.__init__]
+
+
+def _class_name(kind: type[OmnigraphError]) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _find_class(names: list[str]) -> type[OmnigraphError]:
+    """The first of the classes that this process has loaded."""
+    loaded: dict[str, type[OmnigraphError]] = {}
+    waiting: list[type[OmnigraphError]] = [OmnigraphError]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__init__ is OmnigraphError.__init__:
+            loaded[_class_name(kind)] = kind
+        waiting += kind.__subclasses__()
+    return next((loaded[name] for name in names if name in loaded), TaskError)
+
+
 def _encode(packed: _Packed) -> str | None:
-    """None when the error cannot be pickled, or is larger than a message of Spark may be."""
+    """None when a fact of the error is not JSON, or the error is larger than a message of Spark may be."""
     try:
-        data = zlib.compress(pickle.dumps(packed))
-    except (pickle.PicklingError, TypeError, AttributeError):
+        data = zlib.compress(msgspec.json.encode(packed))
+    except (TypeError, ValueError):
         return None
     text = f"<omnigraph-task-error {base64.b64encode(data).decode()}>"
     return text if len(text) <= SPARK_ERROR_BYTES_MAX else None

@@ -23,13 +23,13 @@ from omnigraph.base.limits import (
     WARM_SERVER_START_SECONDS_MAX,
     WARM_SERVER_STOP_SECONDS_MAX,
 )
-from omnigraph.base.process import is_known_gone
 from omnigraph.pipeline.jvm import spark_log
 from omnigraph.pipeline.warm_state import (
     Health,
     WarmServer,
     check_health,
     forget_server,
+    has_stopped,
     read_server,
     starting_or_stopping,
     unused_server,
@@ -75,7 +75,7 @@ def stop_server() -> bool:
         found = read_server()
         if found is None:
             return False
-        was_running = not is_known_gone(found.process)
+        was_running = not has_stopped(found.process)
         _end(found)
         return was_running
 
@@ -148,11 +148,11 @@ def _not_started() -> MachineError:
 def _end(server: WarmServer) -> None:
     """Ask the server's process to end, and make it if it does not."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if is_known_gone(server.process):
+        if has_stopped(server.process):
             break
         with suppress(ProcessLookupError):
             os.kill(server.process.pid, number)
-        _wait(lambda: is_known_gone(server.process), WARM_SERVER_STOP_SECONDS_MAX)
+        _wait(lambda: has_stopped(server.process), WARM_SERVER_STOP_SECONDS_MAX)
     forget_server(server.process)
 
 

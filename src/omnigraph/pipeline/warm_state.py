@@ -14,14 +14,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import IO
 
 from omnigraph.base.cache_folder import cache_directory, cache_not_writable
-from omnigraph.base.process import ProcessIdentity, is_known_gone
+from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
 from omnigraph.pipeline.connect import is_listening
 
 
@@ -87,9 +87,21 @@ def forget_server(process: ProcessIdentity) -> None:
 
 def check_health(server: WarmServer | None) -> Health:
     """Whether the server runs, and whether this installation may use it."""
-    if server is None or is_known_gone(server.process) or not is_listening("127.0.0.1", server.port):
+    if server is None or has_stopped(server.process) or not is_listening("127.0.0.1", server.port):
         return Health.STOPPED
     return Health.RUNNING if server.installation == installation() else Health.OUTDATED
+
+
+def has_stopped(process: ProcessIdentity) -> bool:
+    """Return whether the server's process ended, or belongs to an earlier boot of this machine.
+
+    The file of servers belongs to this user. So a process that an earlier release recorded has this user's id too.
+    """
+    me = current_process()
+    if process.boot_id and me.boot_id and process.host == me.host and process.boot_id != me.boot_id:
+        return True
+    machine_id = me.machine_id if process.machine_id is None else process.machine_id
+    return is_known_gone(replace(process, machine_id=machine_id, uid=me.uid), me)
 
 
 @cache

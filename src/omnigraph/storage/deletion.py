@@ -6,6 +6,7 @@ manifests deleted first, by a call of their own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -27,6 +28,7 @@ from omnigraph.storage.objects import ObjectStore, open_s3_store
 
 _DATA_SUFFIX: Final = ".lance"
 _BLOBS: Final = "lance.blob.v2"
+_DATA_NAME: Final = re.compile(r"[0-9A-Za-z_-]+\.lance")
 
 
 def delete_branch(dataset: Dataset, name: str) -> bool:
@@ -61,8 +63,21 @@ def delete_files(location: Location, paths: Sequence[str]) -> None:
 
 def delete_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> None:
     """Delete the data files of fragments that were staged for this dataset and never committed, with their blobs."""
+    delete_data_files(dataset, file_names(fragments))
+
+
+def file_names(fragments: Sequence[FragmentMetadata]) -> list[str]:
+    """Return the names of the data files of fragments."""
+    return [str(file.path) for fragment in fragments for file in fragment.files]
+
+
+def delete_data_files(dataset: Dataset, names: Sequence[str]) -> None:
+    """Delete staged data files of this dataset by their names, with their blobs; raise for a name that is a path."""
+    for name in names:
+        if not _DATA_NAME.fullmatch(name):
+            raise InvariantError(f"'{name}' is not the name of a data file", code="path_outside")
     place = branch_location(dataset.location, dataset.branch)
-    paths = [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+    paths = [f"data/{name}" for name in names]
     delete_files(place, paths)
     if _has_blobs(dataset) and place.scheme is not Scheme.MEMORY:
         for path in paths:

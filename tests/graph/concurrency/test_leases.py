@@ -73,8 +73,9 @@ def _terms(clock: _ManualClock, **times: Any) -> LeaseTerms:
 def _put_lock(store: ObjectStore, branch: BranchId, epoch: int = 1, **changes: Any) -> LockObject:
     me = current_process()
     lock = LockObject(
-        LOCK_VERSION, new_ulid(), "load", me.host, me.boot_id, me.pid_namespace, me.pid, me.started, "0"
-    )
+        LOCK_VERSION, new_ulid(), "load", me.host, me.boot_id, me.pid_namespace, me.pid, me.started, "0",
+        me.machine_id, me.uid,
+    )  # fmt: skip
     lock = msgspec.structs.replace(lock, **changes)
     assert store.create(f"{lock_folder(branch)}/{epoch:020d}.json", msgspec.json.encode(lock))
     return lock
@@ -234,8 +235,28 @@ class TestDeath:
 
     @pytest.mark.parametrize(
         ("changes", "over"),
-        [({"pid": 2**22 + 1}, True), ({"started": "1"}, True), ({}, False), ({"host": "elsewhere"}, False)],
-        ids=["no such process", "another process with its number", "alive", "another machine"],
+        [
+            ({"pid": 2**22 + 1}, True),
+            ({"started": "1"}, True),
+            ({}, False),
+            ({"pid": 2**22 + 1, "host": "elsewhere"}, False),
+            ({"pid": 2**22 + 1, "boot_id": "another boot"}, False),
+            ({"pid": 2**22 + 1, "machine_id": "another machine"}, False),
+            ({"pid": 2**22 + 1, "pid_namespace": "pid:[1]"}, False),
+            ({"pid": 2**22 + 1, "machine_id": None, "uid": None}, False),
+            ({"pid": 2**70}, False),
+        ],
+        ids=[
+            "no such process",
+            "another process with its number",
+            "alive",
+            "another host",
+            "another boot",
+            "another machine",
+            "another namespace",
+            "written by an earlier release",
+            "not a pid",
+        ],
     )
     def test_a_process_that_is_gone_is_not_waited_for(
         self, store: ObjectStore, changes: dict[str, Any], over: bool

@@ -13,7 +13,8 @@ from omnigraph.base.errors import ConflictError, FormatError, NotFoundError
 from omnigraph.base.ids import BranchId
 from omnigraph.graph.commit import World, target_of
 from omnigraph.graph.intent import Intent, read_intents
-from omnigraph.graph.lease import acquire_lease, is_epoch_over
+from omnigraph.graph.lease import acquire_lease
+from omnigraph.graph.pending import is_pending
 from omnigraph.graph.recovery.run import Recovered, Recoverer, recover_branch
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.location import Location
@@ -58,7 +59,7 @@ def _recover_pending(
     store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], how: World
 ) -> tuple[Recovered, ...]:
     alive = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
-    if not any(_is_pending(store, intent, snapshot, alive) for intent in intents):
+    if not any(_is_pending_here(store, intent, snapshot, alive) for intent in intents):
         return ()
     target = target_of(snapshot)
     lease = acquire_lease(store, target.branch_id, "recovery", how.terms)
@@ -68,12 +69,14 @@ def _recover_pending(
         lease.release()
 
 
-def _is_pending(store: ObjectStore, intent: Intent, snapshot: Snapshot, alive: frozenset[BranchId]) -> bool:
-    """Whether an intent's epoch is over, on this branch, or (seen from main) on a branch that is gone.
+def _is_pending_here(
+    store: ObjectStore, intent: Intent, snapshot: Snapshot, alive: frozenset[BranchId]
+) -> bool:
+    """Whether an intent waits for recovery, on this branch, or (seen from main) on a branch that is gone.
 
     Another branch that is alive is left alone: opening that one recovers it.
     """
     branch_id = BranchId(intent.branch_id)
     if branch_id != snapshot.branch.id and (snapshot.branch.lance_branch is not None or branch_id in alive):
         return False
-    return is_epoch_over(store, branch_id, intent.lease_epoch)
+    return is_pending(store, intent)

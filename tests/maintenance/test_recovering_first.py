@@ -1,0 +1,69 @@
+"""Methods and commands recover what stopped before they work: a crash on any branch does not make them refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from omnigraph.api.graph import Graph
+from omnigraph.base.errors import OmnigraphError, RefusedError
+from omnigraph.graph.layout import RECOVERY
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.acts import DEV, EVOLVED
+from tests.graph.crash.killer import Killer
+from tests.graph.writers import read_contents
+
+
+def _optimize(graph: Graph) -> None:
+    """As far as its first refusal after recovery: rewriting anything would start Spark."""
+    with pytest.raises(OmnigraphError) as refused:
+        graph.optimize(tables=("Nobody",))
+    assert refused.value.code == "type_missing"
+
+
+EVERY_BRANCH: Final[dict[str, Callable[[Graph], object]]] = {
+    "optimize": _optimize,
+    "repair": lambda graph: graph.repair(confirm=True),
+    "cleanup": lambda graph: graph.cleanup(keep=1, confirm=True),
+}
+ITS_BRANCH: Final[dict[str, Callable[[Graph], object]]] = {
+    "merge": lambda graph: graph.merge("dev", into="main"),
+    "revert": lambda graph: graph.revert("HEAD"),
+    "apply_schema": lambda graph: graph.apply_schema(EVOLVED),
+}
+LOOKING: Final[dict[str, Callable[[Graph], object]]] = {
+    "optimize": lambda graph: graph.optimize(dry_run=True),
+    "repair": lambda graph: graph.repair(),
+    "cleanup": lambda graph: graph.cleanup(keep=1),
+}
+
+
+def _intents(location: Location) -> int:
+    return len(ObjectStore(location).list(RECOVERY))
+
+
+@pytest.mark.parametrize("method", EVERY_BRANCH)
+def test_a_crash_on_another_branch(killer: Killer, method: str) -> None:
+    location = killer.prepared("fork")
+    before = read_contents(location, DEV)
+    killer.kill("fork", location, "commit.before", 2)
+    assert _intents(location) == 1
+    with pytest.raises(RefusedError) as refused:
+        LOOKING[method](Graph(location, read_only=True))
+    assert refused.value.code == "recovery_pending"
+    EVERY_BRANCH[method](Graph(location))
+    assert _intents(location) == 0
+    assert read_contents(location, DEV) == before
+
+
+@pytest.mark.parametrize("method", ITS_BRANCH)
+def test_a_crash_on_the_branch_itself(killer: Killer, method: str) -> None:
+    """All its tables had moved, so the write is finished first, and the method sees its rows."""
+    location = killer.prepared("fork")
+    killer.kill("load", location, "publish.before")
+    assert _intents(location) == 1
+    ITS_BRANCH[method](Graph(location))
+    assert _intents(location) == 0
