@@ -26,6 +26,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from omnigraph.base.effects import announce
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.settings import require_settings, settings_number
 
 _Backend = LocalStore | MemoryStore | S3Store
 
@@ -186,17 +187,23 @@ def _open_backend(location: Location) -> _Backend:
             return _memory_stores.setdefault(location.uri, MemoryStore())
 
 
-@lru_cache(maxsize=_S3_STORES_MAX)
 def open_s3_store(location: Location) -> S3Store:
-    """The store of an S3 location; Lance's settings in obstore's spelling."""
-    given = dict(location.options)
+    """Return the store of an S3 location under the settings that this process has now."""
+    options = require_settings(location.options, location.uri)
+    return _open_s3_store(location.uri, tuple(options.items()), settings_number())
+
+
+@lru_cache(maxsize=_S3_STORES_MAX)
+def _open_s3_store(uri: str, options: tuple[tuple[str, str], ...], _: str) -> S3Store:
+    """The options are Lance's, in obstore's spelling; obstore reads the variables itself."""
+    given = dict(options)
     retries: Any = {
         "max_retries": int(given.pop("client_max_retries")),
         "retry_timeout": timedelta(seconds=float(given.pop("client_retry_timeout"))),
     }
     client: Any = {key: given.pop(key) for key in _CLIENT_SETTINGS if key in given}
     config: Any = {key: value for key, value in given.items() if key not in _LANCE_ONLY_SETTINGS}
-    return S3Store.from_url(location.uri, config=config, client_options=client, retry_config=retries)
+    return S3Store.from_url(uri, config=config, client_options=client, retry_config=retries)
 
 
 def refuse_missing_bucket(missing: FileNotFoundError) -> None:
