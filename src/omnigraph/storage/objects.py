@@ -11,7 +11,7 @@ import errno
 import os
 import posixpath
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -40,10 +40,18 @@ _memory_stores: Final[dict[str, MemoryStore]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ObjectEntry:
-    """One listed object: its path below the root and its size."""
+    """One listed object: its path below the root, its size, and a text that changes with its bytes."""
 
     path: str
     size: int
+    version: str = field(default="", compare=False)
+
+    @classmethod
+    def of(cls, meta: obstore.ObjectMeta) -> ObjectEntry:
+        """Stores without ETags have the time at least, of which not every answer has more than seconds."""
+        tag = meta["e_tag"]
+        version = f"ETag {tag}" if tag else f"modified {meta['last_modified']:%Y-%m-%dT%H:%M:%SZ}"
+        return cls(str(meta["path"]), int(meta["size"]), version)
 
 
 class ObjectStore:
@@ -79,11 +87,11 @@ class ObjectStore:
                 refuse_missing_bucket(missing)
                 return None
 
-    def size(self, path: str) -> int | None:
-        """How many bytes the object has, or None if there is none."""
+    def entry(self, path: str) -> ObjectEntry | None:
+        """The object as a listing has it, or None if there is none."""
         with self._errors("look for an object", path):
             try:
-                return int(obstore.head(self._store(), path)["size"])
+                return ObjectEntry.of(obstore.head(self._store(), path))
             except FileNotFoundError as missing:
                 refuse_missing_bucket(missing)
                 return None
@@ -94,7 +102,7 @@ class ObjectStore:
             if self.location.is_local and not Path(self.location.uri).is_dir():
                 return ()
             found = obstore.list(self._store(), prefix or None).collect()
-            entries = (ObjectEntry(str(meta["path"]), int(meta["size"])) for meta in found)
+            entries = (ObjectEntry.of(meta) for meta in found)
             return tuple(sorted(entries, key=lambda entry: entry.path))
 
     def folders(self) -> tuple[str, ...]:
