@@ -102,7 +102,7 @@ class StorageSettings:
     def applied(self) -> Iterator[None]:
         """Within the block, this process has these settings and no others."""
         global _worker  # noqa: PLW0603  # the environment is one for the process, too
-        own = {name: value for name, value in os.environ.items() if self._covers(name)}
+        own = {name: value for name, value in _variables() if self._covers(name)}
         chosen = {**self.values, **{name: own[name] for name in self.names if name in own}}
         outer, _worker = _worker, _Worker(self, own)
         _change_environment(own, chosen)
@@ -135,11 +135,9 @@ def read_settings(*, by_name: bool) -> StorageSettings:
     """The settings to send: those that were applied here, or those of this process."""
     if _worker is not None:
         return _worker.settings
-    mine = {name: value for name, value in os.environ.items() if _is_store_setting(name)}
+    mine = {name: value for name, value in _variables() if _is_store_setting(name)}
     if not by_name:
-        return StorageSettings(
-            {**mine, **{name: os.environ[name] for name in os.environ if _is_of_host(name)}}
-        )
+        return StorageSettings({**mine, **{name: value for name, value in _variables() if _is_of_host(name)}})
     names = tuple(sorted(name for name in mine if _IDENTITY.search(name.upper())))
     return StorageSettings({name: mine[name] for name in mine if name not in names}, names, by_name=True)
 
@@ -168,8 +166,13 @@ def require_settings(options: tuple[tuple[str, str], ...], uri: str) -> dict[str
 
 def settings_number() -> str:
     """A text that is equal exactly when the settings of this process are: for caches of open stores."""
-    found = sorted((name, value) for name, value in os.environ.items() if _is_store_setting(name))
+    found = sorted((name, value) for name, value in _variables() if _is_store_setting(name))
     return _numbers.setdefault(tuple(found), str(len(_numbers)))
+
+
+def _variables() -> list[tuple[str, str]]:
+    """Other threads may change them at the same time."""
+    return [(name, value) for name in os.environ if (value := os.environ.get(name)) is not None]
 
 
 def _is_store_setting(name: str) -> bool:
