@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from omnigraph.api.graph import Graph, OpenOptions, init
-
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import MAINTENANCE_CONCURRENCY
 from omnigraph.maintenance.concurrency import VARIABLE, maintenance_concurrency

@@ -1,7 +1,8 @@
 """Every file below a place, with its size and when it was written; and what one file is now.
 
-In: a location. Out: one entry per file, or the stamp by which a change of one file is noticed. On disk also what a killed put left behind (a name that ends in `#` and a
-number), which object stores never list. Nothing here writes.
+In: a location. Out: one entry per file, or the stamp by which a change of one file is noticed. Listed on disk is also
+what a killed put left behind (a name that ends in `#` and a number), which object stores never list. Nothing here
+writes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 import obstore
@@ -52,7 +54,7 @@ def read_stamp(location: Location) -> FileStamp | None:
         return None if entry is None else FileStamp(entry.size, entry.version)
     with substrate_errors("read the file", location.uri):
         try:
-            return local_stamp(os.stat(location.uri))
+            return local_stamp(Path(location.uri).stat())
         except FileNotFoundError:
             return None
 
