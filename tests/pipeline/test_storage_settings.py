@@ -190,6 +190,25 @@ def test_no_secret_is_kept_anywhere(stores: TwoStores) -> None:
         assert TOKEN not in arguments
 
 
+@pytest.mark.soak  # the same code as on the warm server
+def test_a_local_session_uses_the_variables_of_now(stores: TwoStores) -> None:
+    """They were changed after Java was started."""
+    uri = stores.graph()
+    before = stores.paths(stores.a)
+    program = f"""
+import os, omnigraph as og
+spark = og.spark.session("local[2]")
+os.environ.update({stores.env!r})
+og.open({uri!r}).load("s3://graphs/in/local.jsonl")
+"""
+    stores.put(stores.b, "in/local.jsonl", "x")
+    process = stores.world.start(sys.executable, "-c", program, env=variables(stores.a))
+    _, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    assert stores.slugs(uri) == {"x"}
+    assert stores.paths(stores.a) == before
+
+
 @pytest.mark.soak  # tests/storage/test_settings.py has the same rules without a cluster
 def test_a_cluster_gets_names_and_says_which_variable_a_worker_lacks(stores: TwoStores) -> None:
     """The executors of a local cluster have the variables of the process that started them, and then lack one."""
