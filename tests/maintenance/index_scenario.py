@@ -20,6 +20,7 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.maintenance.concurrency import VARIABLE
 from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
@@ -60,7 +61,9 @@ def run_cluster() -> dict[str, Any]:
             Graph(root), OptimizeOptions(rows_per_task=40), _telling(root, workers)
         )
     orphan = _plant_orphan(root)
+    os.environ[VARIABLE] = "2"
     here, there = _clean_up(root, workers)
+    del os.environ[VARIABLE]
     evolved = evolve_on(workers)
     return {
         "evolved": evolved,
@@ -79,6 +82,7 @@ def run_cluster() -> dict[str, Any]:
         "extended": extended,
         "driver_effects": sorted(set(effects)),
         "head": head,
+        "find_files": [event.tasks_total for event in events if event.is_last and event.step == "find files"],
         "steps": {event.step: [event.tasks_total, event.rows] for event in events if event.is_last},
         "failure": _failure(root),
     }

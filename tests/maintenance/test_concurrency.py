@@ -1,12 +1,22 @@
-"""How many tables at once: the variable, the default, and what is refused."""
+"""How many tables at the same time: the variable, the default, what is rejected, and that a run keeps to it."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
+from omnigraph.api.graph import Graph, OpenOptions, init
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import MAINTENANCE_CONCURRENCY
 from omnigraph.maintenance.concurrency import VARIABLE, maintenance_concurrency
+from omnigraph.maintenance.index_tasks import build_segments
+from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.storage.location import Location
 
 
 @pytest.mark.parametrize(("value", "expected"), [("3", 3), ("1", 1), ("", MAINTENANCE_CONCURRENCY)])
@@ -23,3 +33,55 @@ def test_anything_else_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match=VARIABLE) as refused:
         maintenance_concurrency({VARIABLE: value})
     assert refused.value.code == "maintenance_concurrency"
+
+
+class Workers:
+    """Threads that run all tasks of a call together, as Spark does, and note whose tables they are at."""
+
+    def __init__(self) -> None:
+        self.active: list[str] = []
+        self.together: list[set[str]] = []
+        self.functions: set[str] = set()
+        self._lock = threading.Lock()
+
+    def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        self.functions.add(function.__name__)
+        everyone = threading.Barrier(len(tasks))
+
+        def work(task: Any) -> Any:
+            table = task.table.location.uri
+            with self._lock:
+                self.active.append(table)
+                self.together.append(set(self.active))
+            everyone.wait()
+            try:
+                return function(task)
+            finally:
+                with self._lock:
+                    self.active.remove(table)
+
+        with ThreadPoolExecutor(len(tasks)) as threads:
+            return list(threads.map(work, tasks))
+
+
+@pytest.mark.parametrize("bound", [1, 2, 8])
+def test_a_run_works_on_no_more_tables_at_the_same_time(
+    local_location: Location, monkeypatch: pytest.MonkeyPatch, bound: int
+) -> None:
+    names = [f"T{number}" for number in range(5)]
+    schema = "".join(f"node {name} {{ slug: String @key  n: I32? @index }}\n" for name in names)
+    graph = init(local_location.uri, schema, options=OpenOptions(actor="tester"))
+    for row in ("a", "b"):
+        inserts = " ".join(f'insert {name} {{ slug: "{row}", n: 1 }}' for name in names)
+        graph.mutate(f"query add() {{ {inserts} }}")
+    monkeypatch.setenv(VARIABLE, str(bound))
+    workers = Workers()
+    before = len(list(graph.commits()))
+    rows = optimize_all_tables(Graph(local_location), OptimizeOptions(), workers.run)
+    assert workers.functions == {rewrite_group.__name__, build_segments.__name__}
+    assert max(map(len, workers.together)) == min(bound, len(names))
+    fragments = [
+        (row.fragments_removed, row.fragments_added) for row in rows if row.table_key.startswith("node:")
+    ]
+    assert fragments == [(2, 1)] * len(names)
+    assert len(list(graph.commits())) == before + 1, "one commit, whatever the bound"

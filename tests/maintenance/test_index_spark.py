@@ -61,6 +61,7 @@ def _checked(world: World, more: dict[str, str]) -> dict[str, Any]:
     # Cleanup, too: what executors find is what a preview in one process found, and it goes.
     assert seen["cleaned"] == seen["previewed"]
     assert seen["same_files"]
+    assert seen["find_files"] == [2, 2], "the manifest and three tables, two at the same time"
     assert {row["table_key"] for row in seen["cleaned"] if row["old_versions_removed"]} > {
         "node:Doc",
         "edge:Cites",

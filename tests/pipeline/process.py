@@ -66,8 +66,10 @@ class World:
         assert isinstance(document, dict)
         return document
 
-    def omnigraph(self, *words: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(str(Path(sys.executable).parent / "omnigraph"), *words)
+    def omnigraph(
+        self, *words: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.start(str(Path(sys.executable).parent / "omnigraph"), *words, env=env)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 

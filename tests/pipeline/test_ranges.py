@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from omnigraph.base.limits import LOAD_LINE_BYTES_MAX
 from omnigraph.pipeline.inputs import Compression, InputFile, InputFormat, find_inputs
 from omnigraph.pipeline.ranges import ByteRange, plan_ranges, read_line_blocks
+from omnigraph.storage.files import FileStamp
 from omnigraph.storage.location import parse_location
 
 LINES = st.lists(st.text(alphabet="ab\r{é", max_size=12), max_size=30)
@@ -79,5 +80,7 @@ def test_a_line_without_an_end_is_cut_and_reading_stops(tmp_path: Path) -> None:
     ("size", "expected"), [(1, 1), (8 * 2**20, 1), (64 * 2**20, 8), (200 * 2**20, 8), (2**30, 32)]
 )
 def test_a_middling_input_keeps_some_cores_busy(size: int, expected: int) -> None:
-    file = InputFile("a", parse_location("a.jsonl"), size, InputFormat.NDJSON, Compression.NONE)
+    file = InputFile(
+        "a", parse_location("a.jsonl"), FileStamp(size, ""), InputFormat.NDJSON, Compression.NONE
+    )
     assert len(plan_ranges([file])) in (expected, expected + 1)

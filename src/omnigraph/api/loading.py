@@ -110,7 +110,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     """Judge what was asked for; raise for a mode, a name, a type or a file that load cannot use."""
     _check_mode(options.mode)
     _refuse_idle_base(branch, options)
-    inputs = sort_inputs(data, options.type, root.storage_options)
+    inputs = sort_inputs(data, options.type, dict(root.options))
     _check_spark(inputs, options)
     errors = None if options.errors is None else _place_of_errors(options.errors, inputs, root)
     with _branch_hint(branch):
@@ -217,7 +217,7 @@ def _check_mode(name: str) -> None:
 
 def _place_of_errors(text: str, inputs: LoadInputs, root: Location) -> Location:
     """The file for mistakes, which must be one that can be written and that nobody needs."""
-    place = parse_location(text, root.storage_options)
+    place = parse_location(text, dict(root.options))
     if any(file.location.uri == place.uri for given in inputs.files for file in given.files):
         raise UsageError(
             f"'{text}' is to be loaded, and mistakes would be written over it",

@@ -140,7 +140,7 @@ def read_intents(store: ObjectStore) -> tuple[tuple[Intent, ...], tuple[Unreadab
 
 def has_intent(store: ObjectStore, operation: OperationId) -> bool:
     """Return whether the intent of an operation still exists."""
-    return store.size(intent_path(operation)) is not None
+    return store.entry(intent_path(operation)) is not None
 
 
 def unreadable_intent_error(intent: UnreadableIntent) -> FormatError:

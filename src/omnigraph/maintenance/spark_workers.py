@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.maintenance.cleanup_tasks import plan_dataset, read_pins
+from omnigraph.maintenance.concurrency import batches_of, maintenance_concurrency
 from omnigraph.maintenance.index_tasks import BuiltSegments, build_segments, train_index
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
 from omnigraph.maintenance.schema_tasks import fill_columns, run_check
@@ -30,7 +31,14 @@ def on_spark(settings: SparkSettings, report: Report = report_nothing) -> RunTas
     """Whoever runs tasks on the configured session and reports how far they are."""
 
     def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        return run_tasks(spark_session(settings), function, tasks, _options(function, report))
+        # A task of this one is a table; the other callers choose the tables of a job themselves.
+        size = maintenance_concurrency() if function is plan_dataset else max(1, len(tasks))
+        options = _options(function, report)
+        return [
+            result
+            for part in batches_of(tasks, size)
+            for result in run_tasks(spark_session(settings), function, part, options)
+        ]
 
     return run
 

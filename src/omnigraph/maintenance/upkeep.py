@@ -30,6 +30,7 @@ from omnigraph.graph.snapshot import refresh_snapshot
 from omnigraph.graph.stage import Outcome, Stage, discard_fork
 from omnigraph.graph.staged import LooseEffect, Staged
 from omnigraph.graph.stamp import Format
+from omnigraph.maintenance.concurrency import batches_of, maintenance_concurrency
 from omnigraph.maintenance.index_building import Built, IndexOrder, build_indexes
 from omnigraph.maintenance.index_outcome import IndexRow
 from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
@@ -208,10 +209,16 @@ class _Run:
                 log_event(logger, sentence, level=logging.WARNING, table=view.alias)
             if plan.has_work and view.alias not in self._works:
                 self._isolated(view.alias, lambda: self._open(at, view))  # noqa: B023  # called at once
-        self._rewrite(views)
+        self._rows = {}
+        busy = [view for view in views if view.alias in self._works]
+        idle = [view for view in views if view.alias not in self._works]
         with open_scratch(at.snapshot.root) as scratch:
-            places = [place for view in views if (place := self._workplace(at, view, scratch)) is not None]
-            self._build(places)
+            for tables in batches_of(busy, maintenance_concurrency()):
+                self._rewrite(tables)
+                self._build(at, tables, scratch)
+            self._build(at, idle, scratch)
+        order = {view.alias: place for place, view in enumerate(views)}
+        self._rows = dict(sorted(self._rows.items(), key=lambda row: order[row[0][0]]))
 
     def _open(self, at: Stage, view: TableView) -> None:
         self._works[view.alias] = TableWork(at.lasting(view.alias), strip=self._plans[view.alias].strip)
@@ -280,8 +287,8 @@ class _Run:
 
         return self._isolated(view.alias, clone)
 
-    def _build(self, places: Sequence[TableView]) -> None:
-        self._rows = {}
+    def _build(self, at: Stage, views: Sequence[TableView], scratch: Scratch) -> None:
+        places = [place for view in views if (place := self._workplace(at, view, scratch)) is not None]
         orders: list[IndexOrder] = []
         for view in places:
             work, plan = self._works.get(view.alias), self._plans[view.alias]

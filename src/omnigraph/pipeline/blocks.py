@@ -13,17 +13,23 @@ from typing import Protocol
 
 from omnigraph.integrity.raw import RawBatch, Rows
 from omnigraph.integrity.rules import Rule
+from omnigraph.pipeline.inputs import InputFile
 from omnigraph.schema import Catalog, Entity
 
 
 class Piece(Protocol):
     """A part of the input. `name` is what the user knows its file by, `part` numbers the pieces of one file.
 
+    `file` is None for what Omnigraph itself wrote for this load.
+
     `size_bytes` is what there is to read, `text_bytes` about what its rows take as text when nothing is packed.
     """
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def file(self) -> InputFile | None: ...
 
     @property
     def part(self) -> int: ...

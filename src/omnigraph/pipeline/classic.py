@@ -36,6 +36,8 @@ QUIET: Final = {
     "spark.sql.catalogImplementation": "in-memory",
 }
 ON_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Tasks hold the storage settings of the caller: what Spark writes to its temporary files is encrypted.
+ENCRYPTED: Final = {"spark.io.encryption.enabled": "true"}
 # As in Java's own files of properties: a value may hold what separates it from its name.
 _SETTING: Final = re.compile(r"(?P<name>[^=:\s]+)\s*[=:\s]\s*(?P<value>.+)")
 
@@ -49,7 +51,8 @@ def start_classic_session(
     from pyspark.sql import SparkSession
 
     on_loopback = _is_on_loopback(master)
-    ours = {**QUIET, **(ON_LOOPBACK if on_loopback else {})}
+    is_local = master.partition("[")[0] == "local"
+    ours = {**QUIET, **(ON_LOOPBACK if on_loopback else {}), **(ENCRYPTED if is_local else {})}
     theirs = read_spark_defaults()
     chosen = SparkConf(loadDefaults=False)
     for name, value in {**{name: ours[name] for name in ours if name not in theirs}, **conf}.items():

@@ -9,8 +9,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from omnigraph.base.errors import MachineError, UsageError
 from omnigraph.base.limits import SPARK_CONNECT_SECONDS_MAX
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _PORT: Final = 15002
 _SETTINGS: Final = {"spark.sql.caseSensitive": "true", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+_private: Final[WeakSet[Any]] = WeakSet()
 
 
 def connect_session(address: str, conf: Mapping[str, str]) -> SparkSession:
@@ -50,6 +52,21 @@ def is_connect(session: SparkSession) -> bool:
 def is_on_this_machine(session: SparkSession) -> bool:
     """Whether the executors surely run here, with this Python and these files; a local cluster's do too."""
     return not is_connect(session) and str(session.sparkContext.master).startswith("local")
+
+
+def is_private(session: SparkSession) -> bool:
+    """Whether what is sent to the executors stays on this machine, on connections that ask for a token.
+
+    The executors of a local cluster are processes on this machine, but nothing asks who connects to them.
+    """
+    if is_connect(session):
+        return session in _private
+    return str(session.sparkContext.master).partition("[")[0] == "local"
+
+
+def trust(session: SparkSession) -> None:
+    """The server of this session is this user's own, on this machine, and asks for a token."""
+    _private.add(session)
 
 
 def is_connect_address(place: str) -> bool:

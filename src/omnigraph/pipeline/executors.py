@@ -19,11 +19,12 @@ from weakref import WeakSet
 from omnigraph.base.cache_folder import cache_directory
 from omnigraph.base.limits import EXECUTOR_PROBES
 from omnigraph.base.progress import report_nothing
-from omnigraph.pipeline.connect import is_on_this_machine
+from omnigraph.pipeline.connect import is_on_this_machine, is_private
 from omnigraph.pipeline.job import run_job
 from omnigraph.pipeline.task_errors import executors_lack
 from omnigraph.pipeline.warm_state import installation
 from omnigraph.pipeline.watch import Watch
+from omnigraph.storage.settings import StorageSettings, read_settings, send_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,8 @@ _ready: Final[WeakSet[Any]] = WeakSet()
 
 
 def prepare_executors(session: SparkSession) -> None:
-    """Send the package where it is missing; raise where it could not work."""
+    """Send the package where it is missing; raise where it could not work. From here on secrets travel or not."""
+    send_secrets(is_private(session))
     if session in _ready or is_on_this_machine(session):
         return
     frame = session.range(0, EXECUTOR_PROBES, 1, numPartitions=EXECUTOR_PROBES).mapInArrow(
@@ -48,6 +50,11 @@ def prepare_executors(session: SparkSession) -> None:
     if any(answer["version"] != _version() for answer in found):
         session.addArtifacts(str(pack_package()), pyfile=True)
     _ready.add(session)
+
+
+def settings_for(session: SparkSession) -> StorageSettings:
+    """The storage settings of this process, as they travel with each task to the executors of the session."""
+    return read_settings(by_name=not is_private(session))
 
 
 def assume_ready(session: SparkSession) -> None:

@@ -43,6 +43,10 @@ class FramePiece:
     size_bytes: int
 
     @property
+    def file(self) -> None:
+        return None
+
+    @property
     def text_bytes(self) -> int:
         return self.size_bytes
 

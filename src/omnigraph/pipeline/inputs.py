@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from omnigraph.base.errors import ContentError, StorageError, UsageError
+from omnigraph.storage.files import FileStamp, local_stamp, read_stamp
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectEntry, ObjectStore
 
@@ -39,13 +40,17 @@ class Compression(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file to read. `name` is what the user knows it by; `location` is where it is opened."""
+    """One file to read, as it was when it was found. `name` is what the user calls it; it is opened at `location`."""
 
     name: str
     location: Location
-    size: int
+    stamp: FileStamp
     format: InputFormat
     compression: Compression
+
+    @property
+    def size(self) -> int:
+        return self.stamp.size_bytes
 
 
 _FORMATS: Final = {
@@ -84,6 +89,18 @@ def unreadable_input(file: InputFile, error: Exception) -> ContentError:
         hint="nothing was written; the file is damaged, cut off or of another format: write it again",
         facts={"data": file.name},
     )
+
+
+def require_unchanged(file: InputFile) -> None:
+    """Raise when the file is not the one that the load was planned for."""
+    actual = read_stamp(file.location)
+    if actual != file.stamp:
+        raise ContentError(
+            f"'{file.name}' changed during the load: expected {file.stamp}, got {actual or 'no file'}",
+            code="input_changed",
+            hint="Nothing was written. Load the file again when no process writes to it.",
+            facts={"data": file.name, "expected": str(file.stamp), "actual": str(actual or "no file")},
+        )
 
 
 def _expand(name: str, options: Mapping[str, str] | None) -> Iterator[InputFile]:
@@ -125,14 +142,14 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     refused: StorageError | None = None
     if key and fixed == key:
         try:
-            size = ObjectStore(whole_bucket).size(key)
+            stamp = read_stamp(whole_bucket.child(key))
         except StorageError as error:
             if error.code != "permission_denied":
                 raise
             # So AWS answers for what is no object, too, to those who may list only some folders.
-            size, refused = None, error
-        if size is not None:
-            yield _file(name, whole_bucket.child(key), size)
+            stamp, refused = None, error
+        if stamp is not None:
+            yield _file(name, whole_bucket.child(key), stamp)
             return
     root = whole_bucket.child(folder) if folder else whole_bucket
     asked = key.removeprefix(folder).split("/")
@@ -144,7 +161,7 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
             continue
         if fixed != key or _format_of(entry.path) is not None:
             place = root.child(entry.path)
-            yield _file(place.uri, place, entry.size)
+            yield _file(place.uri, place, FileStamp(entry.size, entry.version))
 
 
 def _list_folder(root: Location, refused: StorageError | None) -> tuple[ObjectEntry, ...]:
@@ -201,10 +218,10 @@ def _is_aside(found: Sequence[str], asked: Sequence[str] = ()) -> bool:
 
 
 def _named_file(path: Path, name: str) -> InputFile:
-    return _file(name, parse_location(str(path)), path.stat().st_size)
+    return _file(name, parse_location(str(path)), local_stamp(path.stat()))
 
 
-def _file(name: str, location: Location, size: int) -> InputFile:
+def _file(name: str, location: Location, stamp: FileStamp) -> InputFile:
     format_ = _format_of(location.uri)
     if format_ is None:
         raise UsageError(
@@ -221,7 +238,7 @@ def _file(name: str, location: Location, size: int) -> InputFile:
             hint=f"unpack it first: Parquet is packed inside, and {compression.value} only hides it",
             facts={"data": name},
         )
-    return InputFile(name, location, size, format_, compression)
+    return InputFile(name, location, stamp, format_, compression)
 
 
 def compression_of(name: str) -> Compression:

@@ -8,7 +8,7 @@ a type once a row of the piece was found bad.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.base.errors import ContentError
+from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.base.limits import LOAD_FRAGMENT_BYTES
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.breaches import Places
@@ -31,11 +31,12 @@ from omnigraph.integrity.report import (
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.pipeline.blocks import Block, Piece
 from omnigraph.pipeline.error_files import ErrorWriter
+from omnigraph.pipeline.inputs import require_unchanged
 from omnigraph.pipeline.key_files import Buckets, KeyFile, KeyWriter, Origin
 from omnigraph.pipeline.load_keys import LINE, add_input_keys
 from omnigraph.pipeline.packed_stream import packed_stream
 from omnigraph.pipeline.task_errors import pack_error
-from omnigraph.schema import Entity, catalog_from_json
+from omnigraph.schema import Catalog, Entity, catalog_from_json
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.deletion import file_names
 from omnigraph.storage.staging import write_rows
@@ -105,7 +106,22 @@ def load_piece(task: LoadTask) -> LoadPart:
     """Read, check and write one piece."""
     piece = task.piece
     catalog = catalog_from_json(task.shape.catalog_json)
-    return load_blocks(task.shape, (piece.name, piece.part), piece.blocks(catalog), piece.size_bytes)
+    return load_blocks(task.shape, (piece.name, piece.part), _blocks(piece, catalog), piece.size_bytes)
+
+
+def _blocks(piece: Piece, catalog: Catalog) -> Iterator[Block]:
+    """The blocks of a piece, of the file that the load was planned for and of no later one."""
+    file = piece.file
+    if file is None:
+        yield from piece.blocks(catalog)
+        return
+    require_unchanged(file)
+    try:
+        yield from piece.blocks(catalog)
+    except OmnigraphError:
+        require_unchanged(file)  # otherwise the change is the cause
+        raise
+    require_unchanged(file)
 
 
 def load_blocks(

@@ -51,6 +51,10 @@ class JsonPiece:
         return self.range.file.name
 
     @property
+    def file(self) -> InputFile:
+        return self.range.file
+
+    @property
     def part(self) -> int:
         return self.range.part
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructField, StructType
 
 from omnigraph.engine.pushdown import pushed_text
 from omnigraph.graph.tables import pinned_version
+from omnigraph.pipeline.executors import settings_for
 from omnigraph.pipeline.query_expressions import filtered
 from omnigraph.pipeline.query_values import plan_column, spark_name, value_spark_type
 from omnigraph.pipeline.source_read import fragment_groups
@@ -29,6 +30,7 @@ from omnigraph.query.tables import Entity
 from omnigraph.schema.property_types import Scalar, ScalarType
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.scan import Scan, scan_fragments
+from omnigraph.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +60,7 @@ class TableFrames:
         table = pinned_version(self.snapshot.root, record)
         groups = fragment_groups(table) or [()]
         schema = _schema(entity, columns)
-        task = _ScanTask(table, tuple(groups), Scan(columns, where), schema)
+        task = _ScanTask(table, tuple(groups), Scan(columns, where), schema, settings_for(self.session))
         numbers = self.session.range(0, len(groups), 1, numPartitions=len(groups))
         return numbers.mapInArrow(task.run, schema)
 
@@ -71,13 +73,15 @@ class _ScanTask:
     groups: tuple[tuple[int, ...], ...]
     scan: Scan
     schema: StructType
+    settings: StorageSettings
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             numbers: list[Any] = [number for batch in batches for number in batch.column(0).to_pylist()]
-            for number in numbers:
-                for batch in scan_fragments(self.table.open(), self.groups[number], self.scan):
-                    yield self._in_spark_types(batch)
+            with self.settings.applied():
+                for number in numbers:
+                    for batch in scan_fragments(self.table.open(), self.groups[number], self.scan):
+                        yield self._in_spark_types(batch)
         except Exception as error:
             raise pack_error(error) from None
 

@@ -36,19 +36,22 @@ class SparkSettings:
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """A ready session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
-    return spark_session(SparkSettings(master, conf or {}))
+    return spark_session(SparkSettings(master, conf or {}), shared=False)
 
 
-def spark_session(settings: SparkSettings | None = None) -> SparkSession:
-    """A ready session."""
+def spark_session(settings: SparkSettings | None = None, *, shared: bool = True) -> SparkSession:
+    """A ready session. `shared`: on the warm server it is the one that all commands use, with its workers.
+
+    What a program registers or names in its session is its own, the data source with its storage settings above all.
+    """
     settings = settings or SparkSettings()
     asked = settings.master or settings.conf.get("spark.master")
-    active = _active_session()
+    active = active_session()
     if active is not None:
         return _agreeing(active, asked)
     place = asked or configured_master()
     if place is None:
-        return warm_session(settings.conf) or _local_session(LOCAL_MASTER, settings.conf)
+        return warm_session(settings.conf, shared=shared) or _local_session(LOCAL_MASTER, settings.conf)
     if is_connect_address(place):
         return connect_session(place, settings.conf)
     if place.startswith("local") and not place.startswith("local-cluster"):
@@ -65,7 +68,8 @@ def configured_master(environ: Mapping[str, str] = os.environ) -> str | None:
     )
 
 
-def _active_session() -> SparkSession | None:
+def active_session() -> SparkSession | None:
+    """The session that this process has, if it has one."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,8 @@
-"""Errors of the Spark data source as people see them: Spark shows only the text of what a Python process raised."""
+"""The entry points of the Spark data source: in whatever Python process Spark calls one, it runs as its caller.
+
+That is under the storage settings of the process that registered the data source, and with errors whose text says
+everything, because Spark shows only the text of what a Python process raised.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.storage.settings import StorageSettings
 
 
 class DataSourceError(Exception):
@@ -13,10 +18,11 @@ class DataSourceError(Exception):
 
 
 @contextmanager
-def told_to_spark() -> Iterator[None]:
-    """Give an error of ours a text that says everything."""
+def told_to_spark(settings: StorageSettings) -> Iterator[None]:
+    """Apply the caller's settings, and give an error of ours a text that says everything."""
     try:
-        yield
+        with settings.applied():
+            yield
     except OmnigraphError as error:
         raise DataSourceError(_text(error)) from None
 

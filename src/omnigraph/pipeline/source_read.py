@@ -24,6 +24,7 @@ from omnigraph.pipeline.source_types import find_type, spark_batch, spark_schema
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.fragments import group_fragments
 from omnigraph.storage.scan import Scan, check_filter, scan_fragments
+from omnigraph.storage.settings import read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,14 @@ class TableReader(DataSourceReader):
 
     def __init__(self, read: TableRead) -> None:
         self._read = read
+        self._settings = read_settings(by_name=True)
 
     def partitions(self) -> list[InputPartition]:
-        with told_to_spark():
+        with told_to_spark(self._settings):
             return [InputPartition(group) for group in fragment_groups(self._read.table)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         fragments = partition.value or ()  # Spark makes up one partition when there is none
-        with told_to_spark():
+        with told_to_spark(self._settings):
             for batch in scan_fragments(self._read.table.open(), fragments, self._read.scan):
                 yield spark_batch(batch, self._read.schema)

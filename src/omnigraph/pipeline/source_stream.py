@@ -30,6 +30,7 @@ from omnigraph.pipeline.source_types import find_type, spark_batch
 from omnigraph.storage.ancestry import fork_version
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.scan import Scan, scan_fragments
+from omnigraph.storage.settings import read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +92,32 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The batches of one query, one at a time."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._settings = read_settings(by_name=True)
         self._options = options
         self._schema = schema
         self._target: Offset | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        with told_to_spark():
+        with told_to_spark(self._settings):
             return Offset.of(_starting_snapshot(self._options), self._options.type).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with told_to_spark():
+        with told_to_spark(self._settings):
             self._target = self._head()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         del limit  # a commit is never cut in two
-        with told_to_spark():
+        with told_to_spark(self._settings):
             newest = self._target or self._head()
             known = Offset.from_json(start)
             return start if newest.place == known.place else newest.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        with told_to_spark():
+        with told_to_spark(self._settings):
             return self._head().to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        with told_to_spark():
+        with told_to_spark(self._settings):
             known, newest = Offset.from_json(start), Offset.from_json(end)
             self._refuse_other_columns(known, newest)
             return [InputPartition(part) for part in plan_changes(self._options, known, newest)]
@@ -123,7 +125,7 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part: ChangedRows = partition.value
         scan = Scan(tuple(self._schema.names), self._options.where, part.updated_after)
-        with told_to_spark():
+        with told_to_spark(self._settings):
             for batch in scan_fragments(part.table.open(), part.fragments, scan):
                 if batch.num_rows:
                     yield spark_batch(batch, self._schema)

@@ -41,6 +41,7 @@ from omnigraph.schema import EdgeType, Entity, catalog_from_json
 from omnigraph.schema.arrow import arrow_schema
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.deletion import delete_fragments
+from omnigraph.storage.settings import read_settings
 from omnigraph.storage.staging import write_rows
 
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
@@ -166,17 +167,18 @@ class TableWriter(DataSourceArrowWriter):
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
+        self._settings = read_settings(by_name=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        with told_to_spark():
+        with told_to_spark(self._settings):
             return write_part(self._plan, _task().partitionId(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        with told_to_spark():
+        with told_to_spark(self._settings):
             commit_parts(self._plan, _written(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        with told_to_spark():
+        with told_to_spark(self._settings):
             _abort(messages)
 
 
@@ -185,10 +187,11 @@ class BatchWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
+        self._settings = read_settings(by_name=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         task = _task()
-        with told_to_spark():
+        with told_to_spark(self._settings):
             return write_part(
                 self._plan, task.partitionId(), iterator, task.getLocalProperty(_QUERY_PROPERTY)
             )
@@ -199,12 +202,12 @@ class BatchWriter(DataSourceStreamArrowWriter):
             return
         # Spark makes a writer for the tasks and another one here; the rows were written for the plan of the first.
         plan, query = parts[0].plan, parts[0].query
-        with told_to_spark():
+        with told_to_spark(self._settings):
             commit_parts(plan, parts, None if query is None else StreamBatch(query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         del batchId
-        with told_to_spark():
+        with told_to_spark(self._settings):
             _abort(messages)
 
 

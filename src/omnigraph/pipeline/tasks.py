@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.pipeline.connect import is_connect
-from omnigraph.pipeline.executors import prepare_executors
+from omnigraph.pipeline.executors import prepare_executors, settings_for
 from omnigraph.pipeline.job import run_job
 from omnigraph.pipeline.task_errors import pack_error
 from omnigraph.pipeline.watch import SizeSum, TaskSize, Watch, make_size_sum
+from omnigraph.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +57,7 @@ def run_tasks(
     """The result of every task, in the order of the tasks."""
     if not tasks:
         return ()
+    prepare_executors(session)  # before the tasks are pickled: it decides whether secrets travel
     count = len(tasks)
     frame = session.range(0, count, 1, numPartitions=count)
     return run_partitions(frame, _make_task_function(function, pack_tasks(tasks)), options, count)
@@ -93,7 +95,8 @@ def run_partitions(
     size_sum = make_size_sum(session) if options.measure and not is_connect(session) else None
     watch = Watch(options.step, count, options.report)
     watch.measure_with(size_sum, options.bytes_total)
-    run = _make_partition_function(function, options.measure, size_sum)
+    measured = _make_measured(function, options.measure, size_sum)
+    run = _make_partition_function(measured, settings_for(session))
     table = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch)
     rows: list[dict[str, Any]] = table.to_pylist()
     return tuple(pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: int(row["partition"])))
@@ -112,12 +115,26 @@ def _make_task_function(
     return run
 
 
-def _make_partition_function(
+def _make_measured(
     function: PartitionFunction[Result],
     measure: Callable[[Result], TaskSize] | None,
     size_sum: SizeSum | None,
+) -> PartitionFunction[Result]:
+    if measure is None or size_sum is None:
+        return function
+
+    def run(partition: int, batches: Iterator[pa.RecordBatch]) -> Result:
+        result = function(partition, batches)
+        size_sum.add(measure(result))
+        return result
+
+    return run
+
+
+def _make_partition_function(
+    function: PartitionFunction[Result], settings: StorageSettings
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs on an executor."""
+    """What runs on an executor: under the storage settings of the caller, not under its own."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
@@ -127,10 +144,9 @@ def _make_partition_function(
         assert context is not None, "this runs in a task"
         partition = context.partitionId()
         try:
-            result = function(partition, batches)
-            if measure is not None and size_sum is not None:
-                size_sum.add(measure(result))
-            column = pyarrow.array([pickle.dumps(result)], pyarrow.binary())
+            with settings.applied():
+                result = function(partition, batches)
+                column = pyarrow.array([pickle.dumps(result)], pyarrow.binary())
         except Exception as error:
             raise pack_error(error) from None
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([partition]), column], ["partition", "result"])

@@ -31,7 +31,7 @@ from omnigraph.base.limits import (
 )
 from omnigraph.base.process import current_process
 from omnigraph.pipeline.class_archive import class_archive
-from omnigraph.pipeline.classic import ON_LOOPBACK, QUIET
+from omnigraph.pipeline.classic import ENCRYPTED, ON_LOOPBACK, QUIET
 from omnigraph.pipeline.connect import is_listening
 from omnigraph.pipeline.jvm import START_FLAGS, jvm_environment
 from omnigraph.pipeline.warm_state import (
@@ -127,6 +127,7 @@ def _command(port: int) -> list[str]:
     settings = {
         **QUIET,
         **ON_LOOPBACK,
+        **ENCRYPTED,
         "spark.app.name": "omnigraph warm server",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

@@ -118,9 +118,9 @@ def require_staged(place: Location, files: Sequence[StagedFile]) -> None:
         case Scheme.S3:
             store = ObjectStore(place)
             with ThreadPoolExecutor(FILE_CHECK_THREADS) as threads:
-                sizes = threads.map(lambda file: store.size(file.path), files)
-                for file, size in zip(files, sizes, strict=True):
-                    _require_size(place, file, size)
+                entries = threads.map(lambda file: store.entry(file.path), files)
+                for file, entry in zip(files, entries, strict=True):
+                    _require_size(place, file, None if entry is None else entry.size)
 
 
 def make_version_durable(place: Location, version: int) -> None:

@@ -1,15 +1,18 @@
-"""Every file below a place, with its size and when it was written.
+"""Every file below a place, with its size and when it was written; and what one file is now.
 
-In: a location. Out: one entry per file. On disk also what a killed put left behind (a name that ends in `#` and a
-number), which object stores never list. Symbolic links are not files: they are listed apart and never followed. Nothing
-here writes.
+In: a location. Out: one entry per file, or the stamp by which a change of one file is noticed. Listed on disk is also
+what a killed put left behind (a name that ends in `#` and a number), which object stores never list. Symbolic links are
+not files: they are listed apart and never followed. Nothing here writes.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 import obstore
@@ -18,7 +21,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.local_tree import walk_tree
 from omnigraph.storage.location import Location, Scheme
-from omnigraph.storage.objects import open_s3_store
+from omnigraph.storage.objects import ObjectStore, open_s3_store
 
 _MICROSECONDS: Final = 1_000_000
 
@@ -38,6 +41,37 @@ class Listing:
 
     files: tuple[StoredFile, ...]
     links: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What a file is at one time: its size, and on disk the time of its last change, elsewhere its ETag."""
+
+    size_bytes: int
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.size_bytes:,} bytes, {self.version}"
+
+
+def read_stamp(location: Location) -> FileStamp | None:
+    """What the file is now; None if it does not exist."""
+    if not location.is_local:
+        folder, _, name = location.uri.rpartition("/")
+        entry = ObjectStore(replace(location, uri=folder)).entry(name)
+        return None if entry is None else FileStamp(entry.size, entry.version)
+    with substrate_errors("read the file", location.uri):
+        try:
+            return local_stamp(Path(location.uri).stat())
+        except FileNotFoundError:
+            return None
+
+
+def local_stamp(status: os.stat_result) -> FileStamp:
+    """The stamp of a file on disk. A second is not enough: a file can change twice in one."""
+    seconds, nanoseconds = divmod(status.st_mtime_ns, 10**9)
+    moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return FileStamp(status.st_size, f"modified {moment}.{nanoseconds:09d}Z")
 
 
 def list_files(location: Location) -> tuple[StoredFile, ...]:

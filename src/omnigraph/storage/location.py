@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.base.errors import UsageError
+from omnigraph.storage.settings import options_to_send, require_settings, settings_number
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 _PATH_BYTES_MAX: Final = 3500  # of the 4096 that systems allow, so that there is room for the files below it
@@ -31,6 +32,7 @@ S3_DEFAULTS: Final[Mapping[str, str]] = {
     "connect_timeout": "2s",
     "timeout": "30s",
 }
+_NUMBER: Final = "omnigraph_settings"
 _ENDPOINT_OPTIONS: Final = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL")
 DURABILITY_VARIABLE: Final = "OMNIGRAPH_DURABILITY"
@@ -62,9 +64,13 @@ class Location:
 
     scheme: Scheme
     uri: str
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     durability: Durability = Durability.SYNC
     root: str = field(default="", compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it without the secrets that must not leave this machine."""
+        return Location, (self.scheme, self.uri, options_to_send(self.options), self.durability, self.root)
 
     def child(self, path: str) -> Location:
         """The location of a relative path below this one."""
@@ -86,8 +92,13 @@ class Location:
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """What Lance takes; None lets it read the environment alone."""
-        return dict(self.options) or None
+        """What Lance takes; None lets it read the environment alone.
+
+        Lance keeps open stores by their options and reads variables besides, so the number of those is an option.
+        """
+        if self.scheme is not Scheme.S3:
+            return dict(self.options) or None
+        return {**require_settings(self.options, self.uri), _NUMBER: settings_number()}
 
     @property
     def lance_uri(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from omnigraph.storage.local_tree import (
     walk_tree,
 )
 from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.settings import require_settings, settings_number
 from omnigraph.storage.sync import SyncError, sync_entries, sync_file
 
 _Backend = LocalStore | MemoryStore | S3Store
@@ -49,10 +50,18 @@ _memory_stores: Final[dict[str, MemoryStore]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ObjectEntry:
-    """One listed object: its path below the root and its size."""
+    """One listed object: its path below the root, its size, and a text that changes with its bytes."""
 
     path: str
     size: int
+    version: str = field(default="", compare=False)
+
+    @classmethod
+    def of(cls, meta: obstore.ObjectMeta) -> ObjectEntry:
+        """Stores without ETags have the time at least, of which not every answer has more than seconds."""
+        tag = meta["e_tag"]
+        version = f"ETag {tag}" if tag else f"modified {meta['last_modified']:%Y-%m-%dT%H:%M:%SZ}"
+        return cls(str(meta["path"]), int(meta["size"]), version)
 
 
 class ObjectStore:
@@ -92,11 +101,11 @@ class ObjectStore:
                 refuse_missing_bucket(missing)
                 return None
 
-    def size(self, path: str) -> int | None:
-        """How many bytes the object has, or None if there is none."""
+    def entry(self, path: str) -> ObjectEntry | None:
+        """The object as a listing has it, or None if there is none."""
         with self._errors("look for an object", path):
             try:
-                return int(obstore.head(self._store(), path)["size"])
+                return ObjectEntry.of(obstore.head(self._store(), path))
             except FileNotFoundError as missing:
                 refuse_missing_bucket(missing)
                 return None
@@ -107,7 +116,7 @@ class ObjectStore:
             if self.location.is_local:
                 return self._list_local(prefix, with_links=True)
             found = obstore.list(self._store(), prefix or None).collect()
-            entries = (ObjectEntry(str(meta["path"]), int(meta["size"])) for meta in found)
+            entries = (ObjectEntry.of(meta) for meta in found)
             return tuple(sorted(entries, key=lambda entry: entry.path))
 
     def folders(self) -> tuple[str, ...]:
@@ -264,17 +273,23 @@ def _open_backend(location: Location) -> _Backend:
             return _memory_stores.setdefault(location.uri, MemoryStore())
 
 
-@lru_cache(maxsize=_S3_STORES_MAX)
 def open_s3_store(location: Location) -> S3Store:
-    """The store of an S3 location; Lance's settings in obstore's spelling."""
-    given = dict(location.options)
+    """Return the store of an S3 location under the settings that this process has now."""
+    options = require_settings(location.options, location.uri)
+    return _open_s3_store(location.uri, tuple(options.items()), settings_number())
+
+
+@lru_cache(maxsize=_S3_STORES_MAX)
+def _open_s3_store(uri: str, options: tuple[tuple[str, str], ...], _: str) -> S3Store:
+    """The options are Lance's, in obstore's spelling; obstore reads the variables itself."""
+    given = dict(options)
     retries: Any = {
         "max_retries": int(given.pop("client_max_retries")),
         "retry_timeout": timedelta(seconds=float(given.pop("client_retry_timeout"))),
     }
     client: Any = {key: given.pop(key) for key in _CLIENT_SETTINGS if key in given}
     config: Any = {key: value for key, value in given.items() if key not in _LANCE_ONLY_SETTINGS}
-    return S3Store.from_url(location.uri, config=config, client_options=client, retry_config=retries)
+    return S3Store.from_url(uri, config=config, client_options=client, retry_config=retries)
 
 
 def refuse_missing_bucket(missing: FileNotFoundError) -> None:

@@ -1,0 +1,200 @@
+"""A file that changes after the load was planned: an error that names it, nothing written, whatever its format."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import omnigraph as og
+from omnigraph.base.errors import ContentError
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.pipeline.blocks import Block, Piece
+from omnigraph.pipeline.inputs import InputFile, find_inputs
+from omnigraph.pipeline.load import LoadRequest, load
+from omnigraph.pipeline.load_change import LoadMode
+from omnigraph.pipeline.load_inputs import plan_files, sort_inputs
+from omnigraph.pipeline.load_source import PieceSource
+from omnigraph.pipeline.ndjson import JsonPiece
+from omnigraph.pipeline.ranges import plan_ranges
+from omnigraph.schema import Catalog
+from omnigraph.storage.byte_sink import write_file
+from omnigraph.storage.deletion import delete_files
+from omnigraph.storage.location import Location
+from tests.pipeline.in_place import contents, files, in_place
+
+SCHEMA = "node P { slug: String @key  n: I32? }\n"
+ROWS = 4_000
+
+
+def ndjson(rows: int) -> bytes:
+    return "".join(
+        json.dumps({"type": "P", "data": {"slug": f"p{row}", "n": row}}) + "\n" for row in range(rows)
+    ).encode()
+
+
+def csv(rows: int) -> bytes:
+    return ("slug,n\n" + "".join(f"p{row},{row}\n" for row in range(rows))).encode()
+
+
+def parquet(rows: int) -> bytes:
+    sink = io.BytesIO()
+    table = pa.table({"slug": [f"p{row}" for row in range(rows)], "n": pa.array(range(rows), pa.int32())})
+    pq.write_table(table, sink, row_group_size=1_000)
+    return sink.getvalue()
+
+
+FORMATS: dict[str, Callable[[int], bytes]] = {
+    "p.jsonl": ndjson,
+    "p.jsonl.gz": lambda rows: gzip.compress(ndjson(rows)),
+    "p.csv": csv,
+    "p.csv.gz": lambda rows: gzip.compress(csv(rows)),
+    "p.parquet": parquet,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingPiece:
+    """A piece whose file changes while it is read."""
+
+    inner: Piece
+    change: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def file(self) -> InputFile | None:
+        return self.inner.file
+
+    @property
+    def part(self) -> int:
+        return self.inner.part
+
+    @property
+    def size_bytes(self) -> int:
+        return self.inner.size_bytes
+
+    @property
+    def text_bytes(self) -> int:
+        return self.inner.text_bytes
+
+    def blocks(self, catalog: Catalog) -> Iterator[Block]:
+        for block in self.inner.blocks(catalog):
+            self.change()
+            yield block
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A graph and a file for it, on the same kind of store."""
+
+    root: Location
+    data: Location
+
+    def put(self, content: bytes) -> None:
+        with write_file(self.data) as file:
+            file.write(content)
+
+    def plan(self) -> tuple[Piece, ...]:
+        type_name = None if ".json" in self.data.uri else "P"
+        inputs = sort_inputs(self.data.uri, type_name, dict(self.root.options))
+        return plan_files(inputs, read_snapshot(self.root).schema.catalog)
+
+    def load(self, pieces: tuple[Piece, ...], run: Any = in_place) -> None:
+        load(self.root, LoadRequest(PieceSource(pieces), LoadMode.APPEND, "ada"), run)
+
+    def rejects(self, run: Callable[[], None]) -> ContentError:
+        """The error of a load of a changed file, which leaves the graph and its files unchanged."""
+        before = files(self.root)
+        with pytest.raises(ContentError) as caught:
+            run()
+        assert caught.value.code == "input_changed"
+        assert f"'{self.data.uri}'" in caught.value.message
+        assert contents(self.root) == {"node:P": []}
+        assert files(self.root) == before
+        return caught.value
+
+
+@pytest.fixture(params=sorted(FORMATS))
+def name(request: pytest.FixtureRequest) -> str:
+    assert isinstance(request.param, str)
+    return request.param
+
+
+@pytest.fixture
+def case(durable_location: Location, name: str) -> Case:
+    og.init(
+        durable_location.uri, SCHEMA, options=og.OpenOptions(storage_options=dict(durable_location.options))
+    )
+    folder = durable_location.uri.rpartition("/")[0]
+    made = Case(durable_location, replace(durable_location, uri=f"{folder}/{name}"))
+    made.put(FORMATS[name](ROWS))
+    return made
+
+
+def test_a_file_that_shrinks_before_its_pieces_are_read(case: Case, name: str) -> None:
+    pieces = case.plan()
+    sizes = [len(FORMATS[name](rows)) for rows in (ROWS, 1_000)]
+    case.put(FORMATS[name](1_000))
+    error = case.rejects(lambda: case.load(pieces))
+    assert f"expected {sizes[0]:,} bytes" in error.message
+    assert f"got {sizes[1]:,} bytes" in error.message
+    assert error.hint.startswith("Nothing was written.")
+
+
+def test_a_file_that_changes_while_it_is_read(case: Case, name: str) -> None:
+    """It is as long as before."""
+    other = FORMATS[name](ROWS).replace(b"p", b"q", 1)
+    pieces = tuple(ChangingPiece(piece, lambda: case.put(other)) for piece in case.plan())
+    error = case.rejects(lambda: case.load(pieces))
+    size = len(other)
+    assert f"got {size:,} bytes" in error.message
+    case.put(FORMATS[name](ROWS))
+    case.load(case.plan())
+    assert len(contents(case.root)["node:P"]) == ROWS
+
+
+@pytest.mark.parametrize("name", ["p.jsonl"], indirect=True)
+def test_a_file_that_changes_between_two_of_its_pieces(case: Case) -> None:
+    [file] = find_inputs([case.data.uri], dict(case.root.options))
+    pieces = tuple(JsonPiece(piece) for piece in plan_ranges([file], file.size // 3))
+    assert len(pieces) > 2
+
+    def run(function: Callable[[Any], Any], tasks: Any) -> list[Any]:
+        done = [function(tasks[0])]
+        case.put(ndjson(100))
+        return [*done, *(function(task) for task in tasks[1:])]
+
+    case.rejects(lambda: case.load(pieces, run))
+
+
+@pytest.mark.parametrize("name", ["p.jsonl"], indirect=True)
+def test_a_file_that_is_deleted(case: Case) -> None:
+    pieces = case.plan()
+    folder, _, path = case.data.uri.rpartition("/")
+    delete_files(replace(case.data, uri=folder), [path])
+    assert case.rejects(lambda: case.load(pieces)).message.endswith("got no file")
+
+
+def test_a_file_that_is_only_touched(tmp_path: Path) -> None:
+    """The same bytes at another time: no process can tell that they are the same without reading them twice."""
+    og.init(tmp_path / "g.omni", SCHEMA)
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(ndjson(5))
+    case = Case(
+        og.open(tmp_path / "g.omni").location, replace(og.open(tmp_path / "g.omni").location, uri=str(path))
+    )
+    pieces = case.plan()
+    os.utime(path, ns=(1, 1))
+    assert "modified 1970-01-01T00:00:00.000000001Z" in case.rejects(lambda: case.load(pieces)).message

@@ -1,0 +1,148 @@
+"""Storage settings that travel to workers: by value on this machine, secrets by name to a cluster."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+
+import lance
+import pyarrow as pa
+import pytest
+
+from omnigraph.base.errors import StorageError
+from omnigraph.storage import settings
+from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.settings import StorageSettings, read_settings, send_secrets
+from tests.conftest import S3Server
+
+KEYS = {"AWS_ACCESS_KEY_ID": "caller", "AWS_SECRET_ACCESS_KEY": "hidden"}
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.upper().startswith("AWS_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def to_a_cluster() -> object:
+    send_secrets(False)
+    yield None
+    send_secrets(True)
+    settings._replaced.clear()
+
+
+def aws() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+
+
+def test_a_worker_has_the_settings_of_the_caller_and_then_its_own_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {**KEYS, "AWS_REGION": "x", "HTTPS_PROXY": "p"}.items():
+        monkeypatch.setenv(name, value)
+    sent = pickle.loads(pickle.dumps(read_settings(by_name=False)))
+    for name in (*KEYS, "HTTPS_PROXY"):
+        monkeypatch.delenv(name)
+    own = {"AWS_REGION": "worker", "AWS_SESSION_TOKEN": "worker", "ENDPOINT": "http://worker"}
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    with sent.applied():
+        assert aws() == {**KEYS, "AWS_REGION": "x"}
+        assert os.environ["HTTPS_PROXY"] == "p"
+        assert "ENDPOINT" not in os.environ
+        assert read_settings(by_name=True) == sent, "what a worker sends on is the caller's"
+    assert {name: os.environ.get(name) for name in own} == own
+    assert "HTTPS_PROXY" not in os.environ
+
+
+def test_a_cluster_gets_the_names_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": "http://b", "AWS_CA_BUNDLE": "caller.pem"}.items():
+        monkeypatch.setenv(name, value)
+    sent = read_settings(by_name=True)
+    assert sent == StorageSettings({"AWS_ENDPOINT_URL": "http://b"}, tuple(KEYS), by_name=True)
+    assert b"hidden" not in pickle.dumps(sent)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "worker")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://a")
+    monkeypatch.setenv("AWS_CA_BUNDLE", "worker.pem")
+    with sent.applied():
+        assert aws() == {
+            "AWS_ACCESS_KEY_ID": "caller",
+            "AWS_SECRET_ACCESS_KEY": "worker",
+            "AWS_ENDPOINT_URL": "http://b",
+            "AWS_CA_BUNDLE": "worker.pem",
+        }
+
+
+def test_a_worker_that_lacks_a_variable_names_it_once_it_needs_it(s3_location: Location) -> None:
+    with StorageSettings(names=("AWS_SECRET_ACCESS_KEY",), by_name=True).applied():
+        ObjectStore(parse_location("/tmp")).folders()
+        for use in (lambda: ObjectStore(s3_location).list(""), lambda: open_dataset(s3_location)):
+            with pytest.raises(StorageError) as caught:
+                use()
+            assert caught.value.code == "worker_setting_missing"
+            assert caught.value.facts["variable"] == "AWS_SECRET_ACCESS_KEY"
+            assert socket.gethostname() in caught.value.message
+
+
+def test_secrets_of_options_do_not_leave_for_a_cluster(
+    to_a_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden", "aws_region": "x"})
+    sent = pickle.dumps(place)
+    assert b"hidden" not in sent
+    assert "hidden" not in repr(place)
+    back = pickle.loads(sent).storage_options
+    assert back["aws_secret_access_key"] == "hidden", "this process knows it"
+    settings._replaced.clear()  # as in another process
+    with pytest.raises(StorageError, match="AWS_SECRET_ACCESS_KEY"):
+        pickle.loads(sent).storage_options  # noqa: B018
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "worker")
+    with StorageSettings(by_name=True).applied():
+        options = pickle.loads(sent).storage_options
+    assert (options["aws_secret_access_key"], options["aws_region"]) == ("worker", "x")
+
+
+def test_on_this_machine_options_travel_whole() -> None:
+    place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden"})
+    assert pickle.loads(pickle.dumps(place)) == place
+
+
+def test_changed_variables_reach_stores_that_are_open(
+    s3_server: S3Server, s3_location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker serves several callers in turn, and both libraries keep stores open."""
+    plain = parse_location(s3_location.uri, {"allow_http": "true"})
+    for name, value in {**KEYS, "AWS_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(name, value)
+    dead = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    alive = {"AWS_ENDPOINT_URL": s3_server.endpoint}
+    common = dict(aws())
+    ObjectStore(s3_location).create("here", b"yes")
+    for variables in (alive, dead, alive):
+        with StorageSettings({**common, **variables}).applied():
+            if variables is alive:
+                assert ObjectStore(plain).read("here") == b"yes"
+            else:
+                with pytest.raises(StorageError):
+                    ObjectStore(plain).read("here")
+
+
+def test_lance_reads_variables_without_a_prefix(s3_server: S3Server, s3_location: Location) -> None:
+    """Why a worker hides those, too. When this fails, `_UNPREFIXED` of storage/settings.py is not needed any more."""
+    lance.write_dataset(pa.table({"a": [1]}), s3_location.uri, storage_options=s3_location.storage_options)
+    options = {key: value for key, value in s3_location.options if key != "aws_endpoint"}
+    program = (
+        f"import lance; print(lance.dataset({s3_location.uri!r}, storage_options={options!r}).count_rows())"
+    )
+    variables = {**os.environ, "ENDPOINT": s3_server.endpoint}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "1\n", done.stderr
