@@ -61,6 +61,13 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dic
     assert {name for name in tree(graph) if "__locks" not in name} == {
         name for name in before if "__locks" not in name
     }
+    for mode in ("append", "merge"):
+        words = ("--mode", mode, "--branch", "import/1", "--from", "main", "graph.omni")
+        refused = omnigraph("load", "--data", "bad.jsonl", *words, cwd=place, env=warm_spark)
+        assert refused.exit_code == 1
+        assert "bad.jsonl:4" in refused.stderr
+        listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
+        assert [one["name"] for one in listed["branches"]] == ["main"]
 
 
 def test_files_without_types_are_loaded_as_the_type_that_is_named(
