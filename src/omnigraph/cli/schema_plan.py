@@ -76,8 +76,11 @@ def show_steps(found: SchemaPlan) -> None:
 def _cost(planned: PlannedStep) -> str:
     if planned.cost.value == "metadata_only":
         return "metadata only"
-    verb = "reads" if planned.cost.value == "reads_data" else "rewrites"
-    return f"{verb} {planned.rows:,} row{'' if planned.rows == 1 else 's'}"
+    rows = f"{planned.rows:,} row{'' if planned.rows == 1 else 's'}"
+    if planned.cost.value == "reads_data":
+        return f"reads {rows}"
+    is_part = 0 < planned.filled_rows < planned.rows
+    return f"rewrites {rows}, fills {planned.filled_rows:,}" if is_part else f"rewrites {rows}"
 
 
 def _refusal_lines(refused: Unsupported) -> list[str]:
