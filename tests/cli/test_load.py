@@ -62,8 +62,8 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dic
         name for name in before if "__locks" not in name
     }
     for mode in ("append", "merge"):
-        words = ("--mode", mode, "--branch", "import/1", "--from", "main", "graph.omni")
-        refused = omnigraph("load", "--data", "bad.jsonl", *words, cwd=place, env=warm_spark)
+        to_new = ("--mode", mode, "--branch", "import/1", "--from", "main", "graph.omni")
+        refused = omnigraph("load", "--data", "bad.jsonl", *to_new, cwd=place, env=warm_spark)
         assert refused.exit_code == 1
         assert "bad.jsonl:4" in refused.stderr
         listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)

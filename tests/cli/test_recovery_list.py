@@ -16,9 +16,10 @@ from omnigraph.cli.moments import moment
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import parse_location
-from tests.cli.process import SECONDS_MAX, assert_golden, environment, omnigraph, omnigraph_here, tree
+from tests.cli.process import assert_golden, environment, omnigraph, omnigraph_here, tree
 from tests.graph.writers import create, read_contents, run, triple
 from tests.style.source import ROOT
+from tests.waiting import SECONDS_MAX
 
 WRITER = """\
 import sys

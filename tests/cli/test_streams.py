@@ -18,7 +18,8 @@ from omnigraph.cli.log_file import LogFile
 from omnigraph.cli.main import _prepare_streams, run
 from omnigraph.cli.moments import moment
 from omnigraph.cli.output import RowsFormat, write_rows
-from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, Outcome, environment, omnigraph_here
+from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, environment, omnigraph_here
+from tests.waiting import SECONDS_MAX
 
 
 def test_a_terminal_folds_texts_and_breaks_no_word(graph: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_tasks_do_the_same(name: str, tmp_path: Path) -> None:
     assert contents(root) == case.after(before)
 
 
-NULLABLES = {
+NULLABLES: dict[str, tuple[str, list[Any], Any]] = {
     "String": ('"x"', ["a", None, ""], "x"),
     "Bool": ("true", [False, None], True),
     "I32": ("-7", [1, None], -7),
@@ -134,7 +135,8 @@ def test_diff_and_feed_report_rows_that_got_a_default_for_null(tmp_path: Path) -
     assert done.commit is not None
     for before, after, ages in ((head, done.commit.id, (None, 7)), (done.commit.id, head, (7, None))):
         (change,) = graph.diff(before, after)
-        assert (change.id, change.before.get("age"), change.after.get("age")) == ("b", *ages)
+        images = (change.before or {}, change.after or {})
+        assert (change.id, *(image.get("age") for image in images)) == ("b", *ages)
     told = [
         [(step.planned.filled_rows, step.to_json()["step"]) for step in commit.schema_steps]
         for commit in graph.changes(head).commits

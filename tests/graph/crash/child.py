@@ -19,8 +19,7 @@ from omnigraph.base import failpoints
 from omnigraph.base.effects import observed
 from omnigraph.storage.location import parse_location
 from tests.graph.crash.scenarios import SCENARIOS
-
-ACT_SECONDS_MAX = 60
+from tests.waiting import SECONDS_MAX
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -64,7 +63,7 @@ def serve() -> None:
 def _run(request: Request) -> None:
     code = 1
     try:
-        signal.alarm(ACT_SECONDS_MAX)
+        signal.alarm(int(SECONDS_MAX))
         _act(request)
         code = 0
     except Exception:
