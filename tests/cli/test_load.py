@@ -61,13 +61,6 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dic
     assert {name for name in tree(graph) if "__locks" not in name} == {
         name for name in before if "__locks" not in name
     }
-    for mode in ("append", "merge"):
-        to_new = ("--mode", mode, "--branch", "import/1", "--from", "main", "graph.omni")
-        refused = omnigraph("load", "--data", "bad.jsonl", *to_new, cwd=place, env=warm_spark)
-        assert refused.exit_code == 1
-        assert "bad.jsonl:4" in refused.stderr
-        listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
-        assert [one["name"] for one in listed["branches"]] == ["main"]
 
 
 def test_files_without_types_are_loaded_as_the_type_that_is_named(
@@ -93,6 +86,24 @@ def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
         "the indexes of Person do not know the new rows yet: "
         "`omnigraph optimize --branch import/1` will build them; next time, load --with-indexes"
     ]
+
+
+def test_a_rejected_load_leaves_no_new_branch(place: Path, warm_spark: dict[str, str]) -> None:
+    omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
+    write(place, "good.jsonl", *GOOD)
+    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"})
+    words = ("--branch", "import/1", "--from", "main", "graph.omni", "--json", "--quiet")
+    for mode in ("append", "merge"):
+        refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place, env=warm_spark)
+        assert json.loads(refused.stdout)["error_code"] == "load_rejected"
+        listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
+        assert [one["name"] for one in listed["branches"]] == ["main"]
+    done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
+    assert (done["branch_created"], done["total_entities"]) == (True, 3)
+    told = json.loads(
+        omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout
+    )
+    assert told["graph_commit_id"] == done["commit"]["graph_commit_id"]
 
 
 def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: dict[str, str]) -> None:

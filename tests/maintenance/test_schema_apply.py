@@ -135,8 +135,8 @@ def test_diff_and_feed_report_rows_that_got_a_default_for_null(tmp_path: Path) -
     assert done.commit is not None
     for before, after, ages in ((head, done.commit.id, (None, 7)), (done.commit.id, head, (7, None))):
         (change,) = graph.diff(before, after)
-        images = (change.before or {}, change.after or {})
-        assert (change.id, *(image.get("age") for image in images)) == ("b", *ages)
+        images = ((image or {})["data"].get("age") for image in (change.before, change.after))
+        assert (change.id, *images) == ("b", *ages)
     told = [
         [(step.planned.filled_rows, step.to_json()["step"]) for step in commit.schema_steps]
         for commit in graph.changes(head).commits

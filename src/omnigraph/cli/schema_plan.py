@@ -37,8 +37,8 @@ def plan(
     """Show the steps from a branch's schema to another one.
 
     Each step comes with what it costs. A change that is not supported comes with a code and with what to do instead,
-    and makes the command end with 3: such a schema cannot be applied. Nothing is written, and no row is read: those
-    that a new rule concerns are checked by `schema apply`.
+    and makes the command end with 3: such a schema cannot be applied. Nothing is written. Only nulls that get a
+    default are counted; rows that a new rule concerns are checked by `schema apply`.
     """
     text = read_schema_file(Path(schema))
     location = direct_target(context, uri, store)
