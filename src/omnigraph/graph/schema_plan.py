@@ -94,7 +94,7 @@ class SchemaPlan:
     """What is refused; one is enough for nothing to be done."""
     counted: Catalog | None
     """The one before them, from whose counters they give ids; None when nothing gets an id."""
-    null_counts: NullCounts = field(default_factory=dict)
+    null_counts: Mapping[TypeId, Mapping[str, int]] = field(default_factory=dict)
     """For each type the number of nulls in the properties that become required with a default."""
 
     @property
