@@ -161,4 +161,4 @@ def test_an_overwrite_elsewhere_needs_a_yes() -> None:
         "load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place
     )
     assert outcome.exit_code == 3
-    assert "pass --yes" in outcome.stderr
+    assert "Pass --yes" in outcome.stderr
