@@ -41,8 +41,8 @@ reference: $(READY)  ## write the generated pages of the documentation anew
 bench: $(PEERS)  ## measure beside other engines, for about forty minutes; for minutes with BENCH=quick
 	$(BIN)/python -m bench
 
-soak: $(READY)  ## the long tests that `make test` leaves out
-	$(BIN)/pytest -m soak
+soak: $(READY)  ## the long tests that `make test` leaves out, and random cases
+	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=soak
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile -q --system-certs --upgrade --universal --python-version 3.11 --no-header --no-annotate \

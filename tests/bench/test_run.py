@@ -10,7 +10,8 @@ import pytest
 from bench import harness, run
 from bench.harness import Ratio, compare, kept, report, sized
 from bench.run import run_apart, run_for
-from tests.pipeline.process import is_alive, wait_until
+from tests.pipeline.process import is_alive
+from tests.waiting import wait_until
 
 
 def python(code: str) -> list[str]:
@@ -32,7 +33,7 @@ def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> Non
     command = ["sh", "-c", f"sleep 600 & echo $! > {child}.draft; mv {child}.draft {child}; wait"]
     assert run_for(command, 1, tmp_path / "log") == "took longer than 1 s"
     pid = int(child.read_text())
-    assert wait_until(lambda: not is_alive(pid))
+    wait_until(lambda: not is_alive(pid))
 
 
 def test_its_temporary_files_go(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from typing import Final
 
 from omnigraph.cli.main import run
 from tests.forked import forked_omnigraph
+from tests.waiting import SECONDS_MAX
 
 OMNIGRAPH: Final = str(Path(sys.executable).parent / "omnigraph")
 GOLDEN: Final = Path(__file__).parent / "golden"
-SECONDS_MAX: Final = 120
 
 # Root may write anywhere. Without two capabilities it is held to the permissions like everybody else.
 WEAKEN: Final = (

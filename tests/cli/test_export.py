@@ -16,8 +16,9 @@ from omnigraph.pipeline.export import Exported
 from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import TargetKind
 from omnigraph.storage.location import parse_location
-from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, environment, omnigraph, omnigraph_here
+from tests.cli.process import OMNIGRAPH, SCHEMA, environment, omnigraph, omnigraph_here
 from tests.pipeline.exporting import Record, contents, load_records
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.failpoints import Failpoint
-from tests.cli.process import OMNIGRAPH, SECONDS_MAX, environment, omnigraph, omnigraph_here, tree
+from tests.cli.process import OMNIGRAPH, environment, omnigraph, omnigraph_here, tree
+from tests.waiting import SECONDS_MAX, wait_until
 
 INIT = ("init", "--quiet", "--schema", "schema.pg", "graph.omni")
 BEFORE_THE_GRAPH = [Failpoint.INIT_MARK_BEFORE, Failpoint.INIT_TABLE_BEFORE, Failpoint.INIT_MANIFEST_BEFORE]
@@ -125,7 +124,4 @@ def _assert_only_a_graph(place: Path) -> None:
 
 
 def _wait_for(path: Path) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        SYSTEM_CLOCK.sleep(0.02)
+    wait_until(path.exists, f"{path} comes")

@@ -88,6 +88,24 @@ def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
     ]
 
 
+def test_a_rejected_load_leaves_no_new_branch(place: Path, warm_spark: dict[str, str]) -> None:
+    omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
+    write(place, "good.jsonl", *GOOD)
+    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"})
+    words = ("--branch", "import/1", "--from", "main", "graph.omni", "--json", "--quiet")
+    for mode in ("append", "merge"):
+        refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place, env=warm_spark)
+        assert json.loads(refused.stdout)["error_code"] == "load_rejected"
+        listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
+        assert [one["name"] for one in listed["branches"]] == ["main"]
+    done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
+    assert (done["branch_created"], done["total_entities"]) == (True, 3)
+    told = json.loads(
+        omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout
+    )
+    assert told["graph_commit_id"] == done["commit"]["graph_commit_id"]
+
+
 def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: dict[str, str]) -> None:
     omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
     write(place, "good.jsonl", *GOOD)
@@ -143,4 +161,4 @@ def test_an_overwrite_elsewhere_needs_a_yes() -> None:
         "load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place
     )
     assert outcome.exit_code == 3
-    assert "pass --yes" in outcome.stderr
+    assert "Pass --yes" in outcome.stderr

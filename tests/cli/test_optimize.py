@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import lance
 import pytest
 
 from tests.cli.process import omnigraph_here, tree
@@ -51,6 +52,19 @@ def test_without_work_nothing_is_committed_and_events_tell_each_table(graph: Pat
     tables = [row["table_key"] for row in document["tables"]]
     assert [event["table"] for event in events] == tables == [*tables[:3], "__manifest"]
     assert all(event["version"] >= 1 and event["seconds"] >= 0 for event in events)
+
+
+def test_drift_is_reported_once(written: Path) -> None:
+    (table,) = [
+        path for path in (written / "nodes").iterdir() if "age" in lance.dataset(str(path)).schema.names
+    ]
+    lance.dataset(str(table)).delete("slug = 'ada'")
+    for flags in (("--dry-run",), ("--type", "Person")):
+        outcome = omnigraph_here("optimize", written, *flags, cwd=written)
+        told = outcome.stdout + outcome.stderr
+        assert outcome.exit_code == 0
+        assert told.count("skipped: DriftNeedsRepair, run `omnigraph repair`") == 1
+        assert (told.count("repair`"), "WARNING" in told) == (1, False)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.storage.location import parse_location
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment
 from tests.pipeline.in_place import load_here
-from tests.pipeline.process import SECONDS_MAX, is_alive, processes_with, wait_until
+from tests.pipeline.process import is_alive, processes_with
+from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("spark")]
 
@@ -61,10 +62,10 @@ def test_java_is_killed_when_its_work_is_done(tmp_path: Path) -> None:
     env = {"OMNIGRAPH_HOME": str(tmp_path / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
     stopping = environment({**env, ENVIRONMENT_VARIABLE: f"{Failpoint.ARM_BEFORE}=stop"})
     with started(tmp_path, "optimize", stopping) as process:
-        assert wait_until(lambda: is_stopped(process.pid), SECONDS_MAX)
+        wait_until(lambda: is_stopped(process.pid))
         java = kinds(f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0")["java"]
         os.kill(java, signal.SIGKILL)
-        assert wait_until(lambda: not is_alive(java))
+        wait_until(lambda: not is_alive(java))
         process.send_signal(signal.SIGCONT)
         _, stderr = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 0, stderr
@@ -96,7 +97,7 @@ def run(place: Path, command: str, env: dict[str, str], victim: str | None = Non
                 found.update(kinds(mark))
                 return "worker" in found or process.poll() is not None
 
-            assert wait_until(is_at_work, SECONDS_MAX)
+            wait_until(is_at_work)
             os.kill(found[victim], signal.SIGKILL)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
     return Outcome(stdout, stderr, process.returncode)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.process import environment
+from tests.waiting import SECONDS_MAX
 
 HEAVY = {
     "duckdb",
@@ -50,7 +51,7 @@ def _loaded(*arguments: str) -> set[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS_MAX,
         check=True,
     )
     return HEAVY & {name.partition(".")[0] for name in done.stderr.split()}

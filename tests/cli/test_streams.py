@@ -18,7 +18,8 @@ from omnigraph.cli.log_file import LogFile
 from omnigraph.cli.main import _prepare_streams, run
 from omnigraph.cli.moments import moment
 from omnigraph.cli.output import RowsFormat, write_rows
-from tests.cli.process import OMNIGRAPH, SCHEMA, SECONDS_MAX, Outcome, environment, omnigraph_here
+from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, environment, omnigraph_here
+from tests.waiting import SECONDS_MAX
 
 
 def test_a_terminal_folds_texts_and_breaks_no_word(graph: Path) -> None:
@@ -68,13 +69,41 @@ def test_a_closed_stdin_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None
         assert (stdin.isatty(), stdin.buffer.read()) == (False, b"")
 
 
-def test_whoever_ends_the_input_has_not_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("answer", ["", "n\n", "\n"], ids=["end of the input", "no", "nothing"])
+def test_a_command_that_is_not_confirmed_is_cancelled(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = _Terminal()
-    monkeypatch.setattr(sys, "stdin", _Terminal())
+    monkeypatch.setattr(sys, "stdin", _Terminal(answer))
     monkeypatch.setattr(sys, "stderr", stderr)
     assert run(["branch", "delete", "b", "--store", "s3://bucket/graph.omni"]) == 3
-    assert "Go on? [y/N]" in stderr.getvalue()
-    assert stderr.getvalue().endswith("and nobody agreed to it\nhint: pass --yes\n")
+    assert "Continue? [y/N]" in stderr.getvalue()
+    assert stderr.getvalue().endswith("cancelled: nothing was changed\n")
+    assert "--yes" not in stderr.getvalue()
+
+
+LANCE_WARNS = """
+import atexit, os
+
+def write() -> None:
+    import lance, pyarrow
+    lance.write_dataset(pyarrow.table({"a": [1]}), os.environ["NEW_DATASET"], mode="overwrite")
+
+atexit.register(write)
+from omnigraph.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("level", "is_shown"), [(None, False), ("warn", True)])
+def test_warnings_of_lance_are_shown_to_who_asks_for_them(
+    level: str | None, is_shown: bool, tmp_path: Path
+) -> None:
+    """Lance warns of what it then handles, as that there is no dataset yet where one is created."""
+    env = {**environment(), "NEW_DATASET": str(tmp_path / "new.lance")}
+    env |= {} if level is None else {"LANCE_LOG": level}
+    words = [sys.executable, "-c", LANCE_WARNS, "version"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert (tmp_path / "new.lance").exists(), done.stderr
+    assert ("WARN  lance::" in done.stderr) is is_shown
 
 
 def test_a_signal_at_the_question_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

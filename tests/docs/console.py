@@ -20,9 +20,9 @@ from typing import Final
 
 from tests.docs.markdown import blocks
 from tests.forked import forked_omnigraph
+from tests.waiting import SECONDS_MAX
 
 _END: Final = "<<end of command>>"
-_SECONDS_MAX: Final = 600
 _BEFORE_PYTHON: Final = """\
 import pathlib
 import omnigraph
@@ -35,7 +35,7 @@ _VARYING: Final = (
     (re.compile(r"\b[0-9a-f]{16,64}\b"), "<hex>"),
     (re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?"), "<time>"),
     (re.compile(r"\b\d+\.\d+\.\d+\b"), "<version>"),
-    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s)\b"), "<duration>"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|m|min|h|d)\b"), "<duration>"),
     (re.compile(r"[ \t]+$", re.MULTILINE), ""),
     (re.compile(r"[ \t]{2,}|[─━-]{3,}"), "  "),  # the width of a column follows what is in it
 )
@@ -95,7 +95,7 @@ def run_commands(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=_SECONDS_MAX,
+        timeout=SECONDS_MAX,
         check=False,
     ).stdout
     parts = re.split(rf"\n?{_END}(\d+)\n", output)

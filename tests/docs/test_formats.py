@@ -23,6 +23,7 @@ from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import Change, publish
 from omnigraph.graph.records import RecoveryRecord, SchemaRecord, StreamBatch, TombstoneRecord
 from omnigraph.graph.snapshot import Snapshot, read_snapshot
+from omnigraph.schema.arrow import NULL_FILLS_KEY
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
@@ -206,6 +207,7 @@ def test_the_field_metadata_of_tables(graph: Location) -> None:
     table = read_snapshot(graph).tables[PERSON]
     schema = open_dataset(graph.child(table.path)).schema
     found = {key.decode() for field in schema for key in (field.metadata or {})}
+    found.add(NULL_FILLS_KEY)  # only after null got a default
     assert found == documented("Field metadata of tables")
 
 
@@ -220,7 +222,8 @@ def test_the_catalog() -> None:
                 _collect_rules(found, entity)
         for interface in catalog.get("interfaces", []):
             _collect_rules(found, interface)
-    found["Catalog property"].add("filled")  # only where a default was changed, so in no schema of its own
+    # Only where a default was changed, or null got one, so in no schema of its own.
+    found["Catalog property"] |= {"filled", "null_fills"}
     assert found == {heading: documented(heading) for heading in found}
 
 

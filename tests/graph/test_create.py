@@ -25,8 +25,8 @@ from omnigraph.storage.objects import ObjectStore
 from tests.graph.publishing import make_graph, tree
 from tests.graph.writers import PERSON, SCHEMA, TABLES, Change, read_contents, run
 from tests.style.source import ROOT
+from tests.waiting import SECONDS_MAX, wait_until
 
-SECONDS_MAX = 60
 BEFORE_THE_MANIFEST = (
     Failpoint.INIT_MARK_BEFORE,
     Failpoint.INIT_TABLE_BEFORE,
@@ -275,12 +275,7 @@ def start_init(
 
 
 def _wait_for(files: list[Path]) -> None:
-    pause = threading.Event()
-    for _ in range(SECONDS_MAX * 50):
-        if all(file.exists() for file in files):
-            return
-        pause.wait(0.02)
-    raise TimeoutError(f"nobody reached {files}")
+    wait_until(lambda: all(file.exists() for file in files), f"{files} are reached")
 
 
 def _leave_an_uncommitted_manifest(place: Location) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.conftest import S3Server
 from tests.graph.publishing import make_graph, moved, new_draft, newest, target_of
 from tests.graph.writers import PERSON
 from tests.s3_proxy import Fault, Mode, S3Proxy
+from tests.waiting import SECONDS_MAX, wait_until
 
 VERSION_FILE = r"/__manifest/_versions/\d+\.manifest"
 LOST = (Mode.DROP_RESPONSE, Mode.FAIL_APPLIED)
@@ -94,8 +96,12 @@ class _After(Fault):
 def test_a_late_answer_is_only_late(proxy: S3Proxy) -> None:
     location = _location(proxy, 3)
     first = make_graph(location)
-    with proxy.fault(Fault(Mode.DELAY, VERSION_FILE, delay_seconds=0.3)) as fault:
-        publish(target_of(first), Change(new_draft()))
+    with proxy.fault(Fault(Mode.HOLD, VERSION_FILE)) as fault, ThreadPoolExecutor(1) as pool:
+        publishing = pool.submit(publish, target_of(first), Change(new_draft()))
+        wait_until(lambda: fault.acted, "the request is held")
+        assert not publishing.done()
+        fault.gate.set()
+        publishing.result(SECONDS_MAX)
     assert fault.hits == 1
     assert newest(location).version == 2
 

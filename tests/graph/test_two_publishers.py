@@ -14,8 +14,7 @@ from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.publishing import make_graph
 from tests.style.source import ROOT
-
-SECONDS_MAX = 240
+from tests.waiting import SECONDS_MAX
 
 
 @pytest.mark.parametrize(("store", "times"), [("local", 100), ("s3", 8)])

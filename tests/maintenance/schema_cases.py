@@ -102,6 +102,16 @@ CASES = {
         'name: String @index @unique @unique(age, name) @range(age, 0..200) @check(name, "[A-Z][a-z]+") }',
     ),
     "require": Case("age: I32? @index", "age: I32 @index"),
+    "require with a default": Case(
+        "since: Date?  weight: F64?",
+        'since: Date @default("2024-05-31")  weight: F64 @default(2.5)',
+        columns(KNOWS, lambda row: {**row, "since": date(2024, 5, 31)}),
+    ),
+    "require and rename with a default, beside others": Case(
+        "since: Date?  weight: F64?",
+        'weight: F64 @default(2.5)  on: Date @default("2024-05-31") @rename_from(since)  n: I64 @default(1)',
+        columns(KNOWS, lambda row: {**renamed(row, "since", "on"), "on": date(2024, 5, 31), "n": 1}),
+    ),
     "tighten a cardinality": Case("@card(0..5)", "@card(1..1)"),
     "extend an enum": Case("enum(glad, sad)", "enum(glad, sad, calm)"),
     "relax": Case("name: String @index }", "name: String? @index }"),

@@ -19,6 +19,7 @@ BROKEN = SCHEMA.replace("size: I32? @index", "size: I32? @index @range(size, 0..
 CHANGED = SCHEMA.replace("note: String?", "rank: I64 @default(7)").replace(
     "title: String @index", "title: String @index @unique @range(size, 0..200000)"
 )
+REQUIRED = CHANGED.replace("tag: enum(red, blue)? @index", "tag: enum(red, blue) @index @default(blue)")
 
 
 def evolve_on(workers: RunTasks) -> dict[str, Any]:

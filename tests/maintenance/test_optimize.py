@@ -21,6 +21,10 @@ from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.indexes import IndexSpec
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
+from tests.graph.concurrency import jobs
+from tests.graph.concurrency.actors import Actor
+from tests.graph.writers import create as create_people
+from tests.graph.writers import triple
 from tests.maintenance.graphs import (
     CITES,
     DOC,
@@ -294,10 +298,24 @@ def test_a_table_that_another_tool_changed_is_left_to_repair(graph: Location) ->
 
 
 def test_a_pending_intent_refuses_the_run(graph: Location) -> None:
-    ObjectStore(graph).create("__recovery/01ARZ3NDEKTSV4RRFFQ69G5FAV.json", b"{}")
+    path = "__recovery/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
+    ObjectStore(graph).create(path, b"{}")
     with pytest.raises(RefusedError) as refused:
         optimize(graph)
     assert refused.value.code == "recovery_pending"
+    start = f"optimize is refused: the recovery intent {graph.uri}/{path} cannot be read: it is damaged"
+    assert refused.value.message.startswith(start)
+    assert "move the file out of `__recovery/`, then run `omnigraph repair`" in refused.value.hint
+
+
+def test_an_interrupted_write_refuses_the_run_and_says_what_to_run(local_location: Location) -> None:
+    create_people(local_location)
+    with Actor(jobs.write_changes, local_location, triple(["a"]), points="arm.after=kill") as writer:
+        writer.until_dead()
+    with pytest.raises(RefusedError) as refused:
+        optimize(local_location, dry_run=True)
+    assert refused.value.message.endswith("belongs to a write that was interrupted")
+    assert "Run `omnigraph optimize` or `omnigraph repair --confirm`" in refused.value.flag_hint
 
 
 @pytest.mark.parametrize("options", [{"rows_per_task": 0}, {"tasks_max": 0}])

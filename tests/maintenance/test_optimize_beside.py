@@ -22,10 +22,11 @@ from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.fragments import read_fragment_files
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.row_changes import row_changes
-from tests.graph.concurrency.actors import Actor, until
+from tests.graph.concurrency.actors import Actor
 from tests.graph.concurrency.jobs import update_until
 from tests.graph.writers import PERSON, Change, Rows, apply, create, read_contents, run
 from tests.maintenance.graphs import Result, Task, count_scanned, in_place, open_table
+from tests.waiting import wait_until
 
 SCHEMA: Final = "node Person { slug: String @key  note: String? @index  age: I64? @index }"
 COMMITS: Final = 5
@@ -180,7 +181,7 @@ def test_next_to_a_process_that_updates_all_the_time(local_location: Location, t
         results = in_place(function, tasks)
         rewrites.extend([len(tasks)] if function is rewrite_group else [])
         goal = version() + COMMITS
-        until(lambda: version() >= goal, "the writer goes on")
+        wait_until(lambda: version() >= goal, "the writer goes on")
         return results
 
     def small_fragments() -> int:
@@ -189,7 +190,7 @@ def test_next_to_a_process_that_updates_all_the_time(local_location: Location, t
 
     stop = tmp_path / "stop"
     with Actor(update_until, local_location, names, stop) as writer:
-        until(lambda: version() > len(names) + COMMITS, "the writer has begun")
+        wait_until(lambda: version() > len(names) + COMMITS, "the writer has begun")
         before = small_fragments()
         rows = optimize_all_tables(Graph(local_location), OptimizeOptions(), tasks)
         stop.touch()

@@ -168,6 +168,8 @@ def _act(location: Location, branch: str, flags: tuple[str, ...], action: Repair
     assert (newest.id, newest.actor, newest.operation) == (row.commit, actor, "repair")
     assert newest.parent == heads[branch]
     assert len(newest.tables) == 1
+    published = snapshot.tables[PERSON].pin.version
+    assert (row.manifest_version, row.lance_head_version) == (published, published)
     others = {name: read_snapshot(location, name).head for name in heads if name != branch}
     assert others == {name: head for name, head in heads.items() if name != branch}
     again = repair(location, *flags)

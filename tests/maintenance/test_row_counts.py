@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -92,7 +92,7 @@ def test_other_types_are_told_apart_too() -> None:
 @given(before=_TABLES, after=_TABLES, passes=st.integers(1, 3))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_changes(before: dict[str, Row], after: dict[str, Row], passes: int, tmp_path: Path) -> None:
-    location = parse_location(str(tmp_path / f"{np.random.default_rng().integers(2**60)}.lance"))
+    location = parse_location(str(tmp_path / f"{uuid.uuid4().hex}.lance"))
     first = create_dataset(location, _table(before))
     first.movable().delete("true")
     second = open_dataset(location)

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import omnigraph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch
+from omnigraph.graph.commit import World
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRejectedError
-from omnigraph.storage.location import Location
+from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents
+from tests.graph.crash.observe import unsteady
+from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
 from tests.maintenance.schema_cases import BASE, CASES, COMPANY, PERSON, graph_at
+from tests.pipeline.exporting import load_records
 from tests.pipeline.in_place import in_place
 
 
-@pytest.mark.parametrize("name", ["add properties with defaults", "add rules", "tighten a cardinality"])
+@pytest.mark.parametrize(
+    "name", ["add properties with defaults", "add rules", "require with a default", "tighten a cardinality"]
+)
 def test_tasks_do_the_same(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     root = graph_at(tmp_path)
@@ -32,6 +39,112 @@ def test_tasks_do_the_same(name: str, tmp_path: Path) -> None:
     before = contents(root)
     evolve(root, BASE.replace(case.old, case.new), tasks=True)
     assert contents(root) == case.after(before)
+
+
+NULLABLES: dict[str, tuple[str, list[Any], Any]] = {
+    "String": ('"x"', ["a", None, ""], "x"),
+    "Bool": ("true", [False, None], True),
+    "I32": ("-7", [1, None], -7),
+    "I64": ("-9223372036854775808", [1, None], -(2**63)),
+    "U32": ("4294967295", [1, None], 2**32 - 1),
+    "U64": ("18446744073709551615", [1, None], 2**64 - 1),
+    "F32": ("0.5", [1.5, None], 0.5),
+    "F64": ("0.1", [1.5, None], 0.1),
+    "Date": ('"2024-05-31"', ["2020-01-01", None], date(2024, 5, 31)),
+    "DateTime": (
+        '"2024-05-31T10:00:00.250Z"',
+        ["2020-01-01T00:00:00Z", None],
+        datetime(2024, 5, 31, 10, 0, 0, 250_000, UTC),
+    ),
+    "enum(red, blue)": ("blue", ["red", None], "blue"),
+}
+
+
+@pytest.mark.parametrize("name", NULLABLES)
+@pytest.mark.parametrize("tasks", [False, True], ids=["driver", "tasks"])
+def test_null_becomes_the_default_of_a_property_that_becomes_required(
+    name: str, tasks: bool, tmp_path: Path
+) -> None:
+    """As a load of the same rows into the new schema gives it; a value, also an empty one, is kept."""
+    default, values, filled = NULLABLES[name]
+    old, new = (
+        f"node Doc {{ slug: String @key  p: {name}{end} }}\n" for end in ("?", f" @default({default})")
+    )
+    root, fresh = (parse_location(str(tmp_path / f"{place}.omni")) for place in ("graph", "fresh"))
+    create(root, old)
+    create(fresh, new)
+    records = [
+        {"type": "Doc", "data": {"slug": f"d{number}", "p": value}}
+        for number, value in enumerate([*values, *values])
+    ]
+    for record in records:
+        load_records(root, tmp_path, [record])
+    load_records(fresh, tmp_path, records)
+    plan = omnigraph.open(root.uri).plan_schema(new)
+    assert [(one.to_json()["step"], one.rows, one.filled_rows) for one in plan.steps] == [
+        ("update_metadata", len(records), 0),
+        ("add_constraint", len(records), 2),
+    ]
+    done = evolve(root, new, tasks=tasks)
+    assert done.plan.steps == plan.steps
+    assert contents(root) == contents(fresh)
+    rows = contents(root)["node:Doc"].values()
+    assert [row["p"] for row in rows].count(filled) == 2
+    assert unsteady(root, World()) == []
+
+
+def test_a_column_without_null_is_not_rewritten(tmp_path: Path) -> None:
+    root = graph_at(tmp_path)
+    files = opened(read_snapshot(root), PERSON).data_files()
+    done = evolve(root, BASE.replace("age: I32? @index", "age: I32 @index @default(1)"))
+    assert [(one.cost.value, one.filled_rows) for one in done.plan.steps] == [
+        ("metadata_only", 0),
+        ("reads_data", 0),
+    ]
+    assert opened(read_snapshot(root), PERSON).data_files() == files
+
+
+def test_a_default_for_null_obeys_the_rules_there_were(tmp_path: Path) -> None:
+    """A null never collides; a default in its place does."""
+    text = BASE.replace("age: I32? @index", "age: I32? @index @unique")
+    root = graph_at(tmp_path, populated=False)
+    evolve(root, text)
+    omnigraph.open(root.uri).mutate("""query add() {
+      insert Person { slug: "a", mood: "sad", name: "a", age: 1 }
+      insert Person { slug: "b", mood: "sad", name: "b" }
+      insert Person { slug: "c", mood: "sad", name: "c" }
+    }""")
+    for default, broken in (("1", ["b", "c"]), ("2", ["c"])):
+        with pytest.raises(SchemaRejectedError) as rejected:
+            evolve(root, text.replace("age: I32? @index", f"age: I32 @index @default({default})"))
+        assert [one.file for one in rejected.value.report.first] == [f"node:Person {name}" for name in broken]
+    omnigraph.open(root.uri).mutate('query m() { delete Person where slug = "b" }')
+    evolve(root, text.replace("age: I32? @index", "age: I32 @index @default(2)"))
+    assert {key: row["age"] for key, row in contents(root)[PERSON].items()} == {"a": 1, "c": 2}
+
+
+def test_diff_and_feed_report_rows_that_got_a_default_for_null(tmp_path: Path) -> None:
+    root = graph_at(tmp_path, populated=False)
+    graph = omnigraph.open(root.uri)
+    graph.mutate("""query add() {
+      insert Person { slug: "a", mood: "sad", name: "a", age: 1 }  insert Person { slug: "b", mood: "sad", name: "b" }
+    }""")
+    head = graph.snapshot().head
+    done = evolve(root, BASE.replace("age: I32? @index", "age: I32 @index @default(7)"))
+    evolve(root, BASE)
+    assert done.commit is not None
+    for before, after, ages in ((head, done.commit.id, (None, 7)), (done.commit.id, head, (7, None))):
+        (change,) = graph.diff(before, after)
+        images = ((image or {})["data"].get("age") for image in (change.before, change.after))
+        assert (change.id, *images) == ("b", *ages)
+    told = [
+        [(step.planned.filled_rows, step.to_json()["step"]) for step in commit.schema_steps]
+        for commit in graph.changes(head).commits
+    ]
+    assert told == [
+        [(0, "update_metadata"), (1, "add_constraint")],
+        [(0, "relax_nullability"), (0, "update_metadata")],
+    ]
 
 
 REJECTED = {

@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from omnigraph.base.clock import SYSTEM_CLOCK
 from tests.style.source import ROOT
+from tests.waiting import SECONDS_MAX
 
-SECONDS_MAX: Final = 400.0  # a busy machine is no reason to fail
 _SPARK_VARIABLES: Final = ("SPARK_", "PYSPARK_", "OMNIGRAPH_", "MASTER")
 
 
@@ -79,15 +78,6 @@ class World:
         document = json.loads(done.stdout)
         assert isinstance(document, dict)
         return document
-
-
-def wait_until(is_so: Callable[[], bool], seconds_max: float = 60.0) -> bool:
-    deadline = SYSTEM_CLOCK.monotonic() + seconds_max
-    while not is_so():
-        if SYSTEM_CLOCK.monotonic() > deadline:
-            return False
-        SYSTEM_CLOCK.sleep(0.05)
-    return True
 
 
 def processes_with(text: str) -> list[int]:

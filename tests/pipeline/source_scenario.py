@@ -22,7 +22,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 
 import omnigraph as og
 from omnigraph.api.results import Result
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.dataset import open_dataset
@@ -30,6 +29,7 @@ from omnigraph.storage.location import parse_location
 from omnigraph.storage.scan import Scan, scan_fragments
 from tests.docs.markdown import ROOT, blocks
 from tests.graph.writers import PERSON, Change, run
+from tests.waiting import wait_until
 
 SCHEMA: Final = """\
 node Person { slug: String @key  age: I64?  @range(age, 0..150) }
@@ -223,11 +223,10 @@ def _fail_when_written(
         for batch in batches:
             number = batch.column(0).to_pylist()[0]
             if number == 1:
-                for _ in range(600):
-                    if len(list(Path(uri).glob("*/*/data/*.lance"))) > before:
-                        raise ValueError("on purpose")
-                    SYSTEM_CLOCK.sleep(0.1)
-                raise AssertionError("the other task wrote nothing")
+                wait_until(
+                    lambda: len(list(Path(uri).glob("*/*/data/*.lance"))) > before, "the other task writes"
+                )
+                raise ValueError("on purpose")
             yield pa.RecordBatch.from_pydict({"slug": ["staged"], "age": [1]})
 
     return work
@@ -240,12 +239,8 @@ def _together(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
         for batch in batches:
             own = f"executor-{os.getppid()}"
             Path(folder, own).touch()
-            names: list[str] = []
-            for _ in range(2_000):
-                names = sorted(path.name for path in Path(folder).glob("executor-*"))
-                if len(names) >= 2:
-                    break
-                SYSTEM_CLOCK.sleep(0.1)
+            wait_until(lambda: len(list(Path(folder).glob("executor-*"))) >= 2, "both executors take part")
+            names = sorted(path.name for path in Path(folder).glob("executor-*"))
             slugs = [f"p{number}" for number in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"slug": slugs, "age": [names.index(own)] * len(slugs)})
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.process import SECONDS_MAX, World, processes_with, wait_until
+from tests.pipeline.process import World, processes_with
+from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -34,7 +35,7 @@ def archive(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert not list(left.parent.glob("classes-draft-*"))
     [path] = left.parent.glob("classes-*.jsa")
     yield path
-    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={world.folder}\0") == [])
+    wait_until(lambda: processes_with(f"SCENARIO_FOLDER={world.folder}\0") == [])
 
 
 @pytest.mark.soak

@@ -16,8 +16,9 @@ import pytest
 from omnigraph.base.java import find_java
 from omnigraph.pipeline.connect import is_listening
 from tests.conftest import _free_port
-from tests.pipeline.process import SECONDS_MAX, World, wait_until
+from tests.pipeline.process import World
 from tests.style.source import ROOT
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -74,9 +75,10 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 subprocess.Popen([SPARK_CLASS, *command], cwd=folder, env=environ, stdout=log, stderr=log)
             )
             stack.callback(process.terminate)
-            assert number or wait_until(lambda: is_listening("127.0.0.1", port), SECONDS_MAX)
+            if number == 0:
+                wait_until(lambda: is_listening("127.0.0.1", port))
         joined = "Successfully registered with master"
-        assert wait_until(lambda: (folder / "log").read_text().count(joined) == 2, SECONDS_MAX)
+        wait_until(lambda: (folder / "log").read_text().count(joined) == 2)
         yield address
 
 

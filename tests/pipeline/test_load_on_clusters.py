@@ -12,8 +12,9 @@ import pytest
 
 import omnigraph as og
 from tests.pipeline.load_scenario import PEOPLE, write_inputs
-from tests.pipeline.process import SECONDS_MAX, World, is_alive, wait_until
+from tests.pipeline.process import World, is_alive
 from tests.pipeline.test_clusters import small_executors, standalone  # noqa: F401  # a fixture
+from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -86,10 +87,10 @@ def test_a_killed_driver_leaves_the_graph_as_it_was(world: World) -> None:
 
     process = world.start(sys.executable, "-m", MODULE, "wait", env=environ)
     waiting = lambda: len(list(world.folder.glob("waiting-*"))) >= 2  # noqa: E731
-    assert wait_until(waiting, SECONDS_MAX), process.poll()
+    wait_until(waiting)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert wait_until(lambda: not is_alive(process.pid))
+    wait_until(lambda: not is_alive(process.pid))
     graph = og.open(str(world.folder / "graph.omni"))
     assert [table.row_count for table in graph.snapshot().tables.values()] == [0, 0]
     assert graph.pending_intents() == ()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.process import SECONDS_MAX, World, processes_with, wait_until
+from tests.pipeline.process import World, processes_with
+from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -108,29 +109,29 @@ def test_progress_counts_tasks_rows_and_bytes(local: dict[str, Any]) -> None:
 def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: World) -> None:
     process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
     try:
-        assert wait_until(lambda: len(list(world.folder.glob("worker-*"))) == 2, SECONDS_MAX)
+        wait_until(lambda: len(list(world.folder.glob("worker-*"))) == 2)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
     finally:
         process.kill()
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in stderr
     assert "py4j" not in stderr
     mark = f"SCENARIO_FOLDER={world.folder}\0"
-    assert wait_until(lambda: processes_with(mark) == [], 30)
+    wait_until(lambda: processes_with(mark) == [])
 
 
 def test_ctrl_c_while_java_starts_leaves_nothing(world: World) -> None:
     process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
     mark = f"SCENARIO_FOLDER={world.folder}\0"
     try:
-        assert wait_until(lambda: any(_is_starting(pid) for pid in processes_with(mark)), SECONDS_MAX)
+        wait_until(lambda: any(_is_starting(pid) for pid in processes_with(mark)))
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=SECONDS_MAX)
     finally:
         process.kill()
     assert "KeyboardInterrupt" in stderr
-    assert wait_until(lambda: processes_with(mark) == [], 30)
+    wait_until(lambda: processes_with(mark) == [])
 
 
 def _is_starting(pid: int) -> bool:

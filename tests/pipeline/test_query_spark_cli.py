@@ -9,7 +9,8 @@ import pytest
 
 from omnigraph.storage.location import parse_location
 from tests.pipeline.exporting import load_records, make_graph
-from tests.pipeline.process import SECONDS_MAX, World
+from tests.pipeline.process import World
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.process import SECONDS_MAX, World, is_alive, processes_with, wait_until
+from tests.pipeline.process import World, is_alive, processes_with
+from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -34,7 +35,7 @@ def warm(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     finally:
         stopped = world.spark_json("stop")
     assert stopped == {"stopped": True}
-    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={world.folder}\0") == [], 10)
+    wait_until(lambda: processes_with(f"SCENARIO_FOLDER={world.folder}\0") == [])
     assert world.spark_json("stop") == {"stopped": False}
 
 
@@ -78,14 +79,14 @@ def test_an_unknown_token_is_refused(warm: World) -> None:
 def test_ctrl_c_cancels_the_job_on_the_server(warm: World) -> None:
     process = warm.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
     try:
-        assert wait_until(lambda: len(list(warm.folder.glob("worker-*"))) == 2, SECONDS_MAX)
+        wait_until(lambda: len(list(warm.folder.glob("worker-*"))) == 2)
         assert warm.spark_json("status")["in_use"] is True
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=SECONDS_MAX)
     finally:
         process.kill()
     workers = [int(path.name.partition("-")[2]) for path in warm.folder.glob("worker-*")]
-    assert wait_until(lambda: not any(map(is_alive, workers)), 30)
+    wait_until(lambda: not any(map(is_alive, workers)))
     assert warm.spark_json("status")["status"] == "running"
     assert _pair(warm)["kind"] == CONNECT
 
@@ -98,13 +99,13 @@ def test_a_server_whose_process_was_killed_is_replaced_and_an_idle_one_ends(
     first = fresh_world.spark_json("start")
     os.kill(first["pid"], signal.SIGKILL)
     mark = f"SCENARIO_FOLDER={fresh_world.folder}\0"
-    assert wait_until(lambda: processes_with(mark) == []), "its JVM ends with it"
+    wait_until(lambda: processes_with(mark) == [])
     assert (fresh_world.home / "spark" / "server.json").exists()
     assert fresh_world.spark_json("status")["status"] == "stopped"
     second = fresh_world.spark_json("start", "--idle-minutes", "0.02")
     assert second["started"] is True
     assert second["pid"] != first["pid"]
-    assert wait_until(lambda: processes_with(mark) == [])
+    wait_until(lambda: processes_with(mark) == [])
     assert not (fresh_world.home / "spark" / "server.json").exists()
     assert fresh_world.spark_json("status")["status"] == "stopped"
 

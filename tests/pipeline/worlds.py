@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.process import World, processes_with, wait_until
+from tests.pipeline.process import World, processes_with
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +21,7 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(spark_home: Path, tmp_path: Path) -> Iterator[World]:
     """A fresh working directory. Whatever a test starts there must have ended by itself when the test has."""
     yield World(spark_home, tmp_path)
-    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={tmp_path}\0") == []), "processes are left"
+    wait_until(lambda: processes_with(f"SCENARIO_FOLDER={tmp_path}\0") == [])
 
 
 @pytest.fixture
@@ -29,4 +30,4 @@ def fresh_world(tmp_path: Path) -> Iterator[World]:
     folder = tmp_path / "work"
     folder.mkdir()
     yield World(tmp_path / "home", folder)
-    assert wait_until(lambda: processes_with(f"SCENARIO_FOLDER={folder}\0") == []), "processes are left"
+    wait_until(lambda: processes_with(f"SCENARIO_FOLDER={folder}\0") == [])

@@ -28,7 +28,7 @@ contains starts_with asc desc as distinct $p $q $_ $e Person knows worksAt name 
 1 2.5 1e9 <knows> {1,2} {1,} count sum nearest bm25 rrf search now @description // /* */ " ; \\ é
 """
 TOKENS: Final = (*_WORDS.split(), "\x00", "\ufeff")
-SECONDS_MAX: Final = 60.0
+CPU_SECONDS_MAX: Final = 60.0
 
 
 def answers(text: str) -> None:
@@ -108,6 +108,6 @@ HOSTILE: Final = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_sizes_are_answered_in_time(name: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()  # what other processes do does not count
     answers(HOSTILE[name])
-    assert time.monotonic() - started < SECONDS_MAX
+    assert time.process_time() - started < CPU_SECONDS_MAX

@@ -48,7 +48,7 @@ TOKENS = (
     ),
     *('"open', ";", "\x00", "é", "\ufeff", "\n", "\\"),
 )
-SECONDS_MAX = 60.0
+CPU_SECONDS_MAX = 60.0
 
 
 def answers(text: str) -> None:
@@ -158,9 +158,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_sizes_are_answered_in_time(name: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()  # what other processes do does not count
     answers(HOSTILE[name])
-    assert time.monotonic() - started < SECONDS_MAX
+    assert time.process_time() - started < CPU_SECONDS_MAX
 
 
 def test_no_more_problems_than_the_limit() -> None:

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
+from tests.waiting import SECONDS_MAX
 
-_TIMEOUT_SECONDS = 10
 _PER_HOP = ("host", "connection", "transfer-encoding", "content-length")
 
 
@@ -86,11 +86,11 @@ class LossyProxy:
         finally:
             self._http.shutdown()
             self._http.server_close()
-            thread.join(_TIMEOUT_SECONDS)
+            thread.join(SECONDS_MAX)
 
     def forward(self, request: Request) -> Answer:
         """The server's answer, or a 500 in its place."""
-        connection = HTTPConnection(self._server.endpoint.removeprefix("http://"), timeout=_TIMEOUT_SECONDS)
+        connection = HTTPConnection(self._server.endpoint.removeprefix("http://"), timeout=SECONDS_MAX)
         try:
             connection.request(request.method, request.path, request.body or None, request.headers)
             found = connection.getresponse()

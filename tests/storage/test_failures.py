@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,8 +29,7 @@ from tests.conftest import S3Server
 from tests.storage.accesses import ACCESSES
 from tests.storage.samples import make_people, people
 from tests.style.source import python_sources
-
-UNREACHABLE_SECONDS_MAX = 20.0
+from tests.waiting import SECONDS_MAX
 
 
 def _bytes_of(path: Path, change: Callable[[bytes], bytes]) -> None:
@@ -101,7 +99,7 @@ def test_a_missing_bucket(s3_server: S3Server, access: str) -> None:
 
 
 @pytest.mark.parametrize("access", ["open", "object read", "object create", "object list"])
-def test_an_unreachable_endpoint_fails_soon(access: str) -> None:
+def test_an_unreachable_endpoint_is_given_up_after_few_retries(access: str) -> None:
     location = parse_location(
         "s3://bucket/graph.omni",
         {
@@ -111,10 +109,10 @@ def test_an_unreachable_endpoint_fails_soon(access: str) -> None:
             "aws_endpoint": "http://127.0.0.1:1",
         },
     )
-    began = time.monotonic()
+    limits = {"client_max_retries": "3", "client_retry_timeout": "5", "connect_timeout": "2s"}
+    assert limits.items() <= (location.storage_options or {}).items()
     with pytest.raises(StorageError) as caught:
         ACCESSES[access](location)
-    assert time.monotonic() - began < UNREACHABLE_SECONDS_MAX
     _expect(caught.value, "store_unreachable", "s3://bucket/graph.omni")
 
 
@@ -126,7 +124,7 @@ def test_a_bucket_whose_region_nobody_knows() -> None:
         env={"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "HTTPS_PROXY": "http://127.0.0.1:1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS_MAX,
         check=False,
     )
     assert child.stdout == "open: store_unreachable\n", child.stderr
@@ -145,7 +143,7 @@ def test_no_permission(tmp_path: Path) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS_MAX,
         check=False,
     )
     closed.chmod(0o700)

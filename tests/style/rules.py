@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,11 @@ FILE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 80
 VAGUE_NAMES: Final = {"common", "helper", "helpers", "misc", "shared", "util", "utils"}
 VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")
+
+_SHARED_CHANCE: Final = re.compile(
+    r"os\.urandom|secrets\.\w+|random\.(?:random|randint|randrange|choice|choices|shuffle|sample|uniform|randbytes)"
+    r"|(?:np|numpy)\.random\.(?!default_rng)\w+"
+)
 
 # The exceptions, all of them.
 LONG_FILES: Final[set[str]] = set()
@@ -83,6 +89,19 @@ def only_process_edges_catch_everything(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: catches everything"
 
 
+def tests_leave_nothing_to_chance(source: Source) -> Iterator[str]:
+    """A generator in a test has a seed; Hypothesis has a profile (`tests/conftest.py`)."""
+    if source.in_package or source.path.parts[0] != "tests":
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        is_unseeded = called.endswith(("random.Random", "default_rng")) and not (node.args or node.keywords)
+        if is_unseeded or _SHARED_CHANCE.fullmatch(called):
+            yield f"line {node.lineno}: {called} gives another value in every run"
+
+
 def values_are_frozen(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ClassDef) or not node.name.endswith(VALUE_NAMES):
@@ -122,6 +141,7 @@ RULES: Final = (
     Rule(functions_do_one_thing, _breach("src/omnigraph/long.py", "def f():\n" + "  1\n" * 80)),
     Rule(packages_only_export, _breach("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
     Rule(only_process_edges_catch_everything, _breach("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),
+    Rule(tests_leave_nothing_to_chance, _breach("tests/a.py", "random.shuffle(rows)")),
     Rule(values_are_frozen, _breach("src/omnigraph/a.py", "@dataclass(slots=True)\nclass LoadOptions: ...")),
     Rule(only_tasks_are_pickled, _breach("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
 )

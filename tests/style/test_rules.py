@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests.style.rules import RULES, Rule
 from tests.style.source import ROOT, python_sources
@@ -25,3 +26,9 @@ def test_the_tests_mirror_the_package() -> None:
     rooms = {path.name for path in (ROOT / "src" / "omnigraph").iterdir() if (path / "__init__.py").exists()}
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))}
     assert folders - rooms <= {"bench", "conformance", "docs", "style"}
+
+
+def test_hypothesis_tries_the_same_cases_in_every_run_but_a_soak(pytestconfig: pytest.Config) -> None:
+    is_soak = pytestconfig.getoption("--hypothesis-profile") == "soak"
+    assert settings().derandomize is not is_soak
+    assert is_soak or settings().database is None

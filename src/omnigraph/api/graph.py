@@ -128,7 +128,7 @@ class Graph(VersionedGraph, SchemaMethods):
 
         `data` is the name of a file, directory or glob or a list of them, a frame (pyarrow, pandas, Polars, Spark), or
         a dict of such by type. `type` is that of a frame, or of Parquet and CSV files. `mode` is append, merge or
-        overwrite. `branch` is the graph's unless given; `from_` is the branch to make it from when it is not there.
+        overwrite. `branch` is the graph's unless given; if it does not exist, it is created from `from_` with the load.
         `dry_run` checks and writes nothing. `errors` names a file for every mistake, as lines of JSON. `with_indexes`
         builds the declared indexes of what was loaded right after the commit. `report` is told how far the work is.
         """

@@ -22,7 +22,6 @@ from omnigraph.base.errors import (
     UsageError,
 )
 from omnigraph.base.progress import Report
-from omnigraph.graph.branches import create_branch
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.scratch import open_scratch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -69,7 +68,7 @@ class LoadOutcome:
 
     loaded: Loaded
     branch_created: bool
-    """Whether the load made its branch first."""
+    """Whether the load created its branch."""
     indexes: IndexOutcome | None = None
     """What was built after the load with `with_indexes`, else None."""
     unindexed: tuple[str, ...] = ()
@@ -121,13 +120,13 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
 def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
     """Load what was planned, as one commit, on Spark."""
     with open_source(plan, options) as source:
-        created = _fork_if_missing(plan, options)
+        base = _missing_base(plan, options)
         errors = None if plan.errors is None else _errors_to(plan.errors)
-        request = LoadRequest(
-            source, LoadMode(options.mode), options.actor, plan.branch, options.dry_run, errors
-        )
+        mode = LoadMode(options.mode)
+        request = LoadRequest(source, mode, options.actor, plan.branch, options.dry_run, errors, base=base)
         with _branch_hint(plan.branch):
             loaded = load(plan.root, request, _on_spark(plan, source, options))
+    created = base is not None
     indexed = _indexed_types(plan, loaded)
     if not options.with_indexes or not indexed:
         return LoadOutcome(loaded, created, None, indexed)
@@ -263,17 +262,17 @@ def _refuse_idle_base(branch: str, options: LoadOptions) -> None:
         )
 
 
-def _fork_if_missing(plan: LoadPlan, options: LoadOptions) -> bool:
+def _missing_base(plan: LoadPlan, options: LoadOptions) -> str | None:
+    """The branch from which the load creates its own; None if that exists."""
     if options.base is None or _has_branch(plan.root, plan.branch):
-        return False
+        return None
     if options.dry_run:
         raise RefusedError(
             f"branch '{plan.branch}' is not there, and a dry run makes none",
             code="dry_run_branch",
             hint=f"check against {options.base} instead, or create the branch first",
         )
-    create_branch(plan.root, plan.branch, options.actor, read_snapshot(plan.root, options.base))
-    return True
+    return options.base
 
 
 def _on_spark(plan: LoadPlan, source: LoadSource, options: LoadOptions) -> RunTasks:

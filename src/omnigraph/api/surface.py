@@ -194,7 +194,7 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
     "SchemaRecord": ("refuse_altered",),
     "LoadOutcome": ("loaded",),
     "ExportOutcome": ("exported",),
-    "SchemaPlan": ("catalog", "counted", "refuse_unsupported"),
+    "SchemaPlan": ("catalog", "counted", "null_counts", "refuse_unsupported"),
     "PlannedStep": ("step",),
     "CommitRecord": ("manifest_hint", "pins", "extra"),
     "OptimizeOptions": ("blobs_compact", "world", "bounds", "refuse_nonsense"),

@@ -7,22 +7,26 @@ import sys
 import typer
 
 from omnigraph.base.errors import RefusedError
+from omnigraph.cli.errors import ExitCode
 from omnigraph.storage.location import Location
 
 
 def confirm_destruction(
     context: typer.Context, location: Location, action: str, *, yes: bool, as_json: bool
 ) -> None:
-    """Return when the action may go on; raise `RefusedError` when nobody agreed to it."""
+    """Return if the action is confirmed; raise `RefusedError` if nobody can be asked, and exit if the answer is no."""
     if location.is_local or yes:
         return
     is_asked = not as_json and not context.obj.quiet and sys.stdin.isatty() and sys.stderr.isatty()
-    if is_asked and _is_agreed(f"{action} destroys data at {location}. Go on?"):
-        return
+    if is_asked:
+        if _is_agreed(f"{action} destroys data at {location}. Continue?"):
+            return
+        sys.stderr.write("cancelled: nothing was changed\n")
+        raise typer.Exit(ExitCode.REFUSED)
     raise RefusedError(
-        f"{action} destroys data at {location}, and nobody agreed to it",
+        f"{action} destroys data at {location}, which needs a confirmation",
         code="confirmation_missing",
-        hint="pass --yes",
+        hint="Nothing was changed. Pass --yes to confirm",
         facts={"uri": location.uri},
     )
 

@@ -44,7 +44,9 @@ Mode = Annotated[
 ]
 Base = Annotated[
     str | None,
-    typer.Option("--from", metavar="BASE", help="Make the branch from this one first if it is not there."),
+    typer.Option(
+        "--from", metavar="BASE", help="Create the branch from this one with the load if it does not exist."
+    ),
 ]
 Errors = Annotated[
     str | None,

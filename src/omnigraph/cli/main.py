@@ -28,6 +28,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     sys.unraisablehook = _interrupt_again
+    # Lance logs retries that succeed as warnings. It reads the variable when it is imported, and so do Spark's workers.
+    os.environ.setdefault("LANCE_LOG", "error")
     # Imports make many objects and no garbage; looking for it is a tenth of the start.
     gc.set_threshold(100_000, 50, 100)
     try:

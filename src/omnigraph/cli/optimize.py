@@ -134,7 +134,8 @@ def _result(row: TableOptimizeStats, *, dry_run: bool) -> str:
     if row.error is not None:
         return "failed"
     if row.skipped is not None:
-        return f"skipped: {row.skipped.value}"
+        is_drift = row.skipped.value == "DriftNeedsRepair"
+        return f"skipped: {row.skipped.value}" + (", run `omnigraph repair`" if is_drift else "")
     if dry_run:
         planned = row.fragments_removed or row.indexes_folded or row.indexes_built or row.stripped
         return "planned" if planned else "nothing to do"
@@ -152,8 +153,6 @@ def _tell(rows: Sequence[TableOptimizeStats], *, quiet: bool) -> None:
     for row in rows:
         for pending in row.pending_indexes:
             sys.stderr.write(f"not built: {row.table_key} {pending.property}, because {pending.reason}\n")
-    if any(row.skipped is not None and row.skipped.value == "DriftNeedsRepair" for row in rows):
-        sys.stderr.write("hint: `omnigraph repair` shows what another tool changed\n")
 
 
 COMMAND = CommandSource(

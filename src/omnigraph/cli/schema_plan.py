@@ -37,8 +37,8 @@ def plan(
     """Show the steps from a branch's schema to another one.
 
     Each step comes with what it costs. A change that is not supported comes with a code and with what to do instead,
-    and makes the command end with 3: such a schema cannot be applied. Nothing is written, and no row is read: those
-    that a new rule concerns are checked by `schema apply`.
+    and makes the command end with 3: such a schema cannot be applied. Nothing is written. Only nulls that get a
+    default are counted; rows that a new rule concerns are checked by `schema apply`.
     """
     text = read_schema_file(Path(schema))
     location = direct_target(context, uri, store)
@@ -76,8 +76,11 @@ def show_steps(found: SchemaPlan) -> None:
 def _cost(planned: PlannedStep) -> str:
     if planned.cost.value == "metadata_only":
         return "metadata only"
-    verb = "reads" if planned.cost.value == "reads_data" else "rewrites"
-    return f"{verb} {planned.rows:,} row{'' if planned.rows == 1 else 's'}"
+    rows = f"{planned.rows:,} row{'' if planned.rows == 1 else 's'}"
+    if planned.cost.value == "reads_data":
+        return f"reads {rows}"
+    is_part = 0 < planned.filled_rows < planned.rows
+    return f"rewrites {rows}, fills {planned.filled_rows:,}" if is_part else f"rewrites {rows}"
 
 
 def _refusal_lines(refused: Unsupported) -> list[str]:

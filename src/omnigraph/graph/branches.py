@@ -1,18 +1,21 @@
 """Graph branches: the row in main's manifest is the branch. Creating and deleting are changes of that row.
 
 Create makes a Lance branch of `__manifest` first, so a crash in between leaves only a Lance branch that nothing
-names. Delete fences the branch's own manifest before its row goes, so that a paused writer cannot publish there
-unseen; where the graph was copied or moved, nobody writes to the branch and it cannot be read, so its row just goes.
-Ids and Lance branch names are never used twice; files are reclaimed by cleanup.
+names. A branch that is created with its first write gets its row last, so it is never visible without that write.
+Delete fences the branch's own manifest before its row goes, so that a paused writer cannot publish there unseen; where
+the graph was copied or moved, nobody writes to the branch and it cannot be read, so its row just goes. Ids and Lance
+branch names are never used twice; files are reclaimed by cleanup.
 """
 
 from __future__ import annotations
 
-from omnigraph.base.errors import RefusedError
+from dataclasses import replace
+
+from omnigraph.base.errors import Applied, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import BranchId, CommitId, new_ulid
+from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.graph.branch_names import check_branch_name
-from omnigraph.graph.commit import World
+from omnigraph.graph.commit import World, Write, commit_unseen
 from omnigraph.graph.encoding import branch_object_id
 from omnigraph.graph.lease import Lease, acquire_lease
 from omnigraph.graph.manifest import open_manifest
@@ -27,6 +30,8 @@ from omnigraph.graph.snapshot import (
     read_snapshot,
     refuse_moved,
 )
+from omnigraph.graph.stage import Stage, discard_forks, discarding
+from omnigraph.graph.staged import Published
 from omnigraph.storage.commit import commit_branch
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -37,26 +42,99 @@ def create_branch(
 ) -> BranchRecord:
     """Create `name` from a snapshot: of any branch's head or of any commit."""
     how = world or World()
+    record = _new_record(name, actor, source, how)
     lease = acquire_lease(ObjectStore(root), None, f"branch create {name}", how.terms)
     try:
-        main = read_snapshot(root, rules=how.rules)
-        check_branch_name(name, main.manifest.read_state().branches)
-        refuse_moved(main.manifest, root, name)
-        branch_id = BranchId(new_ulid())
-        parent = BranchParent(source.branch.name, source.branch.id, source.head)
-        record = BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, how.clock.now_us())
-        # Again, under the lease that cleanup holds as well: it may be gone since it was read.
-        lance_branch = source.manifest.dataset.branch
-        manifest = open_manifest(root, lance_branch=lance_branch, version=source.version, rules=how.rules)
-        lease.hold()
-        failpoint(Failpoint.BRANCH_FORK_BEFORE)
-        commit_branch(manifest.dataset, f"b-{branch_id}")
-        failpoint(Failpoint.BRANCH_ROW_BEFORE)
-        requirements = (BranchIs(name, None), BranchIs(source.branch.name, source.branch.id))
-        publish(_main(main), Change(branches=(record,)), requirements, how.publisher(lease))
+        main = _fork_manifest(record, source, lease, how)
+        _publish_row(main, record, lease, how)
     finally:
         lease.release()
     return record
+
+
+def create_branch_with(
+    root: Location, name: str, base: str, request: Write, world: World | None = None
+) -> Published | None:
+    """Create `name` from the newest commit of `base` together with a first write, or neither.
+
+    The write is staged without any lease. A write that has nothing to do creates the branch, and answers None.
+    """
+    try:
+        return _create_with(root, name, base, request, world or World())
+    except OmnigraphError as error:
+        if error.applied is None:
+            error.applied = Applied.NO  # the row comes last, and its publish says itself what became of it
+        raise
+
+
+def _create_with(root: Location, name: str, base: str, request: Write, how: World) -> Published | None:
+    source = read_snapshot(root, base, rules=how.rules)
+    _check_name(read_snapshot(root, rules=how.rules), name)
+    record = _new_record(name, request.actor, source, how)
+    stage = Stage(
+        replace(source, branch=record),
+        request.kind,
+        request.actor,
+        OperationId(new_ulid()),
+        CommitId(new_ulid()),
+        how.clock,
+        began=how.clock.monotonic(),
+        fork_owner=source.branch.id,
+    )
+    with discarding(stage.forks):
+        staged = request.stage(stage)
+    if staged is None:
+        create_branch(root, name, request.actor, source, how)
+        return None
+    target = Target(root, name, record.id, record.lance_branch)
+    with discarding(stage.forks):
+        lease = acquire_lease(ObjectStore(root), None, f"{request.kind} {stage.operation}", how.terms)
+    try:
+        with lease.kept():
+            with discarding(stage.forks):
+                main = _fork_manifest(record, source, lease, how)
+                published = commit_unseen(staged, target, lease, how)
+            try:
+                _publish_row(main, record, lease, how)
+            except OmnigraphError as error:
+                if error.applied is Applied.NO:
+                    discard_forks(stage.forks)
+                raise
+    finally:
+        lease.release()
+    return published
+
+
+def _new_record(name: str, actor: str, source: Snapshot, how: World) -> BranchRecord:
+    branch_id = BranchId(new_ulid())
+    parent = BranchParent(source.branch.name, source.branch.id, source.head)
+    return BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, how.clock.now_us())
+
+
+def _check_name(main: Snapshot, name: str) -> None:
+    check_branch_name(name, main.manifest.read_state().branches)
+    refuse_moved(main.manifest, main.root, name)
+
+
+def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, how: World) -> Snapshot:
+    """Create the Lance branch of the manifest, which nothing names yet. Returns main."""
+    main = read_snapshot(source.root, rules=how.rules)
+    _check_name(main, record.name)
+    # Again, under the lease that cleanup holds as well: it may be gone since it was read.
+    lance_branch = source.manifest.dataset.branch
+    manifest = open_manifest(source.root, lance_branch=lance_branch, version=source.version, rules=how.rules)
+    lease.hold()
+    failpoint(Failpoint.BRANCH_FORK_BEFORE)
+    commit_branch(manifest.dataset, f"b-{record.id}")
+    return main
+
+
+def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, how: World) -> None:
+    """Make the branch visible."""
+    assert record.parent is not None, "only main has none"
+    failpoint(Failpoint.BRANCH_ROW_BEFORE)
+    requirements = (BranchIs(record.name, None), BranchIs(record.parent.branch, record.parent.branch_id))
+    publish(_main(main), Change(branches=(record,)), requirements, how.publisher(lease))
 
 
 def delete_branch(

@@ -34,7 +34,7 @@ from omnigraph.graph.lease import Lease, LeaseLostError, LeaseTerms, acquire_lea
 from omnigraph.graph.loose import refuse_displaced
 from omnigraph.graph.manifest import open_manifest
 from omnigraph.graph.publish import CommitDraft, Publication, Publisher, Seen, Target, publish
-from omnigraph.graph.records import Pin, StreamBatch, TableRecord
+from omnigraph.graph.records import Pin, StreamBatch, TableRecord, pin_text
 from omnigraph.graph.recovery.decision import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
@@ -147,6 +147,22 @@ def _graph_lease(store: ObjectStore, purpose: str, how: World) -> Iterator[Lease
         lease.release()
 
 
+def commit_unseen(staged: Staged, target: Target, lease: Lease, world: World) -> Published:
+    """Commit and publish a write on a branch that no process can see yet, under the graph's lease.
+
+    There is no intent: all tables are forks of this write, so a crash leaves only what nothing names.
+    """
+    refuse_old_staging(staged, world.clock)
+    session = _Session(ObjectStore(target.root), target, lease, world, [])
+    handles = tuple(open_base(staged, effect) for effect in staged.effects)
+    for effect, handle in zip(staged.effects, handles, strict=True):
+        assert effect.forked_from is not None, "the branch owns no table yet"
+        if handle.version != effect.base.version:
+            actual = pin_text(Pin(handle.branch, handle.version))
+            raise read_set_conflict(f"the head of {effect.table.alias}", pin_text(effect.base), actual)
+    return session.publish_unseen(staged, handles)
+
+
 def _is_repeated(stream: StreamBatch | None, snapshot: Snapshot) -> bool:
     """Whether the branch has committed this batch: a query that was restarted gives its last one again."""
     return stream is not None and snapshot.manifest.has_stream_batch(stream)
@@ -190,6 +206,11 @@ class _Session:
             published = self._settle(armed, error)
         self._disarm(armed)
         return published
+
+    def publish_unseen(self, staged: Staged, handles: tuple[Dataset, ...]) -> Published:
+        """See `commit_unseen`."""
+        tables = self._commit_tables(staged, handles)
+        return self._publish_tables(staged, tables, self.world.clock.now_us(), None)
 
     def _check(self, request: Write, staged: Staged) -> tuple[Staged, tuple[Dataset, ...], Seen] | None:
         """Recover, compare, heal, stage again where the rule allows it; the handles of the exact bases."""
@@ -273,14 +294,17 @@ class _Session:
         return Armed(staged, self.lease, intent, handles, seen)
 
     def _commit(self, armed: Armed) -> Committed:
+        return Committed(armed, self._commit_tables(armed.staged, armed.handles))
+
+    def _commit_tables(self, staged: Staged, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
         tables = []
-        for effect, handle in zip(armed.staged.effects, armed.handles, strict=True):
-            armed.lease.hold()
+        for effect, handle in zip(staged.effects, handles, strict=True):
+            self.lease.hold()
             failpoint(Failpoint.COMMIT_BEFORE)
-            committed = self._commit_table(armed.staged, effect, handle)
+            committed = self._commit_table(staged, effect, handle)
             failpoint(Failpoint.COMMIT_AFTER)
             tables.append(self._moved(effect, committed))
-        return Committed(armed, tuple(tables))
+        return tuple(tables)
 
     def _commit_table(self, staged: Staged, effect: Effect, handle: Dataset) -> Dataset:
         if isinstance(effect, ExactEffect):
@@ -307,7 +331,7 @@ class _Session:
         return self._publish_tables(armed.staged, committed.tables, armed.intent.created_us, armed.seen)
 
     def _publish_tables(
-        self, staged: Staged, tables: tuple[TableRecord, ...], created_us: int, seen: Seen
+        self, staged: Staged, tables: tuple[TableRecord, ...], created_us: int, seen: Seen | None
     ) -> Published:
         beside = staged.beside
         draft = CommitDraft(

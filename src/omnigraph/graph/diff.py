@@ -3,9 +3,10 @@
 In: two snapshots of one graph, on any branches. Out: batches of changes, made while they are taken, so that a large
 difference needs no more memory than a small one. It costs by what changed. A commit that only moved files is empty.
 Types and properties are what their ids say, and a property that one side lacks is null there. So a new property is told
-by the rows that got a value, all of them if it came with a default. Deletions of types that went come before all else:
-another type may have their name now, and ids of theirs. A property that goes with its values is no change
-of an entity: such a difference is refused. Nothing here writes.
+by the rows that got a value, all of them if it came with a default; one that became required with a default by the
+rows that had null. Deletions of types that went come before all else: another type may have their name now, and ids of
+theirs. A property that goes with its values is no change of an entity: such a difference is refused. Nothing here
+writes.
 """
 
 from __future__ import annotations
@@ -163,13 +164,19 @@ def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _S
 
 
 def _gets_filled(old: Entity, new: Entity) -> bool:
-    """Whether a property came with a default, which every row then got without being written."""
-    return any(found.fill is not None and not _has(old, found) for found in new.properties)
+    """Whether rows got a default without being written: for a new property, or for null in one that became required."""
+    pairs = ((old.property_with_id(found.id), found) for found in new.properties)
+    return any(
+        before.null_fills != after.null_fills
+        if before is not None and _has(old, after)
+        else after.fill is not None
+        for before, after in pairs
+    )
 
 
 def _without_fills(entity: Entity) -> Entity:
-    """The type whose properties are null where a side lacks them, since that is what the rows were there."""
-    bare = tuple(replace(found, default=None, filled=None) for found in entity.properties)
+    """The type whose properties are null where a side lacks them or has null: that is what the rows were there."""
+    bare = tuple(replace(found, default=None, filled=None, null_fills=()) for found in entity.properties)
     return replace(entity, properties=bare)
 
 

@@ -19,7 +19,7 @@ from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, r
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.records import CommitRecord, TableId, table_id
 from omnigraph.graph.schema_change import HARD_DROPS
-from omnigraph.graph.schema_plan import PlannedStep, planned_step
+from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_counts
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.schema.evolution import (
     DropType,
@@ -77,7 +77,8 @@ class FeedBlock:
         if not found and old.source != new.source:
             found = (UpdateText(),)
         rows = {TypeId(table.type_id): table.row_count for table in self.before.tables.values()}
-        return tuple(SchemaStep(planned_step(step, rows), self._table_of(step)) for step in found)
+        nulls = read_null_counts(self.before, new.catalog)
+        return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in found)
 
     def table_names(self) -> dict[TableId, str]:
         """The alias of every table that it has or had: the new one where there are two."""

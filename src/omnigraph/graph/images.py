@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS, LOOKUP_FILTER_VALUES_MAX
 from omnigraph.schema import Entity, Scalar, ScalarType, arrow_schema
-from omnigraph.schema.arrow import PROPERTY_ID_KEY
+from omnigraph.schema.arrow import NULL_FILLS_KEY, PROPERTY_ID_KEY
+from omnigraph.schema.values import Value
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.row_reads import Numbers, find_rows, locate_rows, read_places
 from omnigraph.storage.row_slices import read_blobs
@@ -112,7 +113,10 @@ def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Ima
 
 
 def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
-    """The rows of ids that are all there, in their order. A column that the table lacks has what it came with."""
+    """The rows of ids that are all there, in their order. A column that the table lacks has what it came with.
+
+    A null that got a value when the property became required has that value.
+    """
     schema = arrow_schema(entity)
     names = column_names(dataset, entity)
     found = located.rows
@@ -126,7 +130,8 @@ def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
         elif field.name in blob_names(entity):
             columns.append(_contents(dataset, field, there, located.addresses, found.column(there)))
         else:
-            columns.append(found.column(there).cast(field.type))
+            fill = null_fill(entity, field.name, dataset.schema.field(there))
+            columns.append(with_null_fill(found.column(there).cast(field.type), fill))
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
 
 
@@ -160,6 +165,19 @@ def filled_column(entity: Entity, field: Any, rows: int) -> Any:
         return pa.nulls(rows, field.type)
     make: Any = pa.scalar
     return pa.repeat(make(found.fill, field.type), rows)
+
+
+def null_fill(entity: Entity, name: str, there: Any) -> Value | None:
+    """What null became in a column that a table has, since the table had it as the field `there`."""
+    own = entity.property_named(name)
+    past = int((there.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
+    return None if own is None else own.null_fill(past)
+
+
+def with_null_fill(column: Any, fill: Value | None) -> Any:
+    """The column with what null became."""
+    make: Any = pa.scalar
+    return column if fill is None else pc.fill_null(column, make(fill, column.type))
 
 
 def column_identity(field: Any) -> bytes | str:

@@ -8,7 +8,7 @@ is published beside. A failure leaves only unreferenced files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,7 +25,14 @@ from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import ExactEffect, Staged
 from omnigraph.schema import Entity, arrow_schema, catalog_to_json, schema_hash
 from omnigraph.schema.arrow import system_columns
-from omnigraph.schema.evolution import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
+from omnigraph.schema.evolution import (
+    AddType,
+    DropProperty,
+    DropType,
+    UpdateInterfaces,
+    UpdateText,
+    null_filled,
+)
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
 from omnigraph.storage.dataset import Dataset, create_dataset
 
@@ -67,16 +74,18 @@ def column_plan(
     new: Entity,
     rows: int,
     *,
-    forgets: bool = False,
+    nulls: Mapping[str, int],
     staying: int | None = None,
 ) -> ColumnPlan:
     """The columns of a type after a change; a column that came with a default is filled where there are rows.
 
-    `staying` are those rows that are not replaced or removed by the same write: all of them unless it is told.
+    `nulls` has the number of nulls for each property that `null_filled` returns: if there are none, the column is only
+    renamed. `staying` are the rows that the same write does not replace or remove (default: all of them).
     """
     system = system_columns(old)
     origins = {name: name for name in system}
     fills: dict[str, object] = {}
+    null_fills = {name: fill for name, (_, fill) in null_filled(old, new).items() if nulls[name]}
     for found in new.properties:
         before = old.property_with_id(found.id)
         if before is not None:
@@ -90,7 +99,7 @@ def column_plan(
                 hint="nothing was written; give the property a default, or make it nullable",
                 facts={"type": new.alias, "property": found.name},
             )
-    return ColumnPlan(arrow_schema(new), origins, fills, forgets=forgets and rows > 0)
+    return ColumnPlan(arrow_schema(new), origins, fills, null_fills)
 
 
 def _stage_type(at: Stage, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork) -> None:
@@ -100,7 +109,9 @@ def _stage_type(at: Stage, old: Entity, plan: SchemaPlan, write: WriteColumns, w
         work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
     elif not arrow_schema(old).equals(arrow_schema(new), check_metadata=True):
         target = at.writable(old.alias)
-        columns = column_plan(old, new, table.row_count, forgets=_forgets(plan, old))
+        nulls = plan.null_counts.get(old.id, {})
+        columns = column_plan(old, new, table.row_count, nulls=nulls)
+        columns = replace(columns, forgets=table.row_count > 0 and _forgets(plan, old))
         if columns.writes:
             written = write(target.dataset, columns)
             transaction = stage_written_columns(target.dataset, columns, written)

@@ -1,23 +1,28 @@
 """What it takes to bring a branch to another schema: the steps, what each costs, and what is refused.
 
-In: a snapshot and the text of the desired schema. Out: a `SchemaPlan`. Row counts come from the snapshot, so nothing
-but the manifest was read, whatever the number of types and rows. Nothing here writes.
+In: a snapshot and the text of the desired schema. Out: a `SchemaPlan`. Row counts come from the snapshot, so only the
+manifest is read, whatever the number of types and rows, and the columns whose nulls get a default, to count the nulls.
+Nothing here writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from omnigraph.base.errors import Fact, RefusedError, fact_rows, list_all
 from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import Catalog, build_catalog, parse_schema
+from omnigraph.graph.tables import open_table
+from omnigraph.schema import Catalog, Entity, build_catalog, parse_schema
 from omnigraph.schema.evolution import (
+    AddConstraint,
     AddProperty,
     AddType,
     Cost,
+    RequiredRule,
     Step,
     Unsupported,
     UpdateInterfaces,
@@ -26,9 +31,14 @@ from omnigraph.schema.evolution import (
     find_steps,
     kind_of,
     next_catalog,
+    null_filled,
     raise_counters,
     text_of,
 )
+from omnigraph.storage.dataset import Dataset
+
+NullCounts = Mapping[TypeId, Mapping[str, int]]
+"""The number of nulls by type and by the new name of the property."""
 
 _EACH: Final = "; `schema plan`, in Python `plan_schema`, tells what to do about each"
 
@@ -50,9 +60,11 @@ class PlannedStep:
     """How its time grows with the rows."""
     rows: int
     """How many rows its type has."""
+    filled_rows: int = 0
+    """How many of them get a default: all if the property is new, those with null if it becomes required."""
 
     def to_json(self) -> dict[str, Fact]:
-        """`step` is its kind, `table_key` the type, `text` a sentence, and `cost` and `rows` as here."""
+        """`step` is its kind, `table_key` the type, `text` a sentence, the others as here."""
         table = None if isinstance(self.step, UpdateInterfaces | UpdateText) else self.step.alias
         return {
             "step": kind_of(self.step),
@@ -60,6 +72,7 @@ class PlannedStep:
             "text": text_of(self.step),
             "cost": self.cost.value,
             "rows": self.rows,
+            "filled_rows": self.filled_rows,
         }
 
 
@@ -81,6 +94,8 @@ class SchemaPlan:
     """What is refused; one is enough for nothing to be done."""
     counted: Catalog | None
     """The one before them, from whose counters they give ids; None when nothing gets an id."""
+    null_counts: Mapping[TypeId, Mapping[str, int]] = field(default_factory=dict)
+    """For each type the number of nulls in the properties that become required with a default."""
 
     @property
     def can_apply(self) -> bool:
@@ -126,19 +141,54 @@ def plan_schema(
     accepted = raise_counters(snapshot.schema.catalog, others)
     rows = {TypeId(table.type_id): table.row_count for table in snapshot.tables.values()}
     found = find_steps(accepted, desired, rows, hard=hard)
-    steps = tuple(planned_step(step, rows) for step in found.steps)
+    catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
+    nulls = read_null_counts(snapshot, catalog)
+    steps = tuple(planned_step(step, rows, nulls) for step in found.steps)
     if not steps and not found.unsupported and source != snapshot.schema.source:
         steps = (planned_step(UpdateText(), rows),)
-    catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
     adds = any(isinstance(step, AddType | AddProperty) for step in found.steps)
     counted = accepted if adds else None
-    return SchemaPlan(snapshot.branch.name, snapshot.head, source, catalog, steps, found.unsupported, counted)
+    head = snapshot.head
+    return SchemaPlan(
+        snapshot.branch.name, head, source, catalog, steps, found.unsupported, counted, null_counts=nulls
+    )
 
 
-def planned_step(step: Step, rows: Mapping[TypeId, int]) -> PlannedStep:
-    """A step with what it costs on types that have so many rows."""
-    size = 0 if isinstance(step, AddType | UpdateInterfaces | UpdateText) else rows.get(step.type_id, 0)
-    return PlannedStep(step, cost_of(step, size), size)
+def read_null_counts(before: Snapshot, after: Catalog) -> NullCounts:
+    """Count the nulls that get a value on the way to a later catalog. Reads only the columns concerned."""
+    counts: dict[TypeId, dict[str, int]] = {}
+    for old in before.schema.catalog.types:
+        new = after.type_with_id(old.id)
+        table = before.tables[old.alias]
+        if new is None or new.incarnation != old.incarnation or not (names := null_filled(old, new)):
+            continue
+        is_empty = not table.row_count
+        counts[old.id] = (
+            dict.fromkeys(names, 0) if is_empty else count_nulls(open_table(before.root, table), old, new)
+        )
+    return counts
+
+
+def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
+    """Count the rows of a table that get a value for null, by property."""
+    return {
+        name: dataset.count_rows(f"`{before}` IS NULL") for name, (before, _) in null_filled(old, new).items()
+    }
+
+
+def planned_step(
+    step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})
+) -> PlannedStep:
+    """A step with what it costs on types that have so many rows, and so many nulls that get a default."""
+    if isinstance(step, AddType | UpdateInterfaces | UpdateText):
+        return PlannedStep(step, cost_of(step, 0), 0)
+    size, filled = rows.get(step.type_id, 0), 0
+    match step:
+        case AddProperty(property=added) if added.fill is not None:
+            filled = size
+        case AddConstraint(constraint=RequiredRule(name, fill)) if fill is not None:
+            filled = nulls.get(step.type_id, {}).get(name, 0)
+    return PlannedStep(step, cost_of(step, size, filled), size, filled)
 
 
 def refusal_text(found: Unsupported) -> str:

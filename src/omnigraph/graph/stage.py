@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import CommitId, OperationId
+from omnigraph.base.ids import BranchId, CommitId, OperationId
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.loose import TableUpkeep, upkeep_run
 from omnigraph.graph.publish import Change
@@ -63,8 +63,13 @@ def discarding(forks: Sequence[WritableTable]) -> Iterator[None]:
         done = True
     finally:
         if not done:
-            for fork in forks:
-                discard_fork(fork)
+            discard_forks(forks)
+
+
+def discard_forks(forks: Sequence[WritableTable]) -> None:
+    """Delete forks that a write made and that nothing names."""
+    for fork in forks:
+        discard_fork(fork)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ class Stage:
     """One attempt at staging: a snapshot, and the ids that everything staged will carry.
 
     `began` is the time, on the monotonic clock, from which on its files were written, also in an attempt before it.
-    `forks` are those that the write made so far.
+    `forks` are those that the write made so far. `fork_owner` is the branch whose id is in their names (default: the
+    snapshot's): cleanup keeps a young fork of a live branch, which one that is created with its first write is not yet.
     """
 
     snapshot: Snapshot
@@ -98,6 +104,7 @@ class Stage:
     stream: StreamBatch | None = None
     began: float = field(default_factory=SYSTEM_CLOCK.monotonic)
     forks: list[WritableTable] = field(default_factory=list)
+    fork_owner: BranchId | None = None
 
     def table(self, alias: str) -> TableRecord:
         """The pinned table of a type, `node:T` or `edge:E`."""
@@ -132,7 +139,7 @@ class Stage:
         """The table on a Lance branch of our own, from the version that a branch has pinned."""
         dataset = open_table(self.snapshot.root, record)
         failpoint(Failpoint.FORK_BEFORE)
-        fork = commit_branch(dataset, f"g-{self.snapshot.branch.id}-{self.operation}")
+        fork = commit_branch(dataset, f"g-{self.fork_owner or self.snapshot.branch.id}-{self.operation}")
         made = WritableTable(record, fork, record.pin)
         self.forks.append(made)
         failpoint(Failpoint.FORK_AFTER)

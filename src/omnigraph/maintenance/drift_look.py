@@ -49,23 +49,28 @@ class TableLook:
 
 
 _PENDING: Final = (
-    "the next write to its branch finishes it or undoes it, and so does `omnigraph optimize`, or omnigraph.open() "
-    "from Python; `omnigraph recovery list` shows it"
+    "Nothing was changed. Run `omnigraph optimize` or `omnigraph repair --confirm`, which finish or undo that write "
+    "first, or call omnigraph.open() from Python. `omnigraph recovery list` shows it"
 )
-_UNREADABLE: Final = "a newer release may understand it; `omnigraph doctor` tells more"
+_UNREADABLE: Final = (
+    "Nothing was changed. If a newer release of Omnigraph wrote it, run that release; otherwise move the file out of "
+    "`__recovery/`, then run `omnigraph repair`"
+)
 
 
 def refuse_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
-    """Raise while a write waits for recovery; those at work are given back."""
+    """Raise while a write must be recovered first; those at work are given back."""
     found = list_pending(root)
     waiting = [one for one in found if one.state is not PendingState.LIVE]
     if waiting:
         # One that cannot be read comes first: the others wait for it.
         first = min(waiting, key=lambda one: one.state is not PendingState.UNREADABLE)
+        is_unreadable = first.state is PendingState.UNREADABLE
+        what = f"cannot be read: {first.why}" if is_unreadable else "belongs to a write that was interrupted"
         raise RefusedError(
-            f"{command} waits for recovery: {first.path} is {first.state.value}",
+            f"{command} is refused: the recovery intent {first.path} {what}",
             code="recovery_pending",
-            hint=_UNREADABLE if first.state is PendingState.UNREADABLE else _PENDING,
+            hint=_UNREADABLE if is_unreadable else _PENDING,
             facts={"path": first.path, "operation_id": first.intent.op_id if first.intent else None},
         )
     return found

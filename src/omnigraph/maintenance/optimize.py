@@ -166,7 +166,7 @@ def _judge_drift(snapshot: Snapshot, world: World) -> Mapping[str, TableLook]:
         sentence = (
             f"{alias} was changed outside Omnigraph (head {head}, published {pin}); see `omnigraph repair`"
         )
-        log_event(logger, sentence, level=logging.WARNING, table=alias, version=pin)
+        log_event(logger, sentence, table=alias, version=pin)  # its row says it to people
     return found
 
 

@@ -23,7 +23,7 @@ from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.publish import Change
-from omnigraph.graph.records import BranchRecord, Pin, TableRecord
+from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Effect, FoundHead, Staged
@@ -130,19 +130,22 @@ class _Repair:
 
     def run(self) -> list[TableRepairStats]:
         started = time.monotonic()
-        commit: str | None = None
+        commit: CommitRecord | None = None
         failure: OmnigraphError | None = None
         try:
             if self.options.confirm:
                 published = write(self.root, self.branch.name, Write(WriterKind.REPAIR, ACTOR, self._stage))
-                commit = None if published is None else published.staged.commit
+                commit = None if published is None else published.publication.commit
             else:
                 self._judge(read_snapshot(self.root, self.branch.name))
         except OmnigraphError as error:
             if not self.rows or isinstance(error, StorageError) or _is_deleted(self.root, self.branch):
                 raise
             failure = error
-        self.rows = [self._settled(row, commit, failure) for row in self.rows]
+        self.rows = [
+            self._settled(row, look.table.id, commit, failure)
+            for row, look in zip(self.rows, self.looks, strict=True)
+        ]
         for row in self.rows:
             _log(row, time.monotonic() - started)
         return self.rows
@@ -204,13 +207,23 @@ class _Repair:
         )
 
     def _settled(
-        self, row: TableRepairStats, commit: str | None, failure: OmnigraphError | None
+        self,
+        row: TableRepairStats,
+        table: TableId,
+        commit: CommitRecord | None,
+        failure: OmnigraphError | None,
     ) -> TableRepairStats:
+        """The row after the write: with the version that is published now."""
         if row.action not in _DONE:
             return row
-        if failure is None:
-            return replace(row, commit=commit)
-        return replace(row, action=RepairAction.REFUSED, flag_error=failure.message)
+        if failure is not None:
+            return replace(row, action=RepairAction.REFUSED, flag_error=failure.message)
+        assert commit is not None, "something was done"
+        moved = next(move.after for move in commit.tables if move.table == table)
+        assert moved is not None, "repair drops no table"
+        return replace(
+            row, commit=commit.id, manifest_version=moved.version, lance_head_version=moved.version
+        )
 
 
 def _log(row: TableRepairStats, seconds: float) -> None:

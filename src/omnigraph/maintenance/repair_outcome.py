@@ -89,7 +89,7 @@ class TableRepairStats:
     action: RepairAction
     """What was done."""
     manifest_version: int
-    """The published Lance version of the table."""
+    """The published Lance version of the table; after something was done, the new one."""
     lance_head_version: int | None
     """Its newest Lance version; None when the table cannot be read."""
     operations: tuple[str, ...]

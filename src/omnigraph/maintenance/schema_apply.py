@@ -143,7 +143,9 @@ class _Applying:
             rules = _unproven(plan, old)
             size = at.table(old.alias).row_count
             if new is not None and rules and size:
-                tasks += _check_tasks(at.read(old.alias), (old, new), rules, self._request.rows_per_task)
+                columns = column_plan(old, new, size, nulls=plan.null_counts.get(old.id, {}))
+                dataset = at.read(old.alias)
+                tasks += _check_tasks(dataset, new, columns, rules, self._request.rows_per_task)
                 rows += size
         report = merge_reports(self._runner(rows)(run_check, tasks)) if tasks else ViolationReport()
         if report.total:
@@ -161,28 +163,32 @@ class _Applying:
 
 
 def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
-    """The new rules of a type that its rows may break."""
+    """The rules of a type that its rows may break: new ones, and a `@unique` in which null gets a value."""
     steps = [planned.step for planned in plan.steps]
-    return [
+    unproven: list[Constraint] = [
         step.constraint
         for step in steps
         if isinstance(step, AddConstraint) and step.type_id == entity.id and not step.implied
     ]
+    filled = {name for name, count in plan.null_counts.get(entity.id, {}).items() if count}
+    after = plan.catalog.type_with_id(entity.id)
+    uniques = [] if after is None else [UniqueRule(columns) for columns in after.rules.uniques]
+    unproven += [rule for rule in uniques if filled & {*rule.columns} and rule not in unproven]
+    return unproven
 
 
 def _check_tasks(
     dataset: Dataset,
-    sides: tuple[Entity, Entity],
+    new: Entity,
+    columns: ColumnPlan,
     rules: Sequence[Constraint],
     rows_per_task: int,
 ) -> Iterator[CheckTask]:
-    old, new = sides
     rows = dataset.fragment_rows()
-    columns = column_plan(old, new, sum(rows.values()))
     table = CheckedTable(DatasetVersion.of(dataset), new.alias, columns)
     everything = tuple(rows)
     buckets = max(1, -(-sum(rows.values()) // rows_per_task))
-    required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule))
+    required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule) and rule.fill is None)
     slim = _only(new, rules)
     if required or slim.rules != Rules():
         yield from (RowsTask(table, slim, required, part) for part in group_fragments(rows, rows_per_task))

@@ -47,7 +47,9 @@ class CheckedTable:
         present = [origins[name] for name in wanted if name in origins]
         for batch in self.version.open().read_fragments(fragment_ids, present):
             yield {
-                name: batch.column(origins[name]) if name in origins else self._filled(name, batch.num_rows)
+                name: self.plan.filled(name, batch.column(origins[name]))
+                if name in origins
+                else self._filled(name, batch.num_rows)
                 for name in wanted
             }
 

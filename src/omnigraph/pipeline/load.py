@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES_MAX, LOAD_UPSERT_ROWS_MAX
+from omnigraph.graph.branches import create_branch_with
 from omnigraph.graph.check import find_stale
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
@@ -65,7 +66,10 @@ ErrorSink = Callable[[Iterable[Violation]], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What to load, how, and where to. A batch of a `stream` that was committed before is not committed again."""
+    """What to load, how, and where to. A batch of a `stream` that was committed before is not committed again.
+
+    `base`: the branch does not exist, and is created from this one together with the load, or not at all.
+    """
 
     source: LoadSource
     mode: LoadMode
@@ -74,6 +78,7 @@ class LoadRequest:
     dry_run: bool = False
     errors: ErrorSink | None = None
     stream: StreamBatch | None = None
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,10 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
         # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
         restage = loading.refuse_stale if request.mode is LoadMode.OVERWRITE else loading.restage
         wanted = Write(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
-        published = write(root, request.branch, wanted)
+        if request.base is None:
+            published = write(root, request.branch, wanted)
+        else:
+            published = create_branch_with(root, request.branch, request.base, wanted)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PROPERTY_ID_KEY: Final = "omnigraph:property_id"
+NULL_FILLS_KEY: Final = "omnigraph:null_fills"
+"""How many of the property's `null_fills` the column has had; absent for none."""
 PRIMARY_KEY_KEY: Final = "lance-schema:unenforced-primary-key"
 
 _EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
@@ -45,6 +47,8 @@ def arrow_field(found: Property) -> pa.Field[pa.DataType]:
     import pyarrow as pa
 
     metadata = {PROPERTY_ID_KEY: str(found.id)}
+    if found.null_fills:
+        metadata[NULL_FILLS_KEY] = str(len(found.null_fills))
     if found.type == ScalarType(Scalar.BLOB):
         metadata[_EXTENSION_NAME_KEY] = _BLOB_EXTENSION
     return pa.field(found.name, arrow_type(found.type), nullable=found.nullable, metadata=metadata)

@@ -61,22 +61,29 @@ class Property(PropertyShape):
 
     `filled` is the value, or none, that the rows got that were there when the property came; None means that it is
     the default of now. It stays when the default changes, so that a row from before can be told from a changed one.
+    `null_fills` has a value for each time that the property became required with a default: what nulls became then.
     """
 
     id: PropertyId
     filled: tuple[Value, ...] | None = None
+    null_fills: tuple[Value, ...] = ()
 
     @classmethod
     def from_shape(cls, shape: PropertyShape, property_id: PropertyId) -> Property:
         """The shape with an identity."""
-        filled = shape.filled if isinstance(shape, Property) else None
+        filled, null_fills = (shape.filled, shape.null_fills) if isinstance(shape, Property) else (None, ())
         parts = {name: getattr(shape, name) for name in PropertyShape.__slots__}
-        return cls(id=property_id, filled=filled, **parts)
+        return cls(id=property_id, filled=filled, null_fills=null_fills, **parts)
 
     @property
     def fill(self) -> Value | None:
         """What a row has that was there before the property; None is null."""
-        return self.default if self.filled is None else next(iter(self.filled), None)
+        came_with = self.default if self.filled is None else next(iter(self.filled), None)
+        return self.null_fill(0) if came_with is None else came_with
+
+    def null_fill(self, past: int) -> Value | None:
+        """What a null became that was written after `past` of the `null_fills`; None if it is still null."""
+        return next(iter(self.null_fills[past:]), None)
 
     def with_default(self, default: Value | None) -> Property:
         """The same property with another default for rows to come."""

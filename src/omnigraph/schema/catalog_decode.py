@@ -152,10 +152,13 @@ def _shape(wire: ShapeWire) -> PropertyShape:
 
 def _property(wire: PropertyWire) -> Property:
     shaped = Property.from_shape(_shape(wire), PropertyId(wire.id))
-    if wire.filled is None:
-        return shaped
-    values = (_value(text, shaped.type) for text in wire.filled[:1])
-    return replace(shaped, filled=tuple(value for value in values if value is not None))
+    shaped = replace(shaped, null_fills=_values(wire.null_fills, shaped.type))
+    return shaped if wire.filled is None else replace(shaped, filled=_values(wire.filled[:1], shaped.type))
+
+
+def _values(texts: tuple[str, ...], property_type: PropertyType) -> tuple[Value, ...]:
+    values = (_value(text, property_type) for text in texts)
+    return tuple(value for value in values if value is not None)
 
 
 def _type(wire: TypeWire) -> PropertyType:

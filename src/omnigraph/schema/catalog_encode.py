@@ -75,7 +75,7 @@ def _entity(found: EntityType) -> dict[str, Json]:
         "next_property_id": found.next_property_id,
         **_rules(found.rules, found.properties),
         **_given(
-            properties=[{"id": own.id, **_property(own), **_filled(own)} for own in found.properties],
+            properties=[{"id": own.id, **_property(own), **_fills(own)} for own in found.properties],
             description=found.description,
             renamed_from=found.renamed_from,
             metadata=[_annotation(annotation) for annotation in found.metadata],
@@ -111,11 +111,12 @@ def _property(found: PropertyShape) -> dict[str, Json]:
     }
 
 
-def _filled(found: Property) -> dict[str, Json]:
-    """What rows from before the property got, where it is not the default: an empty list says null."""
-    if found.filled is None:
-        return {}
-    return {"filled": [_value(value, found.type) for value in found.filled]}
+def _fills(found: Property) -> dict[str, Json]:
+    """What rows from before the property got, where it is not the default (none is null), and what nulls became."""
+    fills: dict[str, Json] = _given(null_fills=[_value(value, found.type) for value in found.null_fills])
+    if found.filled is not None:
+        fills["filled"] = [_value(value, found.type) for value in found.filled]
+    return fills
 
 
 def _type(property_type: PropertyType) -> Json:

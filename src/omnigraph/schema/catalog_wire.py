@@ -70,10 +70,11 @@ class ShapeWire(Wire, kw_only=True, frozen=True):
 
 
 class PropertyWire(ShapeWire, kw_only=True, frozen=True):
-    """See `catalog.Property`; `filled` is canonical text, or an empty list for null."""
+    """See `catalog.Property`; `filled` and `null_fills` are canonical text, an empty `filled` is null."""
 
     id: int
     filled: tuple[str, ...] | None = None
+    null_fills: tuple[str, ...] = ()
 
 
 class RangeWire(Wire, kw_only=True, frozen=True):

@@ -3,7 +3,8 @@
 In: a dataset and a `ColumnPlan`. Out: a `StagedTransaction`. Lance knows a column by the number of its field and not by
 its name, so a plan says which present column each wanted one is. Without values to write this is a Project, which
 changes only metadata. With them it is a Merge over fragments that got one more data file each; a Merge may not change
-whether a present column is nullable, so such a column is copied into a new field there. See decision 0015. A plan that
+whether a present column is nullable, so such a column is copied into a new field there, and so is one whose nulls get a
+value. See decision 0015. A plan that
 `forgets` writes every column that stays once more, so that no file of the new version has a value of one that goes.
 A failure leaves only files that nothing references.
 """
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
@@ -24,7 +26,7 @@ from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.durability import fragment_files, make_durable
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.staging import StagedTransaction
-from omnigraph.storage.wire import number_field, text_field
+from omnigraph.storage.wire import bytes_field, number_field, text_field
 
 _COPY_PREFIX: Final = "__copy_"
 _FILL_PREFIX: Final = "__fill_"
@@ -32,6 +34,7 @@ _NAME: Final = 2
 _ID: Final = 3
 _PARENT: Final = 4
 _NULLABLE: Final = 6
+_METADATA: Final = 10
 _NO_PARENT: Final = -1
 
 
@@ -40,29 +43,37 @@ class ColumnPlan:
     """The columns that a dataset shall have, in order.
 
     `origins` has for a wanted column the present one that it is. The others are new: they get the value in `fills`, or
-    null. A new one may have the name of a present one that goes or is renamed. `forgets`: what is dropped shall be in
-    no file any more.
+    null. A new one may have the name of a present one that goes or is renamed. `null_fills` has the value that null
+    becomes in a present one. `forgets`: what is dropped shall be in no file any more.
     """
 
     schema: pa.Schema
     origins: Mapping[str, str]
     fills: Mapping[str, object] = field(default_factory=dict)
+    null_fills: Mapping[str, object] = field(default_factory=dict)
     forgets: bool = False
 
     @property
     def writes(self) -> bool:
         """Whether values are written, and not only metadata."""
-        return bool(self.fills) or self.forgets
+        return bool(self.fills or self.null_fills) or self.forgets
 
     def copied(self, present: pa.Schema) -> tuple[str, ...]:
-        """The columns that must be copied beside a fill: those that become nullable or stop being it."""
+        """The columns that are copied into new fields: those whose nulls or whose nullability change."""
         if not self.writes:
             return ()
         return tuple(
             name
             for name, origin in self.origins.items()
-            if self.schema.field(name).nullable != present.field(origin).nullable
+            if name in self.null_fills or self.schema.field(name).nullable != present.field(origin).nullable
         )
+
+    def filled(self, name: str, column: Any) -> Any:
+        """The values of a present column, with what null becomes."""
+        if name not in self.null_fills or not column.null_count:
+            return column
+        make: Any = pa.scalar
+        return pc.fill_null(column, make(self.null_fills[name], self.schema.field(name).type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,7 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
             pa.repeat(make(value, plan.schema.field(name).type), batch.num_rows)
             for name, value in plan.fills.items()
         ]
-        arrays += [batch.column(plan.origins[name]) for name in copied]
+        arrays += [plan.filled(name, batch.column(plan.origins[name])) for name in copied]
         return pa.RecordBatch.from_arrays(arrays, schema=written)
 
     fragments: list[FragmentMetadata] = []
@@ -221,10 +232,12 @@ class _Protos:
         return next(one for one in self.fields if one.name == name)
 
     def column(self, name: str, wanted: pa.Field[Any]) -> list[bytes]:
-        """A column under its wanted name; in protobuf the last value of a member counts."""
+        """A column as it is wanted; in protobuf the last value of a member counts, and of a key in a map."""
         found = self.field(name)
         first, *rest = found.messages
         changed = first + text_field(_NAME, wanted.name) + number_field(_NULLABLE, int(wanted.nullable))
+        for key, value in (wanted.metadata or {}).items():
+            changed += bytes_field(_METADATA, text_field(1, key.decode()) + bytes_field(2, value))
         return [changed, *rest]
 
     def moved(self, by: int) -> list[bytes]:

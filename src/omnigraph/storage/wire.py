@@ -44,8 +44,12 @@ def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def text_field(number: int, text: str) -> bytes:
-    """A field with a text, as it stands in a message."""
-    data = text.encode()
+    """A field with a text, as it is in a message."""
+    return bytes_field(number, text.encode())
+
+
+def bytes_field(number: int, data: bytes) -> bytes:
+    """A field with bytes or with a message, as it is in a message."""
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.base import failpoints
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Applied, OmnigraphError
 from omnigraph.graph.commit import World
 from omnigraph.graph.lease import LeaseTerms
+from tests.waiting import SECONDS_MAX, wait_until
 
-DEADLINE_SECONDS: Final = 60.0
 SHORT_LEASE_SECONDS: Final = 0.4
 _PRELOADED: Final = ("tests.graph.concurrency.jobs", "tests.graph.concurrency.torturers")
 
@@ -32,7 +31,7 @@ _context: Final = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(_PRELOADED))
 
 
-def impatient(wait_seconds: float = 20.0) -> World:
+def impatient(wait_seconds: float = SECONDS_MAX) -> World:
     """A world in which another writer counts as dead as soon as it has been silent for a moment."""
     return World(terms=LeaseTerms(lease_seconds=SHORT_LEASE_SECONDS, wait_seconds=wait_seconds))
 
@@ -72,13 +71,13 @@ class Actor:
 
     def until_stopped(self) -> Actor:
         """Wait until the actor has stopped itself at a failpoint."""
-        until(lambda: _state(self.pid) in ("T", "") or self._answers.poll(), "the actor stops")
+        wait_until(lambda: _state(self.pid) in ("T", "") or self._answers.poll(), "the actor stops")
         assert _state(self.pid) == "T", f"it did not stop: {self.answer()}"
         return self
 
     def until_dead(self) -> Actor:
         """Wait until the actor has killed itself at a failpoint."""
-        self.process.join(DEADLINE_SECONDS)
+        self.process.join(SECONDS_MAX)
         assert self.process.exitcode == -signal.SIGKILL, f"it did not die: {self.process.exitcode}"
         return self
 
@@ -89,23 +88,15 @@ class Actor:
     def kill(self) -> None:
         if self.process.is_alive():
             os.kill(self.pid, signal.SIGKILL)
-        self.process.join(DEADLINE_SECONDS)
+        self.process.join(SECONDS_MAX)
 
     def answer(self) -> Answer:
         """What the actor's function gave; waits for it."""
-        assert self._answers.poll(DEADLINE_SECONDS), "the actor said nothing"
+        assert self._answers.poll(SECONDS_MAX), "the actor said nothing"
         answer = self._answers.recv()
         assert isinstance(answer, Answer), f"the actor broke:\n{answer}"
-        self.process.join(DEADLINE_SECONDS)
+        self.process.join(SECONDS_MAX)
         return answer
-
-
-def until(condition: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:
-    """Poll until the condition holds; fail after the deadline."""
-    deadline = SYSTEM_CLOCK.monotonic() + seconds
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {what}"
-        SYSTEM_CLOCK.sleep(0.005)
 
 
 def _perform(points: str, answers: Connection, job: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,15 +28,16 @@ from omnigraph.graph.lease import (
 )
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.concurrency.actors import Actor, until
-from tests.graph.concurrency.torturers import hammer_until
+from tests.graph.concurrency.actors import Actor
+from tests.graph.concurrency.torturers import hammer
+from tests.waiting import SECONDS_MAX, wait_until
 
 TRIALS_OF_THREADS: Final = 1500
 TRIALS_OF_PROCESSES: Final = 1000
 TRIAL_SECONDS: Final = 0.004
 TEN_MINUTES_US: Final = 600 * 1_000_000
 HAMMERS: Final = 8
-HAMMER_SECONDS: Final = 5.0
+SHARE: Final = 20
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def break_on_time(location: Location, branches: list[BranchId], start: float, do
             pass
         won.append(_break(location, branch))
     (done / new_ulid()).touch()
-    until(lambda: len(list(done.iterdir())) == 2, "both are done")
+    wait_until(lambda: len(list(done.iterdir())) == 2, "both are done")
     return won
 
 
@@ -129,7 +129,7 @@ class TestOneWinner:
         def contend() -> list[int]:
             won = []
             for branch in branches:
-                gate.wait(60)
+                gate.wait(SECONDS_MAX)
                 won.append(_break(store.location, branch))
             return won
 
@@ -279,15 +279,15 @@ def test_the_wait_is_bounded_and_names_the_holder(store: ObjectStore) -> None:
     assert 7.0 < clock.seconds - 100.0 < 8.0
 
 
-def test_nobody_starves(local_location: Location) -> None:
-    """Eight processes take one lease as often as they can: each gets a share."""
-    start = SYSTEM_CLOCK.monotonic() + 1.0
-    deadline = start + HAMMER_SECONDS
-    hammers = [Actor(hammer_until, local_location, start, deadline) for _ in range(HAMMERS)]
+def test_nobody_starves(local_location: Location, tmp_path: Path) -> None:
+    """Eight processes take one lease as often as they can: each gets its share while the others go on."""
+    done = tmp_path / "done"
+    done.mkdir()
+    hammers = [Actor(hammer, local_location, done, HAMMERS, SHARE) for _ in range(HAMMERS)]
     try:
-        shares = sorted(hammer.answer().value for hammer in hammers)
+        shares = sorted(one.answer().value for one in hammers)
     finally:
-        for hammer in hammers:
-            hammer.kill()
-    print(f"\nshares of one lease among {HAMMERS} processes in {HAMMER_SECONDS:.0f} s: {shares}")  # noqa: T201
-    assert shares[0] >= statistics.mean(shares) / 6
+        for one in hammers:
+            one.kill()
+    print(f"\nshares of one lease among {HAMMERS} processes: {shares}")  # noqa: T201
+    assert shares[0] >= SHARE

@@ -12,8 +12,9 @@ from omnigraph.graph.pending import PendingState, classify_intents, is_pending, 
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency import jobs
-from tests.graph.concurrency.actors import DEADLINE_SECONDS, Actor
+from tests.graph.concurrency.actors import Actor
 from tests.graph.writers import create, run, triple
+from tests.waiting import SECONDS_MAX
 
 WRITES: Final = 25
 
@@ -61,6 +62,6 @@ def test_a_healthy_writer_is_never_pending(graph: Location) -> None:
     states: set[PendingState] = set()
     while not done.is_set():
         states |= {one.state for one in list_pending(graph)}
-    writer.join(DEADLINE_SECONDS)
+    writer.join(SECONDS_MAX)
     assert states <= {PendingState.LIVE}
     assert list_pending(graph) == ()

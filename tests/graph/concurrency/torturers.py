@@ -36,6 +36,7 @@ from tests.graph.writers import (
     stage_changes,
     triple,
 )
+from tests.waiting import wait_until
 
 ROWS_MAX: Final = 5
 LEASE_SECONDS: Final = 10.0
@@ -59,13 +60,16 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def write_until(location: Location, log: Path, name: str, deadline: float) -> int:
-    """Write at random until the deadline, each writer its own rows in the tables of all; how many were acknowledged."""
+    """Write at random until the deadline, and at least once, each writer its own rows in the tables of all.
+
+    Returns how many writes were acknowledged.
+    """
     chance = random.Random(name)
     world = World(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
     mine: list[str] = []
     acknowledged = 0
     with log.open("a", encoding="utf-8") as out:
-        while SYSTEM_CLOCK.monotonic() < deadline:
+        while SYSTEM_CLOCK.monotonic() < deadline or not acknowledged:
             changes = _choose(chance, mine, f"{name}-{acknowledged}-{chance.getrandbits(40):x}")
             try:
                 commit = _write_logged(location, changes, out, world)
@@ -84,9 +88,9 @@ def write_until(location: Location, log: Path, name: str, deadline: float) -> in
 
 
 def read_until(location: Location, deadline: float) -> tuple[int, list[str]]:
-    """Read snapshots until the deadline; how many, and every one that showed half a commit."""
+    """Read snapshots until the deadline, and at least one; how many, and every one that showed half a commit."""
     reads, halves = 0, []
-    while SYSTEM_CLOCK.monotonic() < deadline:
+    while SYSTEM_CLOCK.monotonic() < deadline or not reads:
         snapshot = read_snapshot(location)
         said = {alias: table.row_count for alias, table in snapshot.tables.items()}
         found = {}
@@ -101,17 +105,19 @@ def read_until(location: Location, deadline: float) -> tuple[int, list[str]]:
     return reads, halves
 
 
-def hammer_until(location: Location, start: float, deadline: float) -> int:
-    """Take and release one lease as often as possible; how often it worked."""
+def hammer(location: Location, done: Path, hammers: int, share: int) -> int:
+    """Take and release one lease until all hammers have had it that often; how often it worked."""
     store, count = ObjectStore(location), 0
-    while SYSTEM_CLOCK.monotonic() < start:
-        SYSTEM_CLOCK.sleep(0.001)
-    while SYSTEM_CLOCK.monotonic() < deadline:
+    (done / f"{os.getpid()}.started").touch()
+    wait_until(lambda: len(list(done.glob("*.started"))) == hammers, "all have started")
+    while len(list(done.glob("*.done"))) < hammers:
         lease = acquire_lease(store, None, "hammer")
         SYSTEM_CLOCK.sleep(0.002)
         lease.hold()
         lease.release()
         count += 1
+        if count == share:
+            (done / f"{os.getpid()}.done").touch()
     return count
 
 

@@ -152,7 +152,7 @@ def fork(location: Location) -> None:
     run(location, LOADED, branch=DEV)
 
 
-def load_files(location: Location) -> None:
+def load_files(location: Location, base: str | None = None) -> None:
     """A real load on a branch that owns no table yet, with its keys in buckets as if it were large."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "people.jsonl"
@@ -162,7 +162,11 @@ def load_files(location: Location) -> None:
         )
         path.write_text("\n".join(rows))
         source = LargeSource(plan_json_pieces(find_inputs([str(path)])))
-        load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV), in_place)
+        load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV, base=base), in_place)
+
+
+def load_to_new_branch(location: Location) -> None:
+    load_files(location, base=MAIN)
 
 
 def make_branch(location: Location) -> None:

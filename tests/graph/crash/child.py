@@ -23,8 +23,7 @@ from omnigraph.storage.location import Location, parse_location
 from tests.file_faults import arm, counted, limit_file_size
 from tests.graph.crash.power_cut import recorded
 from tests.graph.crash.scenarios import SCENARIOS
-
-ACT_SECONDS_MAX = 60
+from tests.waiting import SECONDS_MAX
 
 
 class Faults(msgspec.Struct, frozen=True):
@@ -95,7 +94,7 @@ def serve() -> None:
 def _run(request: Request) -> None:
     code = 1
     try:
-        signal.alarm(ACT_SECONDS_MAX)
+        signal.alarm(int(SECONDS_MAX))
         _act(request)
         code = 0
     except Exception:

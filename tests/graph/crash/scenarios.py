@@ -280,6 +280,13 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         _WRITTEN,
         in_place=True,
     ),
+    "load_new_branch": Scenario(
+        _seeded,
+        acts.load_to_new_branch,
+        lambda before: _wrote(acts.FROM_FILES, "load by tester", acts.DEV)(_branched(before)),
+        Failpoint.PUBLISH_AFTER,
+        in_place=True,
+    ),
     "branch_create": Scenario(_seeded, acts.make_branch, _branched, Failpoint.PUBLISH_AFTER, in_place=True),
     "branch_delete": Scenario(
         _with_branch, acts.remove_branch, _unbranched, Failpoint.PUBLISH_AFTER, in_place=True

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.base.errors import ConflictError
-from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import Write, write
+from omnigraph.base.errors import Applied, ConflictError, ContentError
+from omnigraph.graph.branches import create_branch, create_branch_with, delete_branch
+from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.layout import LOCKS, RECOVERY
+from omnigraph.graph.layout import LOCKS, MANIFEST, RECOVERY
+from omnigraph.graph.records import BranchParent
 from omnigraph.graph.recovery.on_open import recover_every_branch, recover_on_open
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
+from omnigraph.maintenance.cleanup import cleanup_all_tables
+from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.killer import Killer
-from tests.graph.writers import COMPANY, PERSON, Change, create, read_contents, run, stage_changes, triple
+from tests.graph.crash.observe import unsteady
+from tests.graph.writers import (
+    COMPANY,
+    PERSON,
+    Change,
+    apply,
+    create,
+    read_contents,
+    run,
+    snapshot_contents,
+    stage_changes,
+    triple,
+)
+from tests.maintenance.cleaning import Place, TomorrowClock
 
 DEV = "dev"
 
@@ -45,6 +62,88 @@ def test_a_branch_is_not_made_from_a_namesake(graph: Location) -> None:
     create_branch(graph, DEV, "tester", read_snapshot(graph))
     with pytest.raises(ConflictError):
         create_branch(graph, "child", "tester", source)
+
+
+def rejecting(at: Stage) -> Staged:
+    stage_changes([Change(PERSON, insert=("x",))])(at)
+    raise ContentError("a row is wrong", code="load_rejected", hint="")
+
+
+def lance_branches(root: Location) -> set[str]:
+    """The Lance branches of every table and of the manifest."""
+    places = [root.child(table.path) for table in read_snapshot(root).tables.values()]
+    return {
+        name for place in (root.child(MANIFEST), *places) for name in open_dataset(place).lance_branches()
+    }
+
+
+def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> None:
+    changes = [Change(PERSON, insert=("x",))]
+    before = lance_branches(graph)
+    with pytest.raises(ContentError) as rejected:
+        create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", rejecting))
+    assert rejected.value.applied is Applied.NO
+    assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
+    assert lance_branches(graph) == before
+    run(graph, [Change(COMPANY, insert=("dev",))], branch=DEV)
+    made = create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", stage_changes(changes)))
+    assert made is not None
+    now, base = read_snapshot(graph, "new"), read_snapshot(graph, DEV)
+    assert made.publication.commit is not None
+    assert (now.head, now.branch.parent) == (
+        made.publication.commit.id,
+        BranchParent(DEV, base.branch.id, base.head),
+    )
+    assert made.publication.commit.parent == base.head
+    assert snapshot_contents(now) == apply(snapshot_contents(base), changes)
+    assert now.tables[PERSON].owner == now.branch.id
+    assert now.tables[COMPANY] == base.tables[COMPANY]
+    run(graph, [Change(PERSON, insert=("y",))], branch="new")
+    assert unsteady(graph, World()) == []
+
+
+def test_a_branch_of_that_name_was_made_while_its_first_write_was_staged(graph: Location) -> None:
+    def lose(at: Stage) -> Staged:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+        create_branch(graph, "new", "other", read_snapshot(graph))
+        return staged
+
+    before = lance_branches(graph)
+    with pytest.raises(ConflictError) as refused:
+        create_branch_with(graph, "new", MAIN, Write(WriterKind.LOAD, "tester", lose))
+    assert (refused.value.code, refused.value.applied) == ("branch_exists", Applied.NO)
+    other = read_snapshot(graph, "new").branch
+    assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
+
+
+def test_the_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
+    def lose(at: Stage) -> Staged:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+        delete_branch(graph, DEV)
+        return staged
+
+    with pytest.raises(ConflictError) as refused:
+        create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", lose))
+    assert (refused.value.code, refused.value.applied) == ("read_set_conflict", Applied.NO)
+    assert set(read_snapshot(graph).state.branches) == {MAIN}
+
+
+def test_cleanup_keeps_the_forks_of_a_first_write_that_is_staged(graph: Location) -> None:
+    """Its branch is not live yet, so the forks have the name of the one that it is created from."""
+
+    def wait(at: Stage) -> Staged:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+        options = CleanupPolicyOptions(keep_versions=3, confirm=True)
+        cleanup_all_tables(Place(graph), options, world=World(clock=TomorrowClock()))
+        return staged
+
+    create_branch_with(graph, "new", MAIN, Write(WriterKind.LOAD, "tester", wait))
+    assert "x" in read_contents(graph, "new")[PERSON]
+
+
+def test_a_first_write_without_rows_makes_the_branch(graph: Location) -> None:
+    assert create_branch_with(graph, "new", MAIN, Write(WriterKind.LOAD, "tester", lambda _: None)) is None
+    assert read_snapshot(graph, "new").head == read_snapshot(graph).head
 
 
 def test_a_first_write_stages_again_beside_another_first_write(graph: Location) -> None:

@@ -25,6 +25,7 @@ UPDATE_BOB = 'query m() { update Person set { age: 8 } where slug = "bob" }'
 ADD_CAT = 'query m() { insert Person { slug: "cat", age: 3 } }'
 RENAMED = BASE.replace("age: I64?", "years: I64? @rename_from(age)")
 RANKED = BASE.replace("note: String?", "note: String?  rank: I64 @default(1)")
+NOTED = BASE.replace("note: String?", 'note: String @default("x")')
 SCORED = BASE.replace("note: String?", "note: String?  score: F64?")
 SCORE_ALL = "query m() { update Person set { score: 0.5 } where slug is not null }"
 CITY = BASE + "node City { name: String @key }\nedge LivesIn: Person -> City\n"

@@ -1,7 +1,8 @@
 """The model of schemas that change: a schema is one more table of a graph, whose facts merge as entities do.
 
 A fact is how `Person.age` is called now, a property of `Person` with what rows got that were there before it, a default
-that was given later, or a type. A `Person` is its numbers by the names of properties, `age` whatever it is called.
+that was given later, what null became in a property that became required, that it is nullable again, or a type. A
+`Person` is its numbers by the names of properties, `age` whatever it is called.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ FACTS: Final = "schema"
 FIRST: Final[dict[str, Any]] = {"age": "age"}
 DIVERGED: Final[Found] = {("schema_diverged", "", "")}
 _DEFAULT: Final = " default"
+_REQUIRED: Final = " required"
+_RELAXED: Final = " relaxed"
 
 
 def schema_text(facts: Mapping[str, Any], old: Mapping[str, Any]) -> str:
@@ -27,8 +30,10 @@ def schema_text(facts: Mapping[str, Any], old: Mapping[str, Any]) -> str:
     renamed = "" if facts["age"] == old["age"] else f" @rename_from({old['age']})"
     own = [f"{facts['age']}: I64?{renamed}"]
     for name, fill in _properties(facts).items():
-        default = facts.get(name + _DEFAULT, fill)
-        own.append(f"{name}: I64?" + ("" if default is None else f" @default({default})"))
+        is_required = name + _REQUIRED in facts and name + _RELAXED not in facts
+        default = facts[name + _REQUIRED] if is_required else facts.get(name + _DEFAULT, fill)
+        mark = "" if is_required else "?"
+        own.append(f"{name}: I64{mark}" + ("" if default is None else f" @default({default})"))
     types = [f"node {name.partition(':')[2]} {{ name: String @key }}" for name in _types(facts)]
     lines = [
         f"node Person {{ slug: String @key  {'  '.join(own)} }}",
@@ -42,7 +47,16 @@ def schema_text(facts: Mapping[str, Any], old: Mapping[str, Any]) -> str:
 def next_facts(facts: Mapping[str, Any], kind: str, number: int) -> dict[str, Any]:
     """The facts after a change of some kind; a number is never used twice, so no two names are the same."""
     defaults = [name for name, fill in _properties(facts).items() if fill is not None]
+    nullable = [name for name in _properties(facts) if name not in defaults and name + _REQUIRED not in facts]
+    required = [name[: -len(_REQUIRED)] for name in facts if name.endswith(_REQUIRED)]
+    relaxable = [name for name in required if name + _RELAXED not in facts]
     match kind:
+        case "require" if nullable:
+            return {**facts, nullable[0] + _REQUIRED: number}
+        case "require":
+            return {**facts, f"n{number}": None}
+        case "relax" if relaxable:
+            return {**facts, relaxable[0] + _RELAXED: True}
         case "property":
             return {**facts, f"n{number}": None}
         case "default":
@@ -57,7 +71,7 @@ def next_facts(facts: Mapping[str, Any], kind: str, number: int) -> dict[str, An
 
 def with_facts(state: Contents, facts: Mapping[str, Any]) -> Contents:
     """A graph under more facts: its rows have what rows get that were there before a property."""
-    people = {name: _lifted(value, _properties(facts)) for name, value in state[PERSON].items()}
+    people = {name: _lifted(value, facts) for name, value in state[PERSON].items()}
     tables: Contents = {table: {} for table in _types(facts)}
     return {
         **tables,
@@ -145,8 +159,12 @@ def _types(facts: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in facts if name.startswith("node:"))
 
 
-def _lifted(value: Any, fills: Mapping[str, Any]) -> Any:
+def _lifted(value: Any, facts: Mapping[str, Any]) -> Any:
     if value is UNDECIDED:
         return value
     has = dict(value)
-    return (("age", has["age"]), *((name, has.get(name, fill)) for name, fill in fills.items()))
+    numbers = {name: has.get(name, fill) for name, fill in _properties(facts).items()}
+    filled = {
+        name: facts.get(name + _REQUIRED) if number is None else number for name, number in numbers.items()
+    }
+    return (("age", has["age"]), *filled.items())

@@ -18,6 +18,7 @@ from tests.graph.merge.schema_sides import (
     AGELESS,
     BASE,
     BOB,
+    NOTED,
     RANKED,
     RENAMED,
     SCORED,
@@ -38,6 +39,7 @@ REVERTS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "another type": (TOWN, {"ada": ADA, "bob": BOB}),
     "a renamed property": (RENAMED, {"ada": {"years": 36, "note": "n"}, "bob": {"years": 7, "note": None}}),
     "a new property": (RANKED, {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}}),
+    "a default for null": (NOTED, {"ada": ADA, "bob": {"age": 7, "note": "x"}}),
     "a dropped property that it did not write": (
         BASE.replace("note: String?", ""),
         {"ada": {"age": 36}, "bob": {"age": 7}},

@@ -25,6 +25,7 @@ from tests.graph.merge.schema_sides import (
     BASE,
     BOB,
     CITY,
+    NOTED,
     ONLY_ADA,
     RANKED,
     RENAMED,
@@ -118,6 +119,45 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
         Side(mutations=(UPDATE_BOB,)),
         Side(BASE.replace("note: String?", ""), then=BASE.replace("note: String?", "note: I64 @default(5)")),
         {"ada": {"age": 36, "note": 5}, "bob": {"age": 8, "note": 5}},
+    ),
+    "a default for null": (
+        Side(mutations=(UPDATE_BOB, ADD_CAT)),
+        Side(NOTED, ('query m() { insert Person { slug: "dan" } }',)),
+        {
+            "ada": ADA,
+            "bob": {"age": 8, "note": "x"},
+            "cat": {"age": 3, "note": "x"},
+            "dan": {"age": None, "note": "x"},
+        },
+    ),
+    "a default for null beside a value of ours": (
+        Side(mutations=('query m() { update Person set { note: "ours" } where slug = "bob" }',)),
+        Side(NOTED, ('query m() { update Person set { age: 37 } where slug = "ada" }',)),
+        {"ada": {"age": 37, "note": "n"}, "bob": {"age": 7, "note": "ours"}},
+    ),
+    "a default for null on our side": (
+        Side(NOTED),
+        Side(mutations=(UPDATE_BOB, ADD_CAT)),
+        {"ada": ADA, "bob": {"age": 8, "note": "x"}, "cat": {"age": 3, "note": "x"}},
+    ),
+    "a default for null that was changed later": (
+        Side(mutations=(ADD_CAT,)),
+        Side(NOTED, then=NOTED.replace('"x"', '"y"')),
+        {"ada": ADA, "bob": {"age": 7, "note": "x"}, "cat": {"age": 3, "note": "x"}},
+    ),
+    "a default for null in a property that is nullable again": (
+        Side(mutations=(ADD_CAT,)),
+        Side(NOTED, then=BASE),
+        {"ada": ADA, "bob": {"age": 7, "note": "x"}, "cat": {"age": 3, "note": "x"}},
+    ),
+    "a default for null in a property that our side does not have": (
+        Side(mutations=(ADD_CAT,)),
+        Side(SCORED, then=SCORED.replace("F64?", "F64 @default(0.5)")),
+        {
+            "ada": {**ADA, "score": 0.5},
+            "bob": {**BOB, "score": 0.5},
+            "cat": {"age": 3, "note": None, "score": 0.5},
+        },
     ),
     "a default that was changed later": (
         Side(),
@@ -337,8 +377,8 @@ def test_a_column_that_needs_values_is_never_left_without_them(root: Location) -
     assert old is not None
     assert new is not None
     with pytest.raises(InvariantError, match="score needs a value"):
-        column_plan(old, new, 2)
-    assert "score" not in column_plan(old, new, 2, staying=0).fills
+        column_plan(old, new, 2, nulls={})
+    assert "score" not in column_plan(old, new, 2, nulls={}, staying=0).fills
 
 
 def test_reverting_a_schema_change_is_refused(root: Location) -> None:

@@ -77,7 +77,9 @@ BRANCHES = ("x", "y")
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 VALUES = st.integers(0, 2)
 ANY_BRANCH = st.sampled_from((MAIN, *BRANCHES))
-SCHEMA_CHANGES = st.sampled_from(["property", "default", "later default", "type", "rename"])
+SCHEMA_CHANGES = st.sampled_from(
+    ["property", "default", "later default", "require", "require", "relax", "type", "rename"]
+)
 DEATHS = st.one_of(st.just(0), st.just(0), st.integers(1, 26))
 """At which durable call whoever writes dies; mostly nobody does."""
 

@@ -129,7 +129,7 @@ def _without_ids(catalog: Catalog, found: NodeType | EdgeType) -> dict[str, Any]
     return {
         "ends": ends,
         "properties": {
-            own.name: replace(own, id=PropertyId(0), renamed_from=None, filled=None)
+            own.name: replace(own, id=PropertyId(0), renamed_from=None, filled=None, null_fills=())
             for own in found.properties
         },
         "key": found.key,

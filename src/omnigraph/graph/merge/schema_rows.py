@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.graph.changes import compare_pins, union
 from omnigraph.graph.equality import same_values
-from omnigraph.graph.images import blob_names, column_names, filled_column, locate
+from omnigraph.graph.images import blob_names, column_names, filled_column, locate, null_fill, with_null_fill
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.merged_lookup import MergedLookup
@@ -99,7 +99,9 @@ def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
     fills = [name for name in fills if (found := entity.property_named(name)) and found.fill is not None]
     changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
     rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
-    changed += [rule.property for rule in rules if isinstance(rule, RequiredRule)]
+    required = [rule for rule in rules if isinstance(rule, RequiredRule)]
+    changed += [rule.property for rule in required]
+    fills += [rule.property for rule in required if rule.fill is not None]
     mixed = [name for name in changed if name in blob_names(entity)]
     if fills and mixed:
         code = EvolutionCode.BLOB_BESIDE_DEFAULT
@@ -192,7 +194,8 @@ def _staying_rows(location: Location, plan: TablePlan) -> tuple[pa.Table, list[C
                 columns[one.name] = filled_column(entity, one, rows.num_rows)
             else:
                 found: Any = rows.column(there[one.name])
-                columns[one.name] = found if one.name in blobs else found.cast(one.type)
+                fill = null_fill(entity, one.name, dataset.schema.field(there[one.name]))
+                columns[one.name] = found if one.name in blobs else with_null_fill(found.cast(one.type), fill)
         conflicts += value_conflicts(entity, columns)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts

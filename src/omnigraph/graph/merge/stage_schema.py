@@ -19,6 +19,7 @@ from omnigraph.graph.merge.table_plan import TablePlan
 from omnigraph.graph.publish import Change
 from omnigraph.graph.records import Pin, TableRecord, TombstoneRecord
 from omnigraph.graph.schema_change import SchemaWork, column_plan
+from omnigraph.graph.schema_plan import count_nulls
 from omnigraph.graph.snapshot import read_main_id
 from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.graph.staged import ExactEffect
@@ -61,7 +62,8 @@ def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: SchemaWork) -> No
     columns = None
     if not has_columns:
         staying = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
-        wanted = column_plan(old, new, table.row_count, staying=staying)
+        nulls = count_nulls(target.dataset, old, new)
+        wanted = column_plan(old, new, table.row_count, nulls=nulls, staying=staying)
         columns = stage_columns_here(target.dataset, wanted)
     if rows is not None:
         effect = stage_table(at, target, rows, columns)

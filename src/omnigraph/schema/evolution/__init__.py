@@ -11,6 +11,7 @@ from omnigraph.schema.evolution.counters import raise_counters
 from omnigraph.schema.evolution.difference import Evolution, find_steps, find_steps_by_id
 from omnigraph.schema.evolution.follow import next_catalog
 from omnigraph.schema.evolution.merging import Diverged, merge_catalogs
+from omnigraph.schema.evolution.property_difference import null_filled
 from omnigraph.schema.evolution.steps import (
     AddConstraint,
     AddIndex,
@@ -71,6 +72,7 @@ __all__ = [
     "kind_of",
     "merge_catalogs",
     "next_catalog",
+    "null_filled",
     "raise_counters",
     "text_of",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, DropProperty, Step
+from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, DropProperty, RequiredRule, Step
 
 
 class Cost(Enum):
@@ -18,9 +18,11 @@ class Cost(Enum):
     """Every row of the type is written again, at least in part."""
 
 
-def cost_of(step: Step, rows: int) -> Cost:
-    """The cost of a step on a type with that many rows."""
+def cost_of(step: Step, rows: int, filled_rows: int = 0) -> Cost:
+    """The cost of a step on a type with that many rows, of which so many get a default for null."""
     match step:
+        case AddConstraint(constraint=RequiredRule()) if filled_rows:
+            return Cost.REWRITES
         case AddConstraint(implied=False) if rows:
             return Cost.READS
         case AddProperty(property=added) if rows and added.fill is not None:

@@ -49,6 +49,7 @@ from omnigraph.schema.evolution.steps import (
     UpdateText,
 )
 from omnigraph.schema.property_types import EnumType
+from omnigraph.schema.values import Value
 
 
 def next_catalog(accepted: Catalog, steps: Iterable[Step]) -> Catalog:
@@ -152,6 +153,11 @@ def _source_renamed(own: Property, old: str, new: str) -> Embedding | None:
     return replace(own.embedding, source=new)
 
 
+def _required(own: Property, fill: Value | None) -> Property:
+    fills = own.null_fills if fill is None else (*own.null_fills, fill)
+    return replace(own, nullable=False, null_fills=fills)
+
+
 def _extended(own: Property, values: tuple[str, ...]) -> Property:
     assert isinstance(own.type, EnumType), "only enums are extended"
     return replace(own, type=EnumType(tuple(sorted({*own.type.values, *values}))))
@@ -166,8 +172,8 @@ def _constrained(entity: AnyEntity, constraint: Constraint) -> AnyEntity:
             return replace(entity, rules=replace(rules, ranges=(*rules.ranges, constraint)))
         case CheckRule():
             return replace(entity, rules=replace(rules, checks=(*rules.checks, constraint)))
-        case RequiredRule(name):
-            return _changed(entity, name, lambda own: replace(own, nullable=False))
+        case RequiredRule(name, fill):
+            return _changed(entity, name, lambda own: _required(own, fill))
         case CardRule(cardinality):
             return _with_cardinality(entity, cardinality)
         case _:

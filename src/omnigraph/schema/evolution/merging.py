@@ -193,7 +193,8 @@ def _merged_property(
     }
     default = _part(f"default of {where}", base.default, ours.default, theirs.default)
     kind = _merged_kind(where, base.type, ours.type, theirs.type)
-    return replace(ours.with_default(default), **parts, type=kind)
+    fills = _part(f"what null became in {where}", base.null_fills, ours.null_fills, theirs.null_fills)
+    return replace(ours.with_default(default), **parts, type=kind, null_fills=fills)
 
 
 def _merged_kind(where: str, base: PropertyType, ours: PropertyType, theirs: PropertyType) -> PropertyType:

@@ -39,6 +39,7 @@ from omnigraph.schema.property_types import (
     is_free_text,
     type_text,
 )
+from omnigraph.schema.values import Value
 
 _WIDER = {
     Scalar.I32: frozenset({Scalar.I64, Scalar.F64}),
@@ -69,9 +70,22 @@ class TypePair:
 
     @property
     def fills(self) -> tuple[str, ...]:
-        """The new properties whose default every row gets."""
-        new = (found for found in self.new.properties if self.origin(found) is None)
-        return tuple(found.name for found in new if self.rows and found.fill is not None)
+        """The properties whose default rows get: all rows if it is new, those with null if it becomes required."""
+        if not self.rows:
+            return ()
+        pairs = ((self.origin(after), after) for after in self.new.properties)
+        return tuple(
+            after.name
+            for before, after in pairs
+            if (after.fill is not None if before is None else self.null_fills(before, after))
+        )
+
+    def null_fills(self, before: Property, after: Property) -> tuple[Value, ...]:
+        """What null became, in order, on the way from one form of a property to the other."""
+        if self.by_id:
+            return after.null_fills[len(before.null_fills) :]
+        is_filled = before.nullable and not after.nullable and after.default is not None
+        return (after.default,) if is_filled and after.default is not None else ()
 
 
 @dataclass(slots=True)
@@ -129,6 +143,17 @@ def compare_type(pair: TypePair) -> TypeDifference:
         found.adding.append(UpdateMetadata(old.id, new.alias, None, notes))
     found.adding += added_rules(old, new, names, {one.name: one for one in added})
     return found
+
+
+def null_filled(old: Entity, new: Entity) -> dict[str, tuple[str, Value]]:
+    """The properties of a type in which null gets a value, by their new names: the old name and the value."""
+    fills: dict[str, tuple[str, Value]] = {}
+    for after in new.properties:
+        before = old.property_with_id(after.id)
+        fill = None if before is None else after.null_fill(len(before.null_fills))
+        if before is not None and fill is not None:
+            fills[after.name] = before.name, fill
+    return fills
 
 
 def _properties_of(step: Step) -> tuple[str, ...]:
@@ -219,10 +244,7 @@ def _compare_property(
             found.unsupported.append(Unsupported(change, alias, name, detail))
         else:
             found.columns.append(ExtendEnum(type_id, alias, name, change))
-    if after.nullable and not before.nullable:
-        found.columns.append(RelaxNullability(type_id, alias, name))
-    if before.nullable and not after.nullable:
-        found.adding.append(AddConstraint(type_id, alias, RequiredRule(name)))
+    _compare_nullability(pair, (before, after), found)
     if before.nullable != after.nullable and pair.fills and after.type == ScalarType(Scalar.BLOB):
         detail = f"and {pair.fills[0]} is filled with its default"
         found.unsupported.append(Unsupported(EvolutionCode.BLOB_BESIDE_DEFAULT, alias, name, detail))
@@ -236,6 +258,23 @@ def _compare_property(
     notes = Notes(after.description, after.metadata, (), after.default, after.embedding)
     if notes != Notes(before.description, before.metadata, (), before.default, embedding):
         found.adding.insert(0, UpdateMetadata(type_id, alias, name, notes))
+
+
+def _compare_nullability(pair: TypePair, both: tuple[Property, Property], found: TypeDifference) -> None:
+    """A property that became required with a default, nullable and required again says so each time."""
+    before, after = both
+    type_id, alias, name = pair.old.id, pair.new.alias, after.name
+    fills = pair.null_fills(before, after)
+    relax = RelaxNullability(type_id, alias, name)
+    if not before.nullable and (after.nullable or fills):
+        found.columns.append(relax)
+    for number, fill in enumerate(fills):
+        found.adding += [relax] if number else []
+        found.adding.append(AddConstraint(type_id, alias, RequiredRule(name, fill)))
+    if fills and after.nullable:
+        found.adding.append(relax)
+    if before.nullable and not after.nullable and not fills:
+        found.adding.append(AddConstraint(type_id, alias, RequiredRule(name)))
 
 
 def _as_before(before: Property, after: Property) -> Property:

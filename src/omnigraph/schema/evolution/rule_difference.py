@@ -59,7 +59,7 @@ def added_rules(
 
 def _obeyed(name: str, added: Mapping[str, Property]) -> bool:
     """Whether what rows get in a new column obeys its rules: null does, and so does the default of now."""
-    return name in added and not added[name].filled
+    return name in added and (added[name].fill is None or added[name].filled is None)
 
 
 def _all_kept(columns: tuple[str, ...], old: Entity, names: Mapping[str, str]) -> bool:

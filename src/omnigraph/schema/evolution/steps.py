@@ -39,9 +39,10 @@ class CardRule:
 
 @dataclass(frozen=True, slots=True)
 class RequiredRule:
-    """Every row has a value."""
+    """Every row has a value. `fill` is what null becomes; without one there must be no null."""
 
     property: str
+    fill: Value | None = None
 
 
 Constraint = UniqueRule | RangeRule | CheckRule | CardRule | RequiredRule

@@ -56,8 +56,9 @@ def text_of(step: Step) -> str:  # noqa: PLR0912  # one sentence for each kind
             return f"declare an index on {alias}.{name}"
         case DropIndex(_, alias, name):
             return f"declare no index on {alias}.{name} any more"
-        case AddConstraint(_, alias, RequiredRule(name), _):
-            return f"require a value of {alias}.{name} in every row"
+        case AddConstraint(_, alias, RequiredRule(name, fill), _):
+            filled = "" if fill is None else ", filled with its default where it is null"
+            return f"require a value of {alias}.{name} in every row{filled}"
         case AddConstraint(_, alias, constraint, _):
             return f"add {constraint_text(constraint)} to {alias}"
         case DropConstraint(_, alias, constraint):
