@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.style.source import Source
 
-FILE_LINES_MAX: Final = 400
+FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
 VAGUE_NAMES: Final = {"common", "helper", "helpers", "misc", "shared", "util", "utils"}
 VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")
