@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -24,8 +28,9 @@ from omnigraph.pipeline.export_target import Target, TargetKind, parse_target
 from omnigraph.pipeline.load_source import Result, Task
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import DURABILITY_VARIABLE, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
+from tests.file_faults import built_library
 from tests.pipeline.exporting import (
     Record,
     WorkersHere,
@@ -37,6 +42,7 @@ from tests.pipeline.exporting import (
     make_graph,
 )
 from tests.pipeline.in_place import files
+from tests.style.source import ROOT
 
 SCHEMA = """\
 node Person { slug: String @key  age: I32?  photo: Blob?  v: Vector(2)? }
@@ -336,3 +342,13 @@ def test_a_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> 
     rebuilt = make_graph(parse_location(str(tmp_path / "rebuilt.omni")), SCHEMA)
     load_file(rebuilt, tmp_path / "dump.jsonl")
     assert contents(rebuilt) == contents(root, rules=older)
+
+
+@pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
+def test_an_export_on_a_failing_disk_is_whole_or_not_there(root: Location, tmp_path: Path) -> None:
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    environment = {**os.environ, "LD_PRELOAD": str(built_library()), DURABILITY_VARIABLE: "sync"}
+    command = [sys.executable, "-m", "tests.pipeline.failing_exports", root.uri, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout) == []
