@@ -179,7 +179,18 @@ def test_a_catalog_that_is_not_the_one_of_its_hash_is_not_used(store_location: L
     assert caught.value.code == "manifest_damaged"
 
 
-@pytest.mark.parametrize("size", [0, 7, 400])
+def test_a_newest_version_without_content_was_never_acknowledged(local_location: Location) -> None:
+    """A power cut leaves the name of a file whose content was not synced."""
+    make_graph(local_location)
+    before = pins_of(read_snapshot(local_location))
+    publish_next(local_location)
+    _version_file(local_location, 2).write_bytes(b"")
+    assert pins_of(read_snapshot(local_location)) == before
+    publish_next(local_location)
+    assert read_snapshot(local_location).manifest.version == 2
+
+
+@pytest.mark.parametrize("size", [7, 400])
 def test_a_truncated_newest_version_is_one_clear_error(local_location: Location, size: int) -> None:
     make_graph(local_location)
     publish_next(local_location)

@@ -47,7 +47,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", [name for name in DAMAGES if name != "empty"])
 def test_a_damaged_manifest(local_location: Location, damage: str) -> None:
     make_people(local_location, ["a"], ["b"])
     newest = min(Path(local_location.uri, "_versions").glob("*.manifest"))
@@ -63,6 +63,9 @@ def test_an_emptied_manifest_on_every_store(durable_location: Location) -> None:
     newest = store.list("_versions")[0].path
     store.delete(newest)
     store.create(newest, b"")
+    if durable_location.is_local:  # what a power cut leaves of a commit that was not acknowledged
+        assert open_dataset(durable_location).version == 1
+        return
     with pytest.raises(FormatError) as caught:
         open_dataset(durable_location)
     _expect(caught.value, "dataset_unreadable", durable_location.uri)

@@ -137,7 +137,7 @@ def _breach(path: str, text: str) -> Source:
 
 RULES: Final = (
     Rule(names_say_what_is_inside, _breach("src/omnigraph/graph/utils.py", "")),
-    Rule(files_hold_one_concept, _breach("src/omnigraph/long.py", "\n" * 401)),
+    Rule(files_hold_one_concept, _breach("src/omnigraph/long.py", "\n" * (FILE_LINES_MAX + 1))),
     Rule(functions_do_one_thing, _breach("src/omnigraph/long.py", "def f():\n" + "  1\n" * 80)),
     Rule(packages_only_export, _breach("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
     Rule(only_process_edges_catch_everything, _breach("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),

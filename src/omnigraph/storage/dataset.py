@@ -7,6 +7,7 @@ All handles of a process share one Lance session, so the metadata of a data file
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +38,11 @@ from omnigraph.storage.durability import (
     make_durable,
     make_version_durable,
 )
-from omnigraph.storage.failures import DatasetExistsError, substrate_errors
+from omnigraph.storage.failures import DatasetExistsError, nothing_at, substrate_errors
 from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError, sync_entries
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from lance.lance import _Session as Session
@@ -310,6 +313,9 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
         whole = find_newest_whole_version(place) if version is None else None
         if whole is None:
             raise
+        if whole == 0:
+            raise nothing_at("open the dataset", place.uri) from None
+        logger.warning("skipped version files without content, as a power cut leaves: %s", place.uri)
         native = _open_native(place, whole)
     return Dataset(location, branch, native)
 

@@ -168,21 +168,22 @@ def make_change_durable(place: Location, moved: lance.LanceDataset, base: lance.
 
 
 def find_newest_whole_version(place: Location) -> int | None:
-    """The newest version above which lie only version files without any content; None if there are none of those.
+    """The newest version below version files without any content, 0 if there is none; None if no such files are newest.
 
     A power cut may leave the name of a file and not its content. Its commit was never acknowledged.
     """
-    folder = Path(place.uri, "_versions")
-    if not place.is_local or not folder.is_dir():
+    if not place.is_local:
         return None
-    sizes = {
-        _VERSION_MAX - int(path.stem): path.stat().st_size
-        for path in folder.glob("*.manifest")
-        if path.stem.isdecimal() and len(path.stem) == _VERSION_DIGITS
-    }
-    whole = [version for version, size in sizes.items() if size]
-    newest = max(whole, default=None)
-    return None if newest is None or newest == max(sizes) else newest
+    try:
+        sizes = {
+            _VERSION_MAX - int(path.stem): path.stat().st_size
+            for path in Path(place.uri, "_versions").glob("*.manifest")
+            if path.stem.isdecimal() and len(path.stem) == _VERSION_DIGITS
+        }
+    except OSError:  # the error of the library, which the caller has, says why nothing can be read
+        return None
+    newest = max((version for version, size in sizes.items() if size), default=0)
+    return None if newest == max(sizes, default=0) else newest
 
 
 def delete_torn_versions(place: Location, version: int) -> None:

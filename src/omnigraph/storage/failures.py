@@ -245,6 +245,16 @@ _DAMAGED: Final = _rule(r"", FormatError, _DAMAGE)
 _INTERRUPTED: Final = re.compile(r"(?:^|External error: )KeyboardInterrupt\b", re.MULTILINE)
 
 
+def nothing_at(doing: str, uri: str) -> NotFoundError:
+    """Return the error for a dataset or file that does not exist."""
+    return NotFoundError(
+        f"could not {doing}: there is nothing at {uri}",
+        code="object_missing",
+        hint="check the path",
+        facts={"uri": uri},
+    )
+
+
 @contextmanager
 def substrate_errors(doing: str, uri: str) -> Iterator[None]:
     """Within the block, raise ours instead of the library's error. `doing` reads like "open the dataset"."""

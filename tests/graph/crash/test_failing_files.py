@@ -79,6 +79,9 @@ class Case:
             states = [before, after]  # a table that fails is reported, and the others are published
         else:
             states = [before] if outcome.code else [after]
+        if how.beside is not None:  # the other writer has the same disk
+            with_other = how.beside(before)
+            states = [*states, with_other, how.after(with_other)]
         expected = Expected(tuple(states), how.world, how.heads_ahead)
         if how.redo is not None:
             expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
