@@ -237,6 +237,19 @@ def test_a_graph_whose_tables_are_gone_is_not_acknowledged(
     _is_whole_and_alone(place)
 
 
+def test_an_error_after_the_graph_is_visible_deletes_nothing(
+    local_location: Location, tmp_path: Path
+) -> None:
+    """Another process may have loaded rows already."""
+    with _held(local_location, Failpoint.INIT_MANIFEST_BEFORE, tmp_path) as (_, finish):
+        tables = {path for path in tree(local_location) if path.startswith("nodes")}
+        damaged = next(path for path in sorted(tables) if path.endswith(".manifest"))
+        Path(local_location.uri, damaged).write_bytes(b"not")
+        assert finish() == "dataset_unreadable"
+    assert tables <= set(tree(local_location))
+    assert start_init(local_location).stdout == "graph_exists"
+
+
 @contextmanager
 def _held(
     place: Location, point: str, folder: Path, boot_id: str = ""

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from omnigraph.pipeline.export_target import Target, TargetKind, parse_target
 from omnigraph.pipeline.load_source import Result, Task
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.location import DURABILITY_VARIABLE, Location, parse_location
+from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.file_faults import built_library
 from tests.pipeline.exporting import (
@@ -352,3 +353,31 @@ def test_an_export_on_a_failing_disk_is_whole_or_not_there(root: Location, tmp_p
     command = [sys.executable, "-m", "tests.pipeline.failing_exports", root.uri, str(folder)]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     assert json.loads(done.stdout) == []
+
+
+@pytest.mark.parametrize("durability", ["sync", "process"])
+@pytest.mark.parametrize("out", ["parts/", "dump.jsonl"])
+def test_an_export_is_as_durable_as_the_graph(
+    root: Location, tmp_path: Path, out: str, durability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DURABILITY_VARIABLE, "process" if durability == "sync" else "sync")
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    target = parse_target(f"{folder}/{out}", ExportFormat.NDJSON, durability=durability)
+    export(replace(root, durability=Durability(durability)), ExportRequest(target), WorkersHere())
+    if durability == "process":
+        assert synced == []
+        return
+    assert str(folder) in synced, "the entry of the new file or folder"
+    assert any("node-Person" in path for path in synced), "the content of a part"
+    assert str(tmp_path) not in synced, "a directory above the export"
+    if out.endswith("/"):
+        assert f"{folder}/parts" in synced

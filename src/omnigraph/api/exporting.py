@@ -70,7 +70,9 @@ class ExportOutcome:
 def export_graph(root: Location, branch: str, options: ExportOptions) -> ExportOutcome:
     """Export a branch as it is, or an earlier state of it. Nothing of the graph changes."""
     format_ = _format(options.format)
-    target = parse_target(options.out, format_, dict(root.options), force=options.force)
+    target = parse_target(
+        options.out, format_, dict(root.options), force=options.force, durability=root.durability
+    )
     stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
     request = ExportRequest(target, format_, options.types, branch, options.when, stream)
     return ExportOutcome(

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import Applied, ConflictError, ErrorKind, OmnigraphError, StorageError
+from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
@@ -209,6 +209,7 @@ class _Session:
 
     def publish_unseen(self, staged: Staged, handles: tuple[Dataset, ...]) -> Published:
         """See `commit_unseen`."""
+        self._require_files(staged, handles)
         tables = self._commit_tables(staged, handles)
         return self._publish_tables(staged, tables, self.world.clock.now_us(), None)
 
@@ -374,9 +375,8 @@ class _Session:
         """A file is cut off or may not survive a power cut: undo the write, unless it is visible already."""
         try:
             action = recover_intent(self._recoverer(), armed.intent, undo=True)
-        except OmnigraphError as failure:
-            error.add_note(f"undoing it failed as well: {failure.message}")
-            return _recovery_required(armed)
+        except OmnigraphError:
+            return _recovery_required(armed, error)
         error.applied = Applied.UNKNOWN if action is RecoveryAction.FINISHED else Applied.NO
         return error
 
@@ -396,11 +396,15 @@ class _Session:
         return Recoverer(self.store, self.target, self.lease, self.world.publisher(self.lease))
 
 
-def _recovery_required(armed: Armed) -> RecoveryRequiredError:
+def _recovery_required(armed: Armed, cause: OmnigraphError | None = None) -> RecoveryRequiredError:
     operation = armed.staged.operation
+    reason = "" if cause is None else f": {cause.message}"
+    facts: dict[str, Fact] = {"recovery_required": {"operation_id": operation}}
+    if cause is not None:
+        facts["cause"] = cause.code
     return RecoveryRequiredError(
-        f"the write {operation} stopped half-way, and it is unknown whether it was applied",
+        f"the write {operation} was interrupted, and it is unknown whether it was applied{reason}",
         code="recovery_required",
-        hint="the next open finishes it or undoes it; `omnigraph recovery list` shows it",
-        facts={"recovery_required": {"operation_id": operation}},
+        hint="The next open finishes or undoes it. Run `omnigraph recovery list` to see it.",
+        facts=facts,
     )

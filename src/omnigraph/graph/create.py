@@ -102,8 +102,13 @@ def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None 
         store.create(init_marker_path(operation), msgspec.json.encode(marker))
         _create_tables(root, tables, operation)
         _create_manifest(root, new, tables, operation)
-        _require_tables(root, tables)
         undo.pop_all()
+    # The graph is visible from here on, so an error deletes nothing: another process may have loaded rows already.
+    if missing := _missing_tables(root, tables):
+        _delete_manifest(store)
+        _remove_attempt(store, marker)
+        _remove_empty_folders(made_folders)
+        raise _tables_deleted(missing)
     _unmark(store, operation)
     failpoint(Failpoint.INIT_DONE)
     return read_snapshot(root)
@@ -226,11 +231,8 @@ def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
     store.remove_empty_folders(MANIFEST)
 
 
-def _require_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> None:
-    """Raise, and delete the manifest again, if a table was deleted while the graph was created.
-
-    The manifest's version is deleted first, and once: another `init` may create its own manifest right after.
-    """
+def _missing_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> list[str]:
+    """The paths of tables that another process deleted while the graph was created."""
 
     def is_missing(table: _PlannedTable) -> bool:
         try:
@@ -240,17 +242,18 @@ def _require_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> None:
         return False
 
     with ThreadPoolExecutor(INIT_CONCURRENCY) as pool:
-        missing = [
-            table.record.path
-            for table, is_lost in zip(tables, pool.map(is_missing, tables), strict=True)
-            if is_lost
-        ]
-    if not missing:
-        return
-    store = ObjectStore(root)
+        lost = pool.map(is_missing, tables)
+        return [table.record.path for table, is_lost in zip(tables, lost, strict=True) if is_lost]
+
+
+def _delete_manifest(store: ObjectStore) -> None:
+    """Delete the manifest again, its version first and once: another `init` may create its own right after."""
     files = [entry.path for entry in store.list(MANIFEST)]
     _delete_manifest_files(store, sorted(files, key=lambda path: not path.endswith(".manifest")))
-    raise ConflictError(
+
+
+def _tables_deleted(missing: list[str]) -> ConflictError:
+    return ConflictError(
         f"tables of the new graph were deleted while `init` ran: {', '.join(missing)}",
         code="init_tables_deleted",
         hint="No graph was created. Find the process that deletes files there, then run `init` again.",

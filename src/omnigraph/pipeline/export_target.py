@@ -70,16 +70,24 @@ class Target:
 
 
 def parse_target(
-    out: str | None, format_: ExportFormat, options: Mapping[str, str] | None = None, *, force: bool = False
+    out: str | None,
+    format_: ExportFormat,
+    options: Mapping[str, str] | None = None,
+    *,
+    force: bool = False,
+    durability: str | None = None,
 ) -> Target:
-    """The target that a text names; raise for one that cannot be."""
+    """Return the target that a string names; raise for one that is not valid.
+
+    `durability` is that of the graph: `sync` or `process`; None: as `OMNIGRAPH_DURABILITY` says.
+    """
     if out is None or out == _STREAM:
         if format_ is ExportFormat.PARQUET:
             raise UsageError(
                 "Parquet is written as files, not to stdout", code="export_format", hint="pass --out FOLDER/"
             )
         return Target(TargetKind.STREAM)
-    location = parse_location(out.rstrip("/") or out, options)
+    location = parse_location(out.rstrip("/") or out, options, durability)
     if location.scheme is Scheme.MEMORY:
         raise UsageError(
             f"an export to memory ends with its process: '{out}'",
@@ -132,8 +140,9 @@ def open_workplace(root: Location, target: Target, *, share_disk: bool) -> Itera
     prefix = "omnigraph-export-" if beside is None else f".{beside.name}."
     with substrate_errors("write", folder or tempfile.gettempdir()):
         made = tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
+    durability = (target.location or root).durability
     with made as name:
-        yield _furnished(Scratch(parse_location(name)))
+        yield _furnished(Scratch(parse_location(name, durability=durability)))
 
 
 def _furnished(scratch: Scratch) -> Scratch:
@@ -176,10 +185,11 @@ def deliver_folder(target: Target, parts: Sequence[Part]) -> tuple[Location, ...
     names = [part.output.uri.rpartition("/")[2] for part in parts]
     if target.place.is_local:
         with substrate_errors("write the folder", target.place.uri):
-            _fill_folder(Path(target.place.uri), dict(zip(names, parts, strict=True)))
+            _fill_folder(target.place, dict(zip(names, parts, strict=True)))
             if target.place.is_synced:
                 folder = Path(target.place.uri)
-                sync_entries([folder, folder / PARTS], folder)
+                sync_entries([folder / name for name in names], folder)
+                sync_entries([folder], folder.parent)
     elif not target.takes_parts:
         for name, part in zip(names, parts, strict=True):
             deliver_file(Target(TargetKind.FILE, target.place.child(name)), [part])
@@ -195,13 +205,14 @@ def take_away(target: Target, parts: Sequence[str]) -> None:
         ObjectStore(target.place).delete(name)
 
 
-def _fill_folder(folder: Path, parts: Mapping[str, Part]) -> None:
+def _fill_folder(place: Location, parts: Mapping[str, Part]) -> None:
     """A new folder gets its name when it is full; one that is there gets whole files."""
+    folder = Path(place.uri)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as draft:
         full = Path(draft) / "full"
         full.mkdir()
         for name, part in parts.items():
-            _bring(part, parse_location(str(full / name)))
+            _bring(part, parse_location(str(full / name), durability=place.durability))
         if not folder.exists():
             full.rename(folder)
             return

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from lance.fragment import LanceFragment, write_fragments
 
 from omnigraph.base.effects import announce
-from omnigraph.base.errors import FormatError, NotFoundError, StorageError
+from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.limits import (
     LANCE_INDEX_CACHE_BYTES,
     LANCE_METADATA_CACHE_BYTES,
@@ -290,7 +290,7 @@ def _own_first_version(location: Location, uuid: str, refused: OSError) -> lance
     """Version 1 if it is ours after all, as after a lost answer; otherwise somebody else was first."""
     try:
         newest = _open_native(location, None)
-    except (OSError, ValueError):
+    except OmnigraphError:
         raise refused from None
     with suppress(OSError, ValueError):
         found = newest.read_transaction(1)

@@ -5,18 +5,20 @@ that Lance recorded. Out: nothing, or an error. Lance reports success when the l
 fails, so the size on disk is the only evidence (tests/storage/test_surface_durability.py). A version file and an
 object of ours are written by a library that reports the failure; only their sync is left to do. Object stores upload
 a file whole or not at all: there the driver asks only whether it exists with its size. Also finds and deletes version
-files of which a power cut left only the name.
+files of which a power cut left only the name; a delete never follows a symbolic link below the graph's root.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import stat
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import randbits
 from typing import Any, Final
 
 import lance
@@ -27,6 +29,7 @@ from omnigraph.base.errors import Fact, NotFoundError, StorageError
 from omnigraph.base.limits import FILE_CHECK_THREADS
 from omnigraph.storage.deletion_file import count_deleted_rows
 from omnigraph.storage.failures import substrate_errors
+from omnigraph.storage.local_tree import require_no_link, unlink_files
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.sync import sync_entries, sync_file
@@ -35,6 +38,7 @@ _MAGIC: Final = b"LANC"
 _LANCE_SUFFIX: Final = ".lance"
 _VERSION_MAX: Final = 2**64 - 1
 _VERSION_DIGITS: Final = 20
+_DRAFT_BITS: Final = 48
 
 
 class IncompleteFileError(StorageError):
@@ -71,7 +75,9 @@ def fragment_files(
 
 def index_files(index: Any) -> tuple[StagedFile, ...]:
     """The files of one segment of an index, as Lance describes it."""
-    return tuple(StagedFile(f"_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files)
+    return tuple(
+        StagedFile(f"_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files or ()
+    )
 
 
 def operation_files(base: lance.LanceDataset, operation: Any) -> tuple[StagedFile, ...]:
@@ -96,12 +102,11 @@ def make_durable(place: Location, files: Sequence[StagedFile]) -> None:
         _require_whole(place, file)
     if not place.is_synced:
         return
-    for file in files:
-        path = Path(place.uri, file.path)
+    paths = [Path(place.uri, file.path) for file in files]
+    paths += [blob for path in paths for blob in _blobs_beside(path)]
+    for path in paths:
         sync_file(path)
-        for blob in _blobs_beside(path):
-            sync_file(blob)
-    sync_entries((Path(place.uri, file.path) for file in files), Path(place.uri))
+    sync_entries(paths, Path(place.uri))
 
 
 def require_staged(place: Location, files: Sequence[StagedFile]) -> None:
@@ -129,7 +134,7 @@ def make_version_durable(place: Location, version: int) -> None:
     Raises `SyncError`: the version is there, and may be lost in a power cut.
     """
     if place.is_synced:
-        path = _version_path(place, version)
+        path = Path(place.uri, _version_path(place, version))
         sync_file(path)
         sync_entries([path], Path(place.uri))
 
@@ -188,30 +193,52 @@ def find_newest_whole_version(place: Location) -> int | None:
 
 def delete_torn_versions(place: Location, version: int) -> None:
     """Before `version` is committed: delete its file, and those above it, if a power cut left only their names."""
-    while place.is_local and _delete_if_empty(_version_path(place, version)):
+    while place.is_local and _delete_if_empty(place, _version_path(place, version)):
         version += 1
 
 
 def delete_first_version(place: Location) -> None:
     """Take back the creation of a dataset on a local disk that could not be synced."""
     with substrate_errors("delete a version", place.uri):
-        _version_path(place, 1).unlink(missing_ok=True)
+        unlink_files(place, [_version_path(place, 1)])
 
 
 def delete_torn_references(location: Location) -> None:
     """Delete the references to Lance branches of which a power cut left only the name: Lance could not list any."""
     if location.is_local:
         for path in Path(location.uri, "_refs", "branches").glob("*.json"):
-            _delete_if_empty(path)
+            _delete_if_empty(location, f"_refs/branches/{path.name}")
 
 
-def _delete_if_empty(path: Path) -> bool:
-    """Whether it was. Libraries give a file its name when it has its content, so no process is just writing it."""
-    with substrate_errors("delete an empty file", str(path)), suppress(FileNotFoundError):
-        if path.stat().st_size == 0:
-            path.unlink()
-            return True
+def _delete_if_empty(place: Location, path: str) -> bool:
+    """Delete a file if it is empty, and return whether it was.
+
+    Libraries give a file its name when it has its content, so no process is just writing it. Another process may
+    delete the empty file and commit a real one of that name after the first check. So the file is renamed, to a name
+    that object stores on disk do not list, and checked again.
+    """
+    file = Path(place.uri, path)
+    with substrate_errors("delete an empty file", str(file)), suppress(FileNotFoundError):
+        if not _is_empty(file):
+            return False
+        require_no_link(place, path.rpartition("/")[0])
+        draft_path = f"{path}#{randbits(_DRAFT_BITS)}"
+        draft = Path(place.uri, draft_path)
+        file.rename(draft)
+        is_empty = _is_empty(draft)
+        if not is_empty:
+            file.hardlink_to(draft)
+            if place.is_synced:
+                sync_entries([file], Path(place.uri))
+        unlink_files(place, [draft_path])
+        return is_empty
     return False
+
+
+def _is_empty(file: Path) -> bool:
+    """Whether it is a file without content. A symbolic link is not."""
+    status = file.lstat()
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
 def _version_of(place: Location, native: lance.LanceDataset, version: int) -> lance.LanceDataset:
@@ -332,7 +359,7 @@ def _is_whole_deletion_file(path: Path) -> bool:
     return True
 
 
-def _version_path(place: Location, version: int) -> Path:
-    folder = Path(place.uri, "_versions")
-    path = folder / f"{_VERSION_MAX - version:020d}.manifest"
-    return path if path.exists() else folder / f"{version}.manifest"
+def _version_path(place: Location, version: int) -> str:
+    """The path of a version file below the dataset or its Lance branch."""
+    path = f"_versions/{_VERSION_MAX - version:020d}.manifest"
+    return path if Path(place.uri, path).exists() else f"_versions/{version}.manifest"

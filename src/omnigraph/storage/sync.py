@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from omnigraph.base.errors import Applied, StorageError
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_FOLDERS_MAX: Final = 4096
-
-_durable_folders: Final[set[tuple[str, int]]] = set()
+_NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 
 
 class SyncError(StorageError):
@@ -38,43 +37,54 @@ class SyncError(StorageError):
 
 def sync_file(path: Path) -> None:
     """Sync the content of a file."""
-    _sync(path, os.O_RDONLY)
-
-
-def sync_entries(paths: Iterable[Path], root: Path | None = None) -> None:
-    """Sync the directory of each path, and that directory's own entry in each directory above it up to `root`.
-
-    An entry that this process synced once stays: only its own directory gets new ones. None: up to the directory that
-    this process may not open, which it did not create either.
-    """
-    for folder in dict.fromkeys(path.parent for path in paths):
-        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-        below = folder
-        while below not in (root, below.parent) and (key := _key(below)) not in _durable_folders:
-            below = below.parent
-            try:
-                _sync(below, os.O_RDONLY | os.O_DIRECTORY)
-            except SyncError as error:
-                if root is None and isinstance(error.__cause__, PermissionError):
-                    break
-                raise
-            if len(_durable_folders) >= _FOLDERS_MAX:
-                _durable_folders.clear()
-            _durable_folders.add(key)
-
-
-def _key(folder: Path) -> tuple[str, int]:
-    """This very directory: another one may get its name."""
-    return str(folder), folder.stat().st_ino
-
-
-def _sync(path: Path, flags: int) -> None:
-    try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC)
+    with _sync_errors(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sync_entries(paths: Iterable[Path], root: Path | None = None) -> None:
+    """Sync the directory of each path, and every directory above it up to `root` or a mount point.
+
+    None: up to a mount point, or to a directory that this process may not open, so it did not create it either.
+    Nothing is remembered between calls: another directory may get the same path and inode, and the sync of an
+    unchanged directory takes microseconds.
+    """
+    synced: set[Path] = set()
+    for path in paths:
+        folder = path.parent
+        while folder not in synced:
+            try:
+                _sync_directory(folder)
+            except SyncError as error:
+                if root is None and folder != path.parent and isinstance(error.__cause__, PermissionError):
+                    break
+                raise
+            synced.add(folder)
+            if folder == root or os.path.ismount(folder):
+                break
+            folder = folder.parent
+
+
+def _sync_directory(path: Path) -> None:
+    """Sync the entries of a directory. Some file systems cannot: they report an invalid argument, and no loss."""
+    with _sync_errors(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_DIRECTORY_SYNC:
+                raise
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _sync_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         is_full = error.errno in _FULL
         raise SyncError(

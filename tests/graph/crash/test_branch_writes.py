@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from omnigraph.base.errors import Applied, ConflictError, ContentError
@@ -17,6 +19,7 @@ from omnigraph.graph.staged import Staged
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.durability import IncompleteFileError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.killer import Killer
@@ -100,6 +103,24 @@ def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> N
     assert now.tables[COMPANY] == base.tables[COMPANY]
     run(graph, [Change(PERSON, insert=("y",))], branch="new")
     assert unsteady(graph, World()) == []
+
+
+def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -> None:
+    """As when a worker wrote to another store."""
+    stage = stage_changes([Change(PERSON, insert=("x",))])
+    table = Path(graph.child(read_snapshot(graph, DEV).tables[PERSON].path).uri)
+
+    def lose(at: Stage) -> Staged | None:
+        before = set(table.rglob("data/*.lance"))
+        staged = stage(at)
+        for file in set(table.rglob("data/*.lance")) - before:
+            file.unlink()
+        return staged
+
+    with pytest.raises(IncompleteFileError) as raised:
+        create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", lose))
+    assert raised.value.code == "file_missing"
+    assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
 
 def test_a_branch_of_that_name_was_made_while_its_first_write_was_staged(graph: Location) -> None:
