@@ -262,6 +262,26 @@ def test_a_limit_of_the_system_is_named(local_location: Location, limit: str, co
     assert done.stdout.strip() == code, done.stderr
 
 
+class PanicException(BaseException):
+    """Named like the one by which Lance reports a panic."""
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        ("Too many open files (os error 24)", "too_many_open_files"),
+        ("Input/output error (os error 5)", "io_error"),
+        ("No space left on device (os error 28)", "disk_full"),
+        ("index out of bounds: the len is 3 but the index is 7", "dataset_unreadable"),
+        ("Schema error: duplicate field", "dataset_unreadable"),
+    ],
+)
+def test_a_panic_has_the_cause_that_its_message_names(cause: str, code: str) -> None:
+    with pytest.raises(OmnigraphError) as caught, substrate_errors("read", "/data/graph.omni"):
+        raise PanicException(f"called `Result::unwrap()` on an `Err` value: {cause}")
+    assert caught.value.code == code
+
+
 def test_the_name_of_a_place_decides_nothing() -> None:
     uri = "/data/connection timed out/permission denied.omni"
     made = translate(OSError(f"bad file {uri.strip('/')}/_versions/1.manifest"), "open", uri)

@@ -135,6 +135,33 @@ def test_a_damaged_file_is_named(durable_location: Location, name: str) -> None:
         assert (problem.expected_bytes, problem.actual_bytes) == (len(before), after and len(after))
 
 
+PACKED, SINGLE = "1".ljust(32, "0"), "01".ljust(32, "0")
+"""The names of the first two blob files of a data file."""
+
+
+@pytest.mark.parametrize("name", [PACKED, SINGLE])
+@pytest.mark.parametrize("content", [None, b"", b"short"])
+def test_a_damaged_blob_file_is_found_with_deep(
+    durable_location: Location, name: str, content: bytes | None
+) -> None:
+    sizes = {"a": 10, "b": 100_000, "c": 5_000_000, "d": 200_000, "e": 300_000}
+    expected = {PACKED: 300_000, SINGLE: 5_000_000}[name]
+    blobs = lance.blob_array([*(b"x" * size for size in sizes.values()), None])
+    create_dataset(durable_location, pa.table({"id": [*sizes, "f"], "blob": blobs}))
+    dataset = open_dataset(durable_location)
+    dataset.movable().delete("id = 'e'")
+    commit_branch(open_dataset(durable_location), "b")
+    assert problems(durable_location, NEWEST, ("b", None), deep=True) == []
+    (path,) = [path for path in paths(durable_location, "data/") if path.endswith(f"/{name}.blob")]
+    overwrite(durable_location, path, content)
+    assert problems(durable_location) == []
+    for version in (NEWEST, ("b", None)):
+        (found,) = problems(durable_location, version, deep=True)
+        actual = None if content is None else len(content)
+        assert (found.path, found.kind) == (path, FileKind.BLOBS)
+        assert (found.expected_bytes, found.actual_bytes) == (expected, actual)
+
+
 def test_a_whole_index_is_missing(durable_location: Location) -> None:
     make(durable_location)
     for path in paths(durable_location, "_indices/"):

@@ -15,7 +15,7 @@ import pytest
 from omnigraph.base.errors import StorageError
 from omnigraph.storage import settings
 from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.settings import StorageSettings, read_settings, send_secrets
 from tests.conftest import S3Server
@@ -26,7 +26,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "caller", "AWS_SECRET_ACCESS_KEY": "hidden"}
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.upper().startswith("AWS_"):
+        if name.upper().startswith("AWS_") or name == DURABILITY_VARIABLE:
             monkeypatch.delenv(name)
 
 
@@ -78,6 +78,20 @@ def test_a_cluster_gets_the_names_of_secrets(monkeypatch: pytest.MonkeyPatch) ->
             "AWS_ENDPOINT_URL": "http://b",
             "AWS_CA_BUNDLE": "worker.pem",
         }
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("caller", ["process", None])
+def test_a_worker_has_the_durability_of_the_caller(
+    monkeypatch: pytest.MonkeyPatch, by_name: bool, caller: str | None
+) -> None:
+    if caller is not None:
+        monkeypatch.setenv(DURABILITY_VARIABLE, caller)
+    sent = pickle.loads(pickle.dumps(read_settings(by_name=by_name)))
+    monkeypatch.setenv(DURABILITY_VARIABLE, "sync" if caller else "process")
+    with sent.applied():
+        assert parse_location("/tmp").durability is Durability(caller or "sync")
+    assert parse_location("/tmp").durability is Durability("sync" if caller else "process")
 
 
 def test_a_worker_that_lacks_a_variable_names_it_once_it_needs_it(s3_location: Location) -> None:

@@ -86,10 +86,14 @@ def check_tables(snapshots: Sequence[Snapshot], *, deep: bool) -> CheckedTables:
 
 
 def find_links(root: Location, others: Iterable[str]) -> list[str]:
-    """The symbolic links where directories of the graph should be, and `others`, each once."""
+    """The symbolic links where directories of the graph should be, and `others`, each once.
+
+    What is only reached through one of these links is not a link itself.
+    """
     if not root.is_local:
         return []
-    links = set(others) | set(list_links(root))
+    top = set(list_links(root))
+    links = top | {link for link in others if link.partition("/")[0] not in top}
     for kind in {NODES, EDGES} - links:
         links.update(f"{kind}/{name}" for name in list_links(root.child(kind)))
     return sorted(links)

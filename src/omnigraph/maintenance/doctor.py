@@ -45,6 +45,7 @@ from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.file_check import FileKind
 from omnigraph.storage.fragments import count_deleted_rows
 from omnigraph.storage.indexes import NO_VECTORS
+from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -102,7 +103,7 @@ def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
         findings.extend(look())
     except OmnigraphError as error:
-        findings.append(Finding(check, Health.PROBLEM, error.message, fix=error.flag_hint))
+        findings.append(_failed(check, error))
     log_event(
         logger,
         f"checked {check.value}",
@@ -111,6 +112,13 @@ def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
         seconds=round(time.monotonic() - started, 3),
     )
     return findings or [Finding(check, Health.OK, "nothing to do")]
+
+
+def _failed(check: Check, error: OmnigraphError) -> Finding:
+    if error.code != LINK_CODE:
+        return Finding(check, Health.PROBLEM, error.message, fix=error.flag_hint)
+    text = "is a symbolic link, and links below the graph are not followed, so this was not checked"
+    return Finding(check, Health.PROBLEM, text, str(error.facts["path"]), fix=UNLINK)
 
 
 def _machine() -> Iterator[Finding]:

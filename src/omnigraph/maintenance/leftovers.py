@@ -24,7 +24,6 @@ from omnigraph.storage.files import StoredFile, has_more_files, list_files
 
 FOREIGN_BRANCH: Final = "delete it with the tool that created it; `cleanup` never does"
 LATER: Final = "wait: `cleanup` deletes it when it is old enough"
-INIT_LEFT: Final = "delete this directory when no `omnigraph init` is running"
 
 
 def find_leftovers(
@@ -45,15 +44,14 @@ class _Leftovers:
         if len(self.branches) == len(self.main.state.branches):  # else it is not known what is needed
             yield from self._orphans()
         policy = CleanupPolicyOptions(keep_versions=1).policy(World().clock.now_us())
-        left = list_files(self.main.root.child(SCRATCH))
-        old = [file for file in left if policy.is_beyond_grace(file.modified_us)]
-        if old:
-            yield _left(old, "left by a bulk operation", SCRATCH, self.commands.cleanup)
-        if len(left) > len(old):
-            young = [file for file in left if file not in old]
-            yield _left(young, "that a bulk operation uses, or left a short time ago", SCRATCH, LATER)
-        if marks := list_files(self.main.root.child(INIT_MARKERS)):
-            yield _left(marks, "of an init", INIT_MARKERS, INIT_LEFT)
+        for folder, operation in ((SCRATCH, "a bulk operation"), (INIT_MARKERS, "an `init`")):
+            files = list_files(self.main.root.child(folder))
+            old = [file for file in files if policy.is_beyond_grace(file.modified_us)]
+            young = [file for file in files if file not in old]
+            if old:
+                yield _left(old, f"left by {operation}", folder, self.commands.cleanup)
+            if young:
+                yield _left(young, f"that {operation} uses, or left a short time ago", folder, LATER)
 
     def _orphans(self) -> Iterator[Finding]:
         """What no branch needs, as far as `cleanup` would delete it now, and Lance branches that it keeps."""

@@ -3,7 +3,8 @@
 Lance reports most failures as `OSError` or `ValueError` with a long text, so the message decides: the first rule
 of `_RULES` whose pattern is found in it. The place itself is cut out of the text first, so that a directory
 named `connection` is no network failure. What the operating system says of a disk (full, quota, input/output error, too
-many open files) comes before what a file contains. A file so broken that Lance panics is a format error too.
+many open files) comes before what a file contains. Lance panics for some damaged files, so a panic is a format error
+unless one of `_PANIC_RULES` finds another cause in its message.
 """
 
 from __future__ import annotations
@@ -240,6 +241,9 @@ _RULES: Final = (
 
 _DAMAGED: Final = _rule(r"", FormatError, _DAMAGE)
 
+_PANIC_RULES: Final = tuple(rule for rule in _RULES if rule.error in (StorageError, FormatError))
+"""What a panic can report of a store or a file. A damaged file can cause the messages of the other rules."""
+
 
 # Ctrl-C while a library calls Python back, as to read the next batch, comes out as an error of that library.
 _INTERRUPTED: Final = re.compile(r"(?:^|External error: )KeyboardInterrupt\b", re.MULTILINE)
@@ -269,14 +273,19 @@ def substrate_errors(doing: str, uri: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
-        raise _made(_DAMAGED, plain_cause(error), doing, uri) from error
+        raise _find(error, doing, uri, _PANIC_RULES) from error
 
 
 def translate(error: Exception, doing: str, uri: str) -> OmnigraphError:
     """The error of ours that says what `error` means."""
+    return _find(error, doing, uri, _RULES)
+
+
+def _find(error: BaseException, doing: str, uri: str, rules: tuple[_Rule, ...]) -> OmnigraphError:
+    """The error of the first rule that applies; without one a file is damaged."""
     cause = plain_cause(error)
     searched = cause.replace(_path_of(uri), "")
-    for rule in _RULES:
+    for rule in rules:
         if isinstance(error, rule.types) or rule.pattern.search(searched):
             return _made(rule, cause, doing, uri)
     return _made(_DAMAGED, cause, doing, uri)

@@ -2,8 +2,9 @@
 
 In: a dataset's location and some of its versions. Out: one `FileProblem` per file that is missing, cut off or damaged.
 Lance records the size of data files and the total size of each index segment. It records no size of deletion files, so
-those are read as a whole, without Lance. `deep` opens the footer of each data file and index file as well. Nothing here
-writes, and a damaged file is never an exception.
+those are read as a whole, without Lance. `deep` opens the footer of each data file and index file as well. If all files
+are in order, it reads the descriptors of blobs, and compares the blob files next to the data files with them. Nothing
+here writes, and a damaged file is never an exception.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.blob import BlobType
 from lance.file import LanceFileSession
 
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError
@@ -34,6 +38,8 @@ VersionKey = tuple[str | None, int | None]
 """A Lance branch (None: Lance's main) and a version (None: the newest)."""
 
 _VERSION_MAX: Final = 2**64 - 1
+_STORED_BLOBS: Final = (1, 2)
+"""The kinds of blob descriptors that name a blob file: one for several blobs, and one for a single blob."""
 
 
 class FileKind(StrEnum):
@@ -43,6 +49,7 @@ class FileKind(StrEnum):
     DATA = "data file"
     DELETIONS = "deletion file"
     INDEX = "index"
+    BLOBS = "blob file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,14 @@ class _Reference:
     rows_max: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A version, and what it needs."""
+
+    dataset: Dataset
+    references: tuple[_Reference, ...]
+
+
 def check_files(location: Location, versions: Sequence[VersionKey], *, deep: bool) -> CheckedDataset:
     """Check the files of some versions of a dataset on disk or in S3, with one listing for all of them."""
     if location.scheme is Scheme.MEMORY:
@@ -90,21 +105,17 @@ def check_files(location: Location, versions: Sequence[VersionKey], *, deep: boo
     return CheckedDataset({key: found for key, found in problems.items() if found}, links)
 
 
-def _open(location: Location, key: VersionKey) -> tuple[_Reference, ...] | OmnigraphError:
+def _open(location: Location, key: VersionKey) -> _Opened | OmnigraphError:
     try:
-        return tuple(_references(open_dataset(location, branch=key[0], version=key[1])))
+        dataset = open_dataset(location, branch=key[0], version=key[1])
+        return _Opened(dataset, tuple(_references(dataset)))
     except (FormatError, NotFoundError) as error:
         return error
 
 
 def _references(dataset: Dataset) -> Iterator[_Reference]:
     with substrate_errors("read the fragments", dataset.uri):
-        bases = {number: base.path for number, base in dataset.native.base_paths().items()}
-        own = "" if dataset.branch is None else f"tree/{dataset.branch}/"
-
-        def folder(base: int | None) -> str:
-            return own if base is None else folder_below(bases[base], dataset.location)
-
+        folder = _folders(dataset)
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
             rows = metadata.physical_rows
@@ -120,6 +131,47 @@ def _references(dataset: Dataset) -> Iterator[_Reference]:
             for segment in index.segments:
                 path = f"{folder(segment.base_id)}_indices/{segment.uuid}"
                 yield _Reference(path, FileKind.INDEX, segment.size_bytes)
+
+
+def _folders(dataset: Dataset) -> Callable[[int | None], str]:
+    """Where the files of a base are, below the dataset's root."""
+    bases = {number: base.path for number, base in dataset.native.base_paths().items()}
+    own = "" if dataset.branch is None else f"tree/{dataset.branch}/"
+    return lambda base: own if base is None else folder_below(bases[base], dataset.location)
+
+
+def _blob_columns(dataset: Dataset) -> Iterator[tuple[str, Any, list[str]]]:
+    """The path of each data file that has columns of blobs, its fragment, and the names of these columns."""
+    names = {field.name for field in dataset.schema if isinstance(field.type, BlobType)}
+    ids = {
+        field.id(): field.name() for field in dataset.native.lance_schema.fields() if field.name() in names
+    }
+    folder = _folders(dataset)
+    for fragment in dataset.native.get_fragments() if ids else ():
+        for file in fragment.metadata.files:
+            if columns := [ids[number] for number in file.fields if number in ids]:
+                yield f"{folder(file.base_id)}data/{file.path}", fragment, columns
+
+
+def _blob_references(
+    dataset: Dataset, path: str, fragment: Any, columns: Sequence[str]
+) -> Iterator[_Reference]:
+    """The blob files that live rows of a data file need, each with the number of bytes that it has at least."""
+    sizes: dict[int, int] = {}
+    for column in columns:
+        scanner = dataset.native.scanner([column], fragments=[fragment], blob_handling="all_descriptions")
+        for batch in scanner.to_batches():
+            described: Any = batch.column(0).drop_null()
+            found = pa.Table.from_struct_array(described)
+            stored = found.filter(pc.is_in(found["kind"], pa.array(_STORED_BLOBS, pa.uint8())))
+            ends = pc.add(stored["position"], stored["size"])
+            grouped = pa.table({"blob": stored["blob_id"], "end": ends}).group_by("blob")
+            for row in grouped.aggregate([("end", "max")]).to_pylist():
+                sizes[row["blob"]] = max(row["end_max"], sizes.get(row["blob"], 0))
+    for blob, size in sizes.items():
+        # Lance names the file after the bits of its number, the lowest first.
+        name = f"{path.removesuffix('.lance')}/{f'{blob:032b}'[::-1]}.blob"
+        yield _Reference(name, FileKind.BLOBS, size)
 
 
 def _list_sizes(location: Location) -> tuple[Mapping[str, int], tuple[str, ...]]:
@@ -162,13 +214,30 @@ class _Run:
     index_files: Mapping[str, Sequence[str]]
     deep: bool
 
-    def check(
-        self, key: VersionKey, found: tuple[_Reference, ...] | OmnigraphError
-    ) -> tuple[FileProblem, ...]:
+    def check(self, key: VersionKey, found: _Opened | OmnigraphError) -> tuple[FileProblem, ...]:
         if isinstance(found, OmnigraphError):
             return (self._unopened(key, found),)
         with ThreadPoolExecutor(FILE_CHECK_THREADS) as threads:
-            return tuple(problem for problems in threads.map(self._check, found) for problem in problems)
+            checked = threads.map(self._check, found.references)
+            problems = tuple(problem for some in checked for problem in some)
+        # Rows are read only if their files are in order: Lance ends the process for some damaged deletion files.
+        return problems if problems or not self.deep else self._check_blobs(found.dataset)
+
+    def _check_blobs(self, dataset: Dataset) -> tuple[FileProblem, ...]:
+        needed: list[_Reference] = []
+        problems: list[FileProblem] = []
+        for path, fragment, columns in _blob_columns(dataset):
+            read = _blob_references(dataset, path, fragment, columns)
+            problems += self._damage(
+                path, _Reference(path, FileKind.DATA, None), partial(needed.extend, read)
+            )
+        for one in needed:
+            actual = self.sizes.get(one.path)
+            if actual is None:
+                problems.append(_missing(one))
+            elif one.size_bytes is not None and actual < one.size_bytes:
+                problems.append(_wrong_size(one, actual))
+        return tuple(problems)
 
     def _unopened(self, key: VersionKey, error: OmnigraphError) -> FileProblem:
         """The version cannot be opened: its version file is missing or damaged, as far as can be told."""

@@ -189,8 +189,8 @@ def _is_link(name: str, parent: int) -> bool:
 
 def _link_refused(path: str) -> RefusedError:
     return RefusedError(
-        f"{path} is a symbolic link, and files are deleted only inside the graph's own directory",
+        f"{path} is a symbolic link; links below the graph are not followed",
         code=LINK_CODE,
-        hint="Nothing was deleted. Replace the link with a directory that has its contents, or remove the link.",
+        hint="Replace the link with a directory that has its contents, or remove the link.",
         facts={"path": path},
     )

@@ -1,5 +1,7 @@
 """The storage settings of a process: the variables by which Lance and obstore find and enter an object store.
 
+`OMNIGRAPH_DURABILITY` is one of them, because Spark's Python processes parse locations for their caller.
+
 In: the environment of the caller. Out: a `StorageSettings` that travels with each Spark task; a worker applies it, and
 while it is applied the worker's own variables of that kind do not exist. On this machine values travel. To a cluster
 the credentials travel as the names of variables: the worker takes its own, and a missing one is an error once the
@@ -78,6 +80,8 @@ _UNPREFIXED: Final = frozenset(
 _NETWORK: Final = frozenset(
     ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"]
 )
+# `location.DURABILITY_VARIABLE`, which cannot be imported here.
+_DURABILITY: Final = "OMNIGRAPH_DURABILITY"
 # How a host reaches the network, and its own files.
 _OF_HOST: Final = re.compile(r"PROXY|CA_BUNDLE|CONFIG_FILE|CREDENTIALS_FILE")
 # Who the caller is: what must not leave this machine, or is only valid on it.
@@ -184,8 +188,8 @@ def _is_of_host(name: str) -> bool:
 
 
 def _is_read(name: str) -> bool:
-    """Whether Lance or obstore reads the variable."""
-    return name.upper().startswith("AWS_") or name.lower() in _UNPREFIXED
+    """Whether Lance or obstore reads the variable, or Omnigraph for a location."""
+    return name == _DURABILITY or name.upper().startswith("AWS_") or name.lower() in _UNPREFIXED
 
 
 def _variable_of(key: str, value: str) -> str:
