@@ -82,9 +82,9 @@ def test_files_without_types_are_loaded_as_the_type_that_is_named(
 
 def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
     outcome = LoadOutcome(Loaded({"node:Person": 1}, None), True, None, ("node:Person",))
-    assert list(_about_indexes("import/1", outcome)) == [
+    assert list(_about_indexes("my graph.omni", "import/1", outcome)) == [
         "the indexes of Person do not know the new rows yet: "
-        "`omnigraph optimize --branch import/1` will build them; next time, load --with-indexes"
+        "`omnigraph optimize 'my graph.omni' --branch import/1` will build them; next time, load --with-indexes"
     ]
 
 
@@ -115,7 +115,9 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: 
     assert done.exit_code == 1
     error = json.loads(done.stdout or done.stderr)
     assert (error["error_code"], error["applied"]) == ("load_unindexed", "yes")
-    assert error["hint"] == "do not load again; `omnigraph optimize --branch b` builds the indexes"
+    assert error["hint"] == (
+        f"do not load again; `omnigraph optimize {place / 'graph.omni'} --branch b` builds the indexes"
+    )
     listed = omnigraph_here("commit", "list", "graph.omni", "--branch", "b", "--json", cwd=place)
     commits = json.loads(listed.stdout)["commits"]
     assert (error["graph_commit_id"], "load") in {

@@ -135,3 +135,61 @@ def test_inline_values_and_second_bindings_filter(graph: og.Graph) -> None:
     assert keys("$p: P  not { $p: P { b: $two > 1 } }") == ["b"]
     assert keys('$p e $q  $q: P { n: $two - 2 }  $q: P { tags: "x" }') == ["a", "b"]
     assert keys('$p: P { day: date("2026-01-01") }  $two > 1 or $p.k = "z"') == ["a"]
+
+
+def test_the_items_of_a_list_and_a_vector_are_computed(graph: og.Graph) -> None:
+    graph.mutate(
+        """query m($tag: String, $x: I32, $f: F32) {
+          insert P { k: "d", n: 4, tags: [$tag, "x"], v: [$f, $x / 4] }
+          update P set { tags: [k, $tag], v: [n, -$x] } where k in ["a", "d"]
+          insert P { k: "e", tags: ["y", $tag], v: [1, $f] }
+        }""",
+        params={"tag": "t", "x": 2, "f": 0.5},
+    )
+    assert rows(graph, "k tags v")[0] == ("a", ["a", "t"], [3.0, -2.0])
+    assert rows(graph, "k tags v")[3:] == [
+        ("d", ["d", "t"], [4.0, -2.0]),
+        ("e", ["y", "t"], [1.0, 0.5]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "message"),
+    [
+        ("tags: [$n, $s]", "T310", "`tags[0]` is String, and `$n` is I64"),
+        ("tags: [$s, 3]", "T306", "`tags[1]`: `3` is no String"),
+        ("tags: [$s, null]", "T607", "`tags[1]` cannot be null"),
+        ("v: [$n + 1]", "T404", "`v`: a vector of 1 number is no Vector(2)"),
+        ("t: [$s]", "T306", "`t`: a list is no String"),
+    ],
+)
+def test_an_item_must_be_a_value_of_the_list(graph: og.Graph, values: str, code: str, message: str) -> None:
+    with pytest.raises(og.OmnigraphError) as refused:
+        graph.mutate(
+            f'query m($s: String, $n: I64) {{ insert P {{ k: "z", {values} }} }}', params={"s": "a", "n": 1}
+        )
+    shown = f"{refused.value} {refused.value.facts}"
+    assert code in shown
+    assert message in shown
+
+
+@pytest.mark.parametrize("values", ["tags: [k, t]", "v: [n / 0, 1]"])
+def test_an_item_that_is_computed_as_null_is_an_error_of_the_row(graph: og.Graph, values: str) -> None:
+    graph.mutate('query m() { insert P { k: "z", n: 1 } }')
+    with pytest.raises(MutationRejectedError, match="null"):
+        graph.mutate(f'query m() {{ update P set {{ {values} }} where k = "z" }}')
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ('day: datetime("2026-01-01T00:00:00Z")', 'write `date("2024-05-31")`'),
+        ('at: date("2026-01-01")', 'write `datetime("2024-05-31T12:00:00Z")`'),
+        ('t: date("2026-01-01")', "write the text in double quotes, without `date`"),
+    ],
+)
+def test_the_hint_for_a_time_literal_of_another_type(tmp_path: Path, value: str, hint: str) -> None:
+    graph = og.init(str(tmp_path / "g.omni"), "node P { day: Date? at: DateTime? t: String? }")
+    with pytest.raises(og.OmnigraphError) as refused:
+        graph.mutate(f"query m() {{ insert P {{ {value} }} }}")
+    assert hint in str(refused.value)

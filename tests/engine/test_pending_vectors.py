@@ -69,3 +69,13 @@ def test_the_schema_is_shown_as_it_was_declared(graph: og.Graph) -> None:
     catalog = graph.snapshot().schema.catalog
     assert 'vec: Vector(2) @embed("title")' in print_schema(schema_from_catalog(catalog))
     assert find_steps(catalog, catalog_of(SCHEMA)).steps == ()
+
+
+def test_only_the_source_is_missing(tmp_path: Path) -> None:
+    graph = og.init(
+        str(tmp_path / "g.omni"), "node Doc { slug: String @key title: String vec: Vector(3) @embed(title) }"
+    )
+    with pytest.raises(og.OmnigraphError) as refused:
+        graph.mutate('query m() { insert Doc { slug: "x" } }')
+    assert "Doc needs `title`: required" in str(refused.value)
+    graph.mutate('query m() { insert Doc { slug: "x", title: "T" } }')

@@ -8,6 +8,7 @@ has ended.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
     try:
         return LoadOutcome(loaded, created, _build_indexes(plan, indexed, options))
     except OmnigraphError as error:
-        raise _unindexed(error, loaded) from error
+        raise _unindexed(error, loaded, plan.root) from error
 
 
 @contextmanager
@@ -188,16 +189,16 @@ def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -
     return ensure_indices(plan.root, plan.branch, run, how)
 
 
-def _unindexed(error: OmnigraphError, loaded: Loaded) -> OmnigraphError:
+def _unindexed(error: OmnigraphError, loaded: Loaded, root: Location) -> OmnigraphError:
     """The error of an index build, which must not be taken for one of the load before it."""
     commit = None if loaded.commit is None else loaded.commit.id
-    there = (
-        "" if loaded.commit is None or loaded.commit.branch == MAIN else f" --branch {loaded.commit.branch}"
-    )
+    there = shlex.quote(str(root))
+    if loaded.commit is not None and loaded.commit.branch != MAIN:
+        there += f" --branch {shlex.quote(loaded.commit.branch)}"
     told = StorageError(
         f"the rows are loaded as commit {commit}, but their indexes were not built: {error.message}",
         code="load_unindexed",
-        hint=f"do not load again; `omnigraph optimize{there}` builds the indexes",
+        hint=f"do not load again; `omnigraph optimize {there}` builds the indexes",
         facts={**error.facts, "graph_commit_id": commit, "index_error_code": error.code},
     )
     told.kind, told.applied = error.kind, Applied.YES

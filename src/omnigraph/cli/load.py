@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,7 +113,7 @@ def load(
         verb = "checked" if dry_run else "loaded"
         at = f" at commit {outcome.commit.id}" if outcome.commit else ""
         sys.stderr.write(f"{verb} {_counted(outcome.total)}{at}\n")
-        for line in _about_indexes(branch, outcome):
+        for line in _about_indexes(uri or store or location.uri, branch, outcome):
             sys.stderr.write(f"{line}\n")
 
 
@@ -134,13 +135,13 @@ def _to_json(location: Location, branch: str, options: LoadOptions, outcome: Loa
     }
 
 
-def _about_indexes(branch: str, outcome: LoadOutcome) -> Iterator[str]:
+def _about_indexes(address: str, branch: str, outcome: LoadOutcome) -> Iterator[str]:
     if outcome.unindexed:
         names = ", ".join(alias.partition(":")[2] for alias in outcome.unindexed)
-        there = "" if branch == "main" else f" --branch {branch}"
+        there = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
         yield (
             f"the indexes of {names} do not know the new rows yet: "
-            f"`omnigraph optimize{there}` will build them; next time, load --with-indexes"
+            f"`omnigraph optimize {shlex.quote(address)}{there}` will build them; next time, load --with-indexes"
         )
     if outcome.indexes is not None:
         built = len(outcome.indexes.built)

@@ -30,10 +30,10 @@ from omnigraph.integrity.breaches import Breach, Places
 from omnigraph.integrity.check_batch import check_batch
 from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
 from omnigraph.integrity.convert import convert
-from omnigraph.integrity.raw import Cells, RawBatch, nulls, taken
+from omnigraph.integrity.raw import Cells, RawBatch, RawColumn, nulls, taken
 from omnigraph.integrity.report import ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
-from omnigraph.query.expressions import Literal, LiteralValue
+from omnigraph.query.expressions import Expr, ListOf, Literal, LiteralValue
 from omnigraph.query.plan import Assigned, DeleteRows, InsertRow, MutationPlan, Scan, UpdateRows
 from omnigraph.schema import Catalog, EdgeType, Entity, NodeType, arrow_schema, arrow_type
 
@@ -212,7 +212,7 @@ class _Running:
             found = entity.property_named(assigned.column)
             assert found is not None, "an update sets properties"
             is_literal = isinstance(assigned.value, Literal)
-            raw = Cells([_cell(assigned)]) if is_literal else evaluate(assigned.value, rows)
+            raw = Cells([_cell(assigned)]) if is_literal else _raw(assigned.value, rows)
             converted = convert(raw, found.type)
             made[found.name] = columns[found.name] = converted.values
             mistakes = (
@@ -254,9 +254,18 @@ def _record(entity: Entity, values: tuple[Assigned, ...]) -> dict[str, object]:
 def _cell(assigned: Assigned) -> object:
     """The value of an expression that reads no row."""
     if not isinstance(assigned.value, Literal):
-        return evaluate(assigned.value, Frame(1, {})).to_pylist()[0]
+        raw = _raw(assigned.value, Frame(1, {}))
+        return raw.values[0] if isinstance(raw, Cells) else raw.to_pylist()[0]
     value: LiteralValue = assigned.value.value
     return list(value) if isinstance(value, tuple) else value
+
+
+def _raw(value: Expr, rows: Frame) -> RawColumn:
+    """The computed values, one per row, not yet of the property's type."""
+    if not isinstance(value, ListOf):
+        return evaluate(value, rows)
+    columns = [evaluate(item, rows).to_pylist() for item in value.items]
+    return Cells([list(items) for items in zip(*columns, strict=True)])
 
 
 def _column(table: pa.Table, name: str) -> Array:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from omnigraph.base.errors import ParameterError
 from omnigraph.query.expression_walk import rewritten
-from omnigraph.query.expressions import Expr, Literal, LiteralValue, Now, Param
+from omnigraph.query.expressions import Expr, ListOf, Literal, LiteralValue, Now, Param
 from omnigraph.query.facts import NO_FACTS
 from omnigraph.query.parameters import ParameterValues
 from omnigraph.query.plan import (
@@ -30,7 +30,7 @@ from omnigraph.query.plan_walk import Change, rewritten_plan, steps_of, with_exp
 from omnigraph.query.rules.literal_coercion import coerced, literal_coercion
 from omnigraph.query.tables import Table
 from omnigraph.query.value_types import DATE, DATETIME, F64, is_float
-from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
+from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType, item_type
 from omnigraph.schema.values import narrow
 
 
@@ -85,10 +85,18 @@ def _stored(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple
         column = table.column(assigned.column)
         assert column is not None
         value = coerced(rewritten(assigned.value, change))
-        if isinstance(value, Literal):
-            value = Literal(_as_type(value.value, column.type), column.type)
-        found.append(Assigned(assigned.column, value))
+        found.append(Assigned(assigned.column, _of_type(value, column.type)))
     return tuple(found)
+
+
+def _of_type(value: Expr, wanted: PropertyType) -> Expr:
+    match value, item_type(wanted):
+        case Literal(known), _:
+            return Literal(_as_type(known, wanted), wanted)
+        case ListOf(items), ScalarType() as item:
+            return ListOf(tuple(_of_type(found, item) for found in items), wanted)
+        case _:
+            return value
 
 
 def _as_type(value: LiteralValue, wanted: PropertyType) -> LiteralValue:

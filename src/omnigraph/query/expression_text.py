@@ -19,6 +19,7 @@ from omnigraph.query.expressions import (
     InList,
     IsNull,
     Known,
+    ListOf,
     Literal,
     LiteralValue,
     Member,
@@ -61,6 +62,8 @@ def expression_text(expr: Expr) -> str:
             return f"-{_inner(operand)}"
         case Computed(sign, left, right):
             return f"{_inner(left)} {sign.value} {_inner(right)}"
+        case ListOf(items):
+            return _items(items)
         case AggregateCall(function, argument, distinct):
             return f"{function.value}({'distinct ' if distinct else ''}{expression_text(argument)})"
         case Nearest() | Bm25() | Rrf():
@@ -101,8 +104,7 @@ def _condition(expr: Expr) -> str:
         case Compare(operator, left, right):
             return f"{_inner(left)} {operator.value} {_inner(right)}"
         case InList(operand, items):
-            shown = [expression_text(item) for item in items[:_ITEMS_MAX]]
-            return f"{_inner(operand)} in [{', '.join(shown)}{', …' if len(items) > _ITEMS_MAX else ''}]"
+            return f"{_inner(operand)} in {_items(items)}"
         case Member(item, collection):
             return f"{_inner(item)} in {_inner(collection)}"
         case Substring(text, part):
@@ -124,6 +126,11 @@ def _condition(expr: Expr) -> str:
             return f"{mode.value}({column.name}, {expression_text(query)}{more})"
         case _:
             raise AssertionError("every other expression is no condition")
+
+
+def _items(items: tuple[Expr, ...]) -> str:
+    shown = [expression_text(item) for item in items[:_ITEMS_MAX]]
+    return f"[{', '.join(shown)}{', …' if len(items) > _ITEMS_MAX else ''}]"
 
 
 def _score(score: Score) -> str:

@@ -18,6 +18,7 @@ from omnigraph.query.expressions import (
     InList,
     IsNull,
     Known,
+    ListOf,
     Literal,
     Member,
     Nearest,
@@ -45,6 +46,8 @@ def parts_of(expr: Expr) -> tuple[Expr, ...]:
             return (left, right)
         case InList(operand, items):
             return (operand, *items)
+        case ListOf(items):
+            return items
         case Member(item, collection):
             return (item, collection)
         case Substring(text, part) | Prefix(text, part):
@@ -117,6 +120,8 @@ def _rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
             return replace(expr, left=parts[0], right=parts[1])
         case InList():
             return replace(expr, operand=parts[0], items=parts[1:])
+        case ListOf():
+            return replace(expr, items=parts)
         case Member():
             return replace(expr, item=parts[0], collection=parts[1])
         case Substring() | Prefix():

@@ -183,6 +183,18 @@ class Compare(_Condition):
 
 
 @dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list or vector of computed items, which only a mutation stores."""
+
+    items: tuple[Expr, ...]
+    type: ValueType
+
+    @property
+    def nullable(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class InList(_Condition):
     """Whether a value equals one of these: `=` joined by `or`, but null for a null value also without items."""
 
@@ -386,7 +398,7 @@ class AggregateCall:
 Score = Nearest | Bm25 | Rrf
 Condition = Compare | InList | Member | Substring | Prefix | IsNull | And | Or | Not | Known | TextMatch
 Leaf = Literal | Param | Now | ColumnRef | EntityRef | OutputRef
-Expr = Leaf | Negated | Computed | Condition | Score | AggregateCall
+Expr = Leaf | Negated | Computed | ListOf | Condition | Score | AggregateCall
 
 TRUE: Final = Literal(True, BOOL)
 FALSE: Final = Literal(False, BOOL)

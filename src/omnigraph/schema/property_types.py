@@ -79,6 +79,17 @@ def type_text(property_type: PropertyType) -> str:
             return f"enum({', '.join(values)})"
 
 
+def item_type(property_type: PropertyType) -> ScalarType | None:
+    """Return the type of the items of a list or a vector."""
+    match property_type:
+        case ListType(item):
+            return ScalarType(item)
+        case VectorType():
+            return ScalarType(Scalar.F32)
+        case _:
+            return None
+
+
 def has_single_value(property_type: PropertyType) -> bool:
     """Whether values are compared as a whole: what a key, `@unique` and `@default` need."""
     match property_type:

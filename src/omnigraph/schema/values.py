@@ -196,4 +196,19 @@ def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
         ScalarType(Scalar.BOOL): "write `true` or `false`",
     }
     hint = hints.get(property_type, "write a finite number, without quotes")
+    if isinstance(literal, TimeLiteral):
+        hint = _time_hint(literal, property_type) or hint
     return ValueMistake(f"{quoted(shown)} is no {type_text(property_type)}", hint)
+
+
+def _time_hint(literal: TimeLiteral, property_type: PropertyType) -> str:
+    """How to write what `date("…")` or `datetime("…")` cannot be."""
+    match property_type:
+        case ScalarType(Scalar.DATE):
+            return 'write `date("2024-05-31")`'
+        case ScalarType(Scalar.DATETIME):
+            return 'write `datetime("2024-05-31T12:00:00Z")`'
+        case ScalarType(Scalar.STRING) | EnumType():
+            return f"write the text in double quotes, without `{literal.function}`"
+        case _:
+            return ""

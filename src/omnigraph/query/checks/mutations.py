@@ -141,7 +141,8 @@ def _lacks_source(found: Property, given: set[str], entity_type: NodeType | Edge
     if found.embedding is None or not found.embedding.required or found.embedding.source in given:
         return False
     source = entity_type.property_named(found.embedding.source)
-    return source is None or source.nullable or source.default is None
+    # A required source that is not given is reported itself, and giving it is enough.
+    return source is None or source.nullable
 
 
 def _check_updatable(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from omnigraph.query.checks.context import Env
 from omnigraph.query.checks.expressions import check_expression
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.expressions import Expr, Literal, Now, Param
+from omnigraph.query.expressions import Expr, ListOf, Literal, Now, Param
 from omnigraph.query.json_values import value_from_expression
 from omnigraph.query.syntax import (
     Assignment,
@@ -31,8 +31,8 @@ from omnigraph.query.value_types import (
     value_type_text,
 )
 from omnigraph.schema.problems import quoted
-from omnigraph.schema.property_types import Scalar, ScalarType, VectorType
-from omnigraph.schema.syntax import NumberLiteral, StringLiteral, TimeLiteral
+from omnigraph.schema.property_types import Scalar, ScalarType, VectorType, item_type
+from omnigraph.schema.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.schema.values import ValueMistake
 
 
@@ -44,6 +44,8 @@ def check_value(assignment: Assignment, column: Column, env: Env) -> Expr | None
             message = f"{quoted(name)} cannot be null"
             env.report(QueryCode.NULL_VALUE, given.span, message)
             return None
+        case ListLiteral(items) if any(not _is_literal(item) for item in items):
+            return _list(given, column, name, env)
         case (
             StringLiteral() | NumberLiteral() | TimeLiteral() | BoolLiteral() | NullLiteral() | ListLiteral()
         ):
@@ -67,6 +69,25 @@ def _literal(given: Expression, column: Column, name: str, env: Env) -> Literal 
         env.report(code, given.span, f"{quoted(name)}: {value.message}", value.hint)
         return None
     return Literal(value, column.type)
+
+
+def _is_literal(given: Expression) -> bool:
+    return isinstance(
+        given, StringLiteral | NumberLiteral | TimeLiteral | BoolLiteral | NullLiteral | ListLiteral
+    )
+
+
+def _list(given: ListLiteral, column: Column, name: str, env: Env) -> Expr | None:
+    """A list with computed items: each is a value that is never null, of the type that items have."""
+    wanted = item_type(column.type)
+    if wanted is None or (isinstance(column.type, VectorType) and len(given.items) != column.type.size):
+        return _literal(given, column, name, env)
+    checked = [
+        check_value(Assignment(Name(f"{name}[{at}]"), item), Column(name, wanted), env)
+        for at, item in enumerate(given.items)
+    ]
+    items = tuple(found for found in checked if found is not None)
+    return ListOf(items, column.type) if len(items) == len(checked) else None
 
 
 def _param(given: Variable, column: Column, name: str, env: Env) -> Param | None:
