@@ -81,6 +81,21 @@ def test_a_table_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) ->
     assert "ERROR" not in outcome.stderr
 
 
+def test_a_damaged_head_is_reported_once(tmp_path: Path) -> None:
+    """The row has the error; that the table could not be compared is only in the log."""
+    graph = _old_graph(tmp_path)
+    table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
+    head = graph / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
+    head.write_bytes(head.read_bytes()[:10])
+    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--log-file", "l.jsonl", cwd=tmp_path)
+    assert outcome.exit_code == 1
+    assert (outcome.stdout + outcome.stderr).count("corrupt or cut off") == 1
+    assert "corrupt or cut off, run `omnigraph doctor --deep`" in outcome.stdout
+    assert "WARNING" not in outcome.stderr
+    events = [json.loads(line) for line in (tmp_path / "l.jsonl").read_text().splitlines()]
+    assert [event["level"] for event in events] == ["WARNING", "ERROR"]
+
+
 def test_elsewhere_somebody_must_agree(tmp_path: Path) -> None:
     """It is refused before anything is opened."""
     uri = "s3://bucket/graph.omni"

@@ -8,6 +8,8 @@ from pathlib import Path
 import lance
 import pytest
 
+from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.storage.location import parse_location
 from tests.cli.process import omnigraph_here, tree
 
 
@@ -65,6 +67,23 @@ def test_drift_is_reported_once(written: Path) -> None:
         assert outcome.exit_code == 0
         assert told.count("skipped: DriftNeedsRepair, run `omnigraph repair`") == 1
         assert (told.count("repair`"), "WARNING" in told) == (1, False)
+
+
+@pytest.mark.parametrize("flags", [("--dry-run",), ()])
+def test_a_damaged_table_is_reported_once_with_what_to_run(written: Path, flags: tuple[str, ...]) -> None:
+    """The row says that it failed, `error:` says why, and the log has an event of level ERROR."""
+    table = read_snapshot(parse_location(str(written))).tables["node:Person"]
+    manifest = written / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
+    manifest.write_bytes(manifest.read_bytes()[:10])
+    outcome = omnigraph_here("optimize", written, *flags, "--log-file", "events.jsonl", cwd=written.parent)
+    assert outcome.exit_code == 1
+    assert outcome.stderr.count("corrupt or cut off, run `omnigraph doctor --deep`") == 1
+    assert outcome.stderr.count("corrupt or cut off") == 1
+    assert not {"WARNING", "ERROR"} & set(outcome.stderr.replace(":", " ").split())
+    events = [json.loads(line) for line in (written.parent / "events.jsonl").read_text().splitlines()]
+    (failed,) = [event for event in events if event["level"] == "ERROR"]
+    assert failed["table"] == "node:Person"
+    assert failed["error"].endswith("run `omnigraph doctor --deep`")
 
 
 @pytest.mark.parametrize(

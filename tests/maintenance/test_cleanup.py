@@ -13,7 +13,9 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import FormatError, OmnigraphError, RefusedError, UsageError
-from omnigraph.graph.branches import create_branch, delete_branch
+from omnigraph.graph.branches import create_branch, create_branch_with, delete_branch
+from omnigraph.graph.commit import Write
+from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.layout import GRAPH_INDEX, MANIFEST, SCRATCH
 from omnigraph.graph.records import CommitRecord
 from omnigraph.graph.references import read_reference
@@ -39,6 +41,7 @@ from tests.graph.writers import (
     run,
     run_compaction,
     snapshot_contents,
+    stage_changes,
     triple,
 )
 from tests.maintenance.cleaning import DAY, MINUTE, Aging, Place, errors_of, every_snapshot, files_of
@@ -164,6 +167,31 @@ def test_forks_of_forks_read_on_and_go_with_their_branches(aging: Aging) -> None
     assert read_contents(location) == wanted["main"]
     assert not [file for file in aging.files() if "/tree/" in file or "/_refs/branches" in file]
     assert not list(Path(location.uri).glob("*/*/tree/*"))
+
+
+@pytest.mark.parametrize("base", ["main", "dev"])
+def test_versions_of_a_branch_that_a_load_created_are_reported_for_that_branch(
+    aging: Aging, base: str
+) -> None:
+    """The load forks tables before the branch exists, so the forks have the id of the base in their names."""
+    location = aging.location
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
+    load = Write(WriterKind.LOAD, "tester", stage_changes(triple(["new"])))
+    create_branch_with(location, "new", base, load, aging.world)
+    fork = read_snapshot(location, "new").tables[PERSON].pin.branch
+    assert fork is not None
+    assert fork.startswith(f"g-{read_snapshot(location, base).branch.id}-")
+    for name in "xyz":
+        aging.later(DAY)
+        run(location, triple([name]), branch="new", world=aging.world)
+    aging.later(DAY)
+    rows = cleaned(aging, KEEP_ONE)
+    for alias in TABLES:
+        told = row(rows, alias, "new")
+        assert told.old_versions_removed == 4, "the fork itself, the load and two of three writes"
+        assert all(f"/tree/{fork}/" in file for file in told.files if "/_versions/" in file)
+        assert not any("/tree/" in file for file in row(rows, alias).files)
+    assert {found.branch for found in rows if found.table_key in TABLES} == {"main", "new"}
 
 
 def test_a_commit_that_two_branches_part_at_can_still_be_read(aging: Aging) -> None:

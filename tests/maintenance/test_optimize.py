@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.effects import observed
-from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
+from omnigraph.base.errors import NotFoundError, RefusedError, StorageError, UsageError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
@@ -330,11 +331,28 @@ def test_one_unreadable_table_does_not_stop_the_others(graph: Location) -> None:
     table = open_table(graph, DOC)
     newest = table.native.get_fragments()[-1].metadata.files[0].path
     Path(table.location.uri, "data", newest).unlink()
+    planned = optimize(graph, dry_run=True)
+    assert planned[DOC].error is None, "a plan opens no data file"
     rows = optimize(graph)
     assert rows[DOC].error is not None
+    assert rows[DOC].error.endswith("one of its files is missing, run `omnigraph doctor --deep`")
     assert not rows[DOC].committed
     assert rows[CITES].committed
     assert rows[CITES].error is None
+
+
+def test_a_manifest_that_cannot_be_compacted_is_logged_once(
+    graph: Location, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise StorageError("the disk is full", code="disk_full")
+
+    monkeypatch.setattr("omnigraph.maintenance.optimize.compact_manifest_fully", fail)
+    with caplog.at_level(logging.INFO, "omnigraph"):
+        rows = optimize(graph)
+    assert rows[MANIFEST].error == "the disk is full"
+    (failed,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert (vars(failed)["in_result"], vars(failed)["facts"]["table"]) == (True, MANIFEST)
 
 
 @pytest.mark.parametrize("supported", [True, False])

@@ -34,6 +34,7 @@ from omnigraph.maintenance.cleanup_tasks import DatasetPlan
 from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.doomed_files import DoomedFile, Why, folder_of, is_manifest
 from omnigraph.maintenance.graph_place import GraphPlace
+from omnigraph.maintenance.optimize_rows import row_error
 from omnigraph.pipeline.load_source import Result, RunTasks, Task
 from omnigraph.storage.deletion import delete_files
 from omnigraph.storage.location import Location
@@ -92,9 +93,10 @@ class _Deleting:
         manifest = self._delete(plan.manifest)
         if manifest.error is not None:
             left = tuple(replace(table, doomed=(), error=table.error or NOT_TOUCHED) for table in plan.tables)
-            return GraphPlan(manifest, left, (), plan.owners)
+            return replace(plan, manifest=manifest, tables=left, leftovers=())
         tables = tuple(in_threads(self._delete, plan.tables))
-        return GraphPlan(manifest, tables, tuple(map(self._delete, plan.leftovers)), plan.owners)
+        leftovers = tuple(map(self._delete, plan.leftovers))
+        return replace(plan, manifest=manifest, tables=tables, leftovers=leftovers)
 
     def _fence(self, manifest: DatasetPlan) -> None:
         """Whoever lost the graph's lease while creating a branch must not publish its row once the branch is gone."""
@@ -117,7 +119,7 @@ class _Deleting:
         except LeaseLostError:
             raise
         except OmnigraphError as error:
-            plan = replace(plan, doomed=tuple(gone), error=error.message)
+            plan = replace(plan, doomed=tuple(gone), error=row_error(error))
         else:
             _log(plan, time.perf_counter() - started)
         return plan

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from omnigraph.base.errors import FormatError, OmnigraphError
@@ -43,6 +43,7 @@ from omnigraph.maintenance.cleanup_tasks import (
 )
 from omnigraph.maintenance.doomed_files import DoomedFile, Why
 from omnigraph.maintenance.hard_drops import read_floors
+from omnigraph.maintenance.optimize_rows import row_error
 from omnigraph.maintenance.retention import Decision, KeepReason, Needs, Policy, decide
 from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.storage.files import StoredFile, list_files
@@ -58,12 +59,16 @@ _ADJACENCY: Final = re.compile(r"([0-9a-f]{16}-[0-9a-f]{16})/(.+)-(\d+)\.[a-z]+"
 
 @dataclass(frozen=True, slots=True)
 class GraphPlan:
-    """`manifest` goes before `tables`, and those before `leftovers`. `owners` has the names of live branches by id."""
+    """`manifest` goes before `tables`, and those before `leftovers`. `owners` has the names of live branches by id.
+
+    `fork_owners` has the live branch that owns a table's Lance branch, by the path of the table and that branch.
+    """
 
     manifest: DatasetPlan
     tables: tuple[DatasetPlan, ...]
     leftovers: tuple[DatasetPlan, ...]
     owners: Mapping[str, str]
+    fork_owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def datasets(self) -> tuple[DatasetPlan, ...]:
@@ -121,7 +126,7 @@ class _Planning:
             self._plan_adjacency(tables),
         )
         owners = {str(head.branch.id): name for name, head in heads.items()}
-        return GraphPlan(manifest, tuple(tables), leftovers, owners)
+        return GraphPlan(manifest, tuple(tables), leftovers, owners, _fork_owners(heads, owners))
 
     def _read_heads(self, main: Snapshot) -> dict[str, Snapshot]:
         names = [name for name in main.state.branches if name != MAIN]
@@ -254,7 +259,7 @@ class _Planning:
         try:
             files = list_files(self.root.child(folder))
         except OmnigraphError as error:
-            return DatasetPlan(folder, folder, error=error.message)
+            return DatasetPlan(folder, folder, error=row_error(error))
         doomed = tuple(
             DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None) for file in files if is_deletable(file)
         )
@@ -306,6 +311,16 @@ def newest_versions(pins: AbstractSet[Pin], keep: int | None) -> frozenset[Pin]:
 def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:
     """Also those that a tombstone takes out of their snapshot."""
     return {key: table for head in heads.values() for key, table in head.state.tables.items()}
+
+
+def _fork_owners(heads: Mapping[str, Snapshot], owners: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Return the live branch that owns each table's Lance branch, by table path and Lance branch."""
+    return {
+        (table.path, table.pin.branch): owners[table.owner]
+        for head in heads.values()
+        for table in head.state.tables.values()
+        if table.pin.branch is not None and table.owner in owners
+    }
 
 
 def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
+from omnigraph.base.events import log_event
 from omnigraph.graph.check import drift
 from omnigraph.graph.commit import World
 from omnigraph.graph.lease import acquire_lease
@@ -100,5 +101,6 @@ def _find_drift(main: Snapshot, table: TableRecord) -> str | None:
     except NotFoundError:
         return None  # the plan finds that a version is missing which a live branch reads
     except OmnigraphError as error:
-        logger.warning("%s could not be compared with its published version: %s", table.alias, error.message)
+        sentence = f"{table.alias} could not be compared with its published version: {error.message}"
+        log_event(logger, sentence, level=logging.WARNING, in_result=True, table=table.alias, code=error.code)
         return None

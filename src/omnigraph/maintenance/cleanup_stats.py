@@ -21,7 +21,7 @@ def make_stats(plan: GraphPlan) -> list[TableCleanupStats]:
     for dataset in (*tables, plan.manifest, *plan.leftovers):
         by_branch: dict[str, list[DoomedFile]] = {MAIN: []} if _is_always_told(dataset) else {}
         for file in dataset.doomed:
-            by_branch.setdefault(_branch_name(plan, file), []).append(file)
+            by_branch.setdefault(_branch_name(plan, dataset, file), []).append(file)
         rows += [_row(dataset, branch, files) for branch, files in by_branch.items()]
     return rows
 
@@ -30,9 +30,17 @@ def _is_always_told(dataset: DatasetPlan) -> bool:
     return dataset.retained is not None or dataset.error is not None
 
 
-def _branch_name(plan: GraphPlan, file: DoomedFile) -> str:
-    """The graph branch that a file belongs to; what belongs to none is told with main."""
-    owner = None if file.branch is None else owner_of(file.branch)
+def _branch_name(plan: GraphPlan, dataset: DatasetPlan, file: DoomedFile) -> str:
+    """Return the graph branch that a file belongs to; main for a file that belongs to none.
+
+    The name of a fork has the id of the base if one write created the graph branch and the fork, so the tables of
+    live branches are asked first.
+    """
+    if file.branch is None:
+        return MAIN
+    if (dataset.path, file.branch) in plan.fork_owners:
+        return plan.fork_owners[dataset.path, file.branch]
+    owner = owner_of(file.branch)
     return MAIN if owner is None else plan.owners.get(owner, MAIN)
 
 

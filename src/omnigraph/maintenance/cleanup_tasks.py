@@ -22,6 +22,7 @@ from omnigraph.maintenance.doomed_files import (
     read_lines,
     ref_times,
 )
+from omnigraph.maintenance.optimize_rows import row_error
 from omnigraph.maintenance.retention import (
     DatasetFacts,
     Decision,
@@ -119,7 +120,7 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
             kept=Counter(decision.reasons.values()),
         )
     except OmnigraphError as error:
-        return DatasetPlan(task.table_key, task.path, error=error.message)
+        return DatasetPlan(task.table_key, task.path, error=row_error(error))
 
 
 def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:

@@ -30,7 +30,7 @@ from omnigraph.graph.snapshot import Snapshot, read_snapshot
 from omnigraph.maintenance.adjacency_files import persist_adjacencies
 from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.drift_look import TableLook, is_under_way, look_at_heads, refuse_pending
-from omnigraph.maintenance.optimize_rows import StatsSum, find_unwritten, plan_stats
+from omnigraph.maintenance.optimize_rows import StatsSum, find_unwritten, plan_stats, row_error
 from omnigraph.maintenance.optimize_stats import TableOptimizeStats
 from omnigraph.maintenance.rewrite_plan import RewriteBounds
 from omnigraph.maintenance.spark_workers import on_spark
@@ -104,7 +104,11 @@ def optimize_all_tables(
     if how.dry_run:
         drift = {alias: look for alias, look in _drifted(snapshot).items() if not is_under_way(look, live)}
         manifest = _manifest_row(branch, plan_manifest_compaction(snapshot.manifest))
-        return [*plan_stats(snapshot, drift, how), manifest]
+        planned = [*plan_stats(snapshot, drift, how), manifest]
+        for row in planned:
+            if row.error is not None:
+                _log(row)
+        return planned
     total = StatsSum(branch, _judge_drift(snapshot, how.world), find_unwritten(snapshot, how.tables))
     _keep_up(graph, how, run_tasks or on_spark(SparkSettings()), total)
     manifest = _compact_manifest(root, branch, how.world)
@@ -178,9 +182,8 @@ def _compact_manifest(root: Location, branch: str, world: World) -> TableOptimiz
     try:
         done = compact_manifest_fully(root, snapshot.branch.lance_branch, world)
     except OmnigraphError as failure:
-        error, stripped = failure.message, failure.facts.get("stripped") is True
+        error, stripped = row_error(failure), failure.facts.get("stripped") is True
         done = replace(done, committed=stripped, stripped=stripped)
-        log_event(logger, f"{MANIFEST} is not compacted: {error}", level=logging.ERROR, table=MANIFEST)
     return replace(_manifest_row(branch, done), seconds=time.perf_counter() - started, error=error)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.base.limits import INDEX_ROWS_PER_TASK
 from omnigraph.graph.intent import WriterKind
@@ -99,12 +99,18 @@ def plan_stats(
         alias = entity.alias
         row = TableOptimizeStats(alias, snapshot.branch.name, 0, 0)
         if alias in errors:
-            row = replace(row, error=errors[alias].message)
+            row = replace(row, error=row_error(errors[alias]))
         elif alias in plans:
             row = _planned(row, views[alias], plans[alias], how.bounds.rows)
         row = _with_versions(row, snapshot, drift)
         rows.append(_left_to_others(row) if alias in unwritten else row)
     return sorted(rows, key=lambda row: told_order(row.table_key))
+
+
+def row_error(error: OmnigraphError) -> str:
+    """Return the error of a table for its row, which has no hint: a damaged table names the command to run."""
+    is_damaged = isinstance(error, FormatError) and error.code == "dataset_unreadable"
+    return f"{error.message}, run `omnigraph doctor --deep`" if is_damaged else error.message
 
 
 def _left_to_others(row: TableOptimizeStats) -> TableOptimizeStats:
@@ -114,7 +120,7 @@ def _left_to_others(row: TableOptimizeStats) -> TableOptimizeStats:
 def _row(branch: str, alias: str, table: UpkeptTable, done: Upkept) -> TableOptimizeStats:
     row = TableOptimizeStats(alias, branch, 0, 0)
     if table.error is not None or table.before is None:
-        return replace(row, error=table.error.message if table.error else "it was not read")
+        return replace(row, error=row_error(table.error) if table.error else "it was not read")
     before, work = table.before, table.work
     row = replace(row, bytes_before=before.size_bytes, bytes_after=before.size_bytes)
     indexes = [found for found in done.indexes if found.table_key == alias]

@@ -368,7 +368,7 @@ class _Run:
         if alias not in self._errors:
             self._errors[alias] = error
             sentence = f"{alias} is left as it is: {error.message}"
-            log_event(logger, sentence, level=logging.WARNING, table=alias, code=error.code)
+            log_event(logger, sentence, level=logging.WARNING, in_result=True, table=alias, code=error.code)
         self._discard(alias)
 
     def _isolated(self, alias: str, run: Callable[[], Result]) -> Result | None:
