@@ -37,7 +37,7 @@ def main(graph: str, folder: str) -> list[str]:
         faults = [{"write": number} for number in range(1, writes + 1)]
         for fault in [*faults, *({"sync": number} for number in range(1, syncs + 1))]:
             _remove(target)
-            arm(folder, **fault)
+            arm(folder, write=fault.get("write", 0), sync=fault.get("sync", 0))
             try:
                 export_here(root, target, format_)
             except OmnigraphError:
