@@ -14,7 +14,7 @@ from omnigraph.storage.location import Location
 def confirm_destruction(
     context: typer.Context, location: Location, action: str, *, yes: bool, as_json: bool
 ) -> None:
-    """Return if the action is confirmed; raise `RefusedError` if nobody can be asked, and exit if the answer is no."""
+    """Return if the action is confirmed; raise `RefusedError` without a terminal, and exit if the answer is no."""
     if location.is_local or yes:
         return
     is_asked = not as_json and not context.obj.quiet and sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,9 +1,8 @@
 """Writes plain files and objects: what an export leaves outside of a graph, and its parts before that.
 
-A file appears whole under its name or not at all. On disk it is written under a draft's name beside it, synced and
-renamed; for
-an object store it is written on this machine's disk first and then sent. What a killed process leaves on disk is
-a draft, whose name begins with a dot.
+A file appears whole under its name or not at all. On disk it is written under the name of a draft in the same
+directory, synced and renamed. For an object store it is written to this machine's disk first and then sent. A killed
+process leaves a draft on disk, whose name begins with a dot.
 """
 
 from __future__ import annotations
