@@ -27,8 +27,8 @@ from omnigraph.graph.staged import Staged
 from omnigraph.maintenance import optimize_all_tables
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.pipeline.session import SparkSettings
+from omnigraph.pipeline.spark_runner import on_spark
 from omnigraph.storage.staging import stage_fragments, write_rows
 
 COMMITS: Final = sized(1_000, 40)

@@ -33,8 +33,8 @@ from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.maintenance import optimize_all_tables
 from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.pipeline.session import SparkSettings
+from omnigraph.pipeline.spark_runner import on_spark
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.staging import StagedTransaction, stage_fragments
 

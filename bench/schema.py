@@ -22,7 +22,7 @@ from omnigraph.graph.snapshot import MAIN
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Staged
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
-from omnigraph.pipeline.load_source import Result, Task
+from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.staging import stage_fragments, write_rows
 

@@ -20,14 +20,13 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
-from omnigraph.maintenance.concurrency import VARIABLE
 from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
-from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.maintenance.task_outcome import TaskOutcome
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import VARIABLE, RunTasks
 from omnigraph.pipeline.session import SparkSettings
+from omnigraph.pipeline.spark_runner import on_spark
 from omnigraph.storage.compaction import Rewritten
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.location import Location, parse_location

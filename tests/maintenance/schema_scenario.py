@@ -8,7 +8,7 @@ from typing import Any
 from omnigraph.base.effects import observed
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.schema_apply import SchemaRejectedError, SchemaRequest, apply_schema
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.graphs import DOC, SCHEMA, append, create, open_table
 

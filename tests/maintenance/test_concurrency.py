@@ -12,10 +12,10 @@ import pytest
 from omnigraph.api.graph import Graph, OpenOptions, init
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import MAINTENANCE_CONCURRENCY
-from omnigraph.maintenance.concurrency import VARIABLE, maintenance_concurrency
 from omnigraph.maintenance.index_tasks import build_segments
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.pipeline.runner import VARIABLE, maintenance_concurrency
 from omnigraph.storage.location import Location
 
 

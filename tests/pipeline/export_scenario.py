@@ -19,7 +19,7 @@ import lance
 from omnigraph.pipeline.export import ExportRequest, export
 from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import parse_target
-from omnigraph.pipeline.export_workers import SparkWorkers
+from omnigraph.pipeline.spark_runner import SparkWorkers
 from omnigraph.storage.location import parse_location
 
 PART_BYTES = 150_000

@@ -20,8 +20,9 @@ from omnigraph.pipeline.export_target import parse_target
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource, Result, Task
+from omnigraph.pipeline.load_source import PieceSource
 from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 

@@ -11,7 +11,8 @@ from omnigraph.base.progress import report_nothing
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource, Result, Task
+from omnigraph.pipeline.load_source import PieceSource
+from omnigraph.pipeline.runner import Result, Task
 from omnigraph.pipeline.session import SparkSettings
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location

@@ -23,10 +23,11 @@ from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource, Result, RunTasks, Task
+from omnigraph.pipeline.load_source import PieceSource
 from omnigraph.pipeline.load_task import LoadPart, LoadShape, LoadTask, load_piece
 from omnigraph.pipeline.ndjson import JsonPiece
 from omnigraph.pipeline.ranges import plan_ranges
+from omnigraph.pipeline.runner import Result, RunTasks, Task
 from omnigraph.pipeline.session import spark_session
 from omnigraph.pipeline.tasks import run_tasks
 from omnigraph.storage.location import Location, parse_location

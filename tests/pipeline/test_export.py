@@ -26,7 +26,7 @@ from omnigraph.graph.stamp import STAMP_KEY, Format
 from omnigraph.pipeline.export import ExportRequest, export
 from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import Target, TargetKind, parse_target
-from omnigraph.pipeline.load_source import Result, Task
+from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location

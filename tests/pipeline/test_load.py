@@ -16,8 +16,9 @@ from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource, Result, RunTasks, Task
+from omnigraph.pipeline.load_source import PieceSource
 from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.pipeline.runner import Result, RunTasks, Task
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore

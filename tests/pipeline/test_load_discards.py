@@ -19,8 +19,9 @@ from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource, Result, Task
+from omnigraph.pipeline.load_source import PieceSource
 from omnigraph.pipeline.load_task import WRITTEN, LoadTask
+from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
 from tests.pipeline.in_place import LargeSource, files, in_place

@@ -13,9 +13,9 @@ from omnigraph.graph.recovery.on_open import recover_every_branch
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.graph_place import GraphPlace
-from omnigraph.maintenance.spark_workers import on_spark
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.session import SparkSettings
+from omnigraph.pipeline.spark_runner import on_spark
 from omnigraph.storage.files import has_more_files
 from omnigraph.storage.location import Location
 

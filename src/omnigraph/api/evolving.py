@@ -68,7 +68,7 @@ class SchemaMethods:
         self.refuse_if_read_only()
         from omnigraph.graph.recovery.on_open import recover_on_open
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
-        from omnigraph.maintenance.spark_workers import on_master
+        from omnigraph.pipeline.spark_runner import on_master
 
         request = SchemaRequest(schema, self._writer(actor), source_name, allow_data_loss)
         recover_on_open(self.location, self.branch_name)

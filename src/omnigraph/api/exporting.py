@@ -13,8 +13,8 @@ from omnigraph.graph.moments import When
 from omnigraph.pipeline.export import Exported, ExportRequest, export
 from omnigraph.pipeline.export_part import ExportFormat
 from omnigraph.pipeline.export_target import TargetKind, parse_target
-from omnigraph.pipeline.export_workers import SparkWorkers
 from omnigraph.pipeline.session import SparkSettings
+from omnigraph.pipeline.spark_runner import SparkWorkers
 from omnigraph.storage.location import Location
 
 

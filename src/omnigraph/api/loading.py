@@ -33,11 +33,11 @@ from omnigraph.pipeline.blocks import Piece
 from omnigraph.pipeline.load import ErrorSink, Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_inputs import LoadInputs, plan_files, plan_source, sort_inputs
-from omnigraph.pipeline.load_source import LoadSource, PieceSource, Result, RunTasks, Task
+from omnigraph.pipeline.load_source import LoadSource, PieceSource
 from omnigraph.pipeline.load_task import LoadPart, load_piece
+from omnigraph.pipeline.runner import Result, RunTasks, Task, TaskSize
 from omnigraph.pipeline.session import SparkSettings, spark_session
 from omnigraph.pipeline.tasks import RunOptions, run_tasks
-from omnigraph.pipeline.watch import TaskSize
 from omnigraph.schema import Catalog, declared_indexes
 from omnigraph.storage.byte_sink import write_file
 from omnigraph.storage.location import Location, parse_location

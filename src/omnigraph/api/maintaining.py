@@ -59,7 +59,7 @@ class Maintained:
             self.refuse_if_read_only()
         from omnigraph.graph.recovery.on_open import recover_every_branch
         from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-        from omnigraph.maintenance.spark_workers import on_master
+        from omnigraph.pipeline.spark_runner import on_master
 
         options = OptimizeOptions(
             tables=frozenset(tables) or None,
@@ -79,7 +79,7 @@ class Maintained:
         """Build the declared indexes that tables lack, as at most one commit; one row per declared index."""
         self.refuse_if_read_only()
         from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
-        from omnigraph.maintenance.spark_workers import on_master
+        from omnigraph.pipeline.spark_runner import on_master
 
         options, workers = IndexOptions(frozenset(tables) or None), on_master(spark_master, report)
         return ensure_indices(self.location, self.branch_name, workers, options)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
@@ -31,11 +30,10 @@ from omnigraph.maintenance.cleanup_plan import GraphPlan, plan_cleanup
 from omnigraph.maintenance.cleanup_preflight import look_before_preview, wait_for_writers
 from omnigraph.maintenance.cleanup_stats import make_stats
 from omnigraph.maintenance.cleanup_tasks import DatasetPlan
-from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.doomed_files import DoomedFile, Why, folder_of, is_manifest
 from omnigraph.maintenance.graph_place import GraphPlace
 from omnigraph.maintenance.optimize_rows import row_error
-from omnigraph.pipeline.load_source import Result, RunTasks, Task
+from omnigraph.pipeline.runner import RunTasks, in_threads
 from omnigraph.storage.deletion import delete_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -70,12 +68,6 @@ def cleanup_all_tables(
             return make_stats(done)
     finally:
         lease.release()
-
-
-def in_threads(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    """Run tasks in this process, several tables at once."""
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        return list(threads.map(function, tasks))
 
 
 class _Deleting:

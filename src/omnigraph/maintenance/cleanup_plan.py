@@ -45,7 +45,7 @@ from omnigraph.maintenance.doomed_files import DoomedFile, Why
 from omnigraph.maintenance.hard_drops import read_floors
 from omnigraph.maintenance.optimize_rows import row_error
 from omnigraph.maintenance.retention import Decision, KeepReason, Needs, Policy, decide
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.local_tree import list_links
 from omnigraph.storage.location import Location

@@ -21,8 +21,8 @@ from omnigraph.graph.lease import acquire_lease
 from omnigraph.graph.records import TableRecord
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot, refresh_snapshot, refuse_moved
-from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.drift_look import owned_tables, refuse_pending
+from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore

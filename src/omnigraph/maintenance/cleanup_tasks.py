@@ -32,6 +32,7 @@ from omnigraph.maintenance.retention import (
     Policy,
     decide,
 )
+from omnigraph.pipeline.runner import task
 from omnigraph.storage.dataset import open_dataset
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.location import Location
@@ -89,6 +90,7 @@ class DatasetPlan:
     kept: Mapping[KeepReason, int] = field(default_factory=dict)
 
 
+@task("read snapshots")
 def read_pins(task: SnapshotsTask) -> frozenset[TablePin]:
     """Every table version that one of the snapshots has."""
     found: set[TablePin] = set()
@@ -99,6 +101,7 @@ def read_pins(task: SnapshotsTask) -> frozenset[TablePin]:
     return frozenset(found)
 
 
+@task("find files", is_table=True)
 def plan_dataset(task: DatasetTask) -> DatasetPlan:
     """List the dataset, read what its versions need, and join the two."""
     location = task.root.child(task.path)

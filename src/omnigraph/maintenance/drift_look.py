@@ -20,10 +20,10 @@ from omnigraph.graph.pending import PendingIntent, PendingState, list_pending
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.snapshot import Snapshot, read_snapshot
-from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.drift import Classification, Drift, classify_drift
 from omnigraph.maintenance.repair_outcome import NOT_CHECKED, Obstacles
 from omnigraph.maintenance.row_counts import RowCounts, compare_rows
+from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.schema import arrow_schema
 from omnigraph.schema.catalog import told_order
 from omnigraph.storage.dataset import Dataset, open_dataset

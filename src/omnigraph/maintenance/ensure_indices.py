@@ -14,7 +14,7 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.intent import WriterKind
 from omnigraph.maintenance.index_outcome import IndexOutcome
 from omnigraph.maintenance.upkeep import Upkeep, keep_up
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.storage.location import Location
 
 ACTOR = "omnigraph:ensure_indices"

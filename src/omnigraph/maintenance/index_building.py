@@ -27,7 +27,7 @@ from omnigraph.maintenance.index_tasks import (
 from omnigraph.maintenance.table_view import TableView
 from omnigraph.maintenance.table_work import BuiltIndex
 from omnigraph.maintenance.task_outcome import TaskFailure
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.indexes import IndexPlan, IndexSegment, Unbuildable, plan_index

@@ -16,8 +16,8 @@ from omnigraph.base.errors import Fact
 from omnigraph.graph.records import TableId, TableRecord
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.tables import open_table
-from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.graph_place import GraphPlace
+from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.schema import Entity, Property, declared_indexes
 from omnigraph.schema.catalog import told_order
 from omnigraph.schema.indexable import IndexKind, has_index

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from omnigraph.maintenance.index_plan import SegmentPlan
 from omnigraph.maintenance.task_outcome import TaskOutcome, isolated
+from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.storage.compaction import adopt_segment
 from omnigraph.storage.dataset import DatasetVersion, branch_location
 from omnigraph.storage.indexes import (
@@ -50,11 +51,18 @@ class BuiltSegments:
     rows: int
 
 
+def built_size(built: TaskOutcome[BuiltSegments]) -> TaskSize:
+    """Return what a finished build adds to the progress."""
+    return TaskSize(rows=built.result.rows if isinstance(built.result, BuiltSegments) else 0)
+
+
+@task("train indexes")
 def train_index(task: TrainTask) -> TaskOutcome[IndexPlan | Unbuildable]:
     """How to build it. All segments of an index are of one type, so one that grew out of its type is built anew."""
     return isolated(lambda: _train(task))
 
 
+@task("build indexes", built_size)
 def build_segments(task: BuildTask) -> TaskOutcome[BuiltSegments]:
     """Write the index files of the task's segments."""
     return isolated(lambda: _build(task))

@@ -33,11 +33,11 @@ from omnigraph.maintenance.drift_look import TableLook, is_under_way, look_at_he
 from omnigraph.maintenance.optimize_rows import StatsSum, find_unwritten, plan_stats, row_error
 from omnigraph.maintenance.optimize_stats import TableOptimizeStats
 from omnigraph.maintenance.rewrite_plan import RewriteBounds
-from omnigraph.maintenance.spark_workers import on_spark
 from omnigraph.maintenance.table_view import chosen_types
 from omnigraph.maintenance.upkeep import Upkeep, keep_up
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.session import SparkSettings
+from omnigraph.pipeline.spark_runner import on_spark
 from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore

@@ -15,11 +15,11 @@ from omnigraph.graph.commit import World
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.records import Pin
 from omnigraph.graph.snapshot import Snapshot
-from omnigraph.maintenance.cleanup import in_threads
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup_tasks import DatasetTask, plan_dataset
 from omnigraph.maintenance.doomed_files import Why
 from omnigraph.maintenance.retention import Needs
+from omnigraph.pipeline.runner import in_threads
 
 _ALL: Final = 2**62
 

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.graph.records import CommitRecord, Pin
-from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.table_work import TableWork, is_in_place
+from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.storage.commit import has_auto_cleanup
 from omnigraph.storage.coverage import read_indexes
 from omnigraph.storage.fragments import read_fragment_files

@@ -27,7 +27,6 @@ from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, TableId, Ta
 from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.stage import Outcome, Stage
 from omnigraph.graph.staged import Effect, FoundHead, Staged
-from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.drift import Classification
 from omnigraph.maintenance.drift_look import (
     UNDER_WAY,
@@ -45,6 +44,7 @@ from omnigraph.maintenance.repair_outcome import (
     decide_action,
     explain,
 )
+from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.storage.location import Location
 
 logger = logging.getLogger("omnigraph.repair")

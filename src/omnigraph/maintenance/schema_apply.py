@@ -34,7 +34,7 @@ from omnigraph.maintenance.schema_tasks import (
     fill_columns,
     run_check,
 )
-from omnigraph.pipeline.load_source import RunTasks, run_here
+from omnigraph.pipeline.runner import RunTasks, run_here
 from omnigraph.schema import Catalog, CheckRule, Entity, RangeRule, Rules
 from omnigraph.schema.evolution import AddConstraint, CardRule, Constraint, RequiredRule, UniqueRule
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns

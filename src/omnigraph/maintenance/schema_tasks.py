@@ -27,6 +27,7 @@ from omnigraph.integrity import (
 from omnigraph.integrity.raw import Column, whole_array
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.set_rules import edges_of_type, repeated_rows
+from omnigraph.pipeline.runner import task
 from omnigraph.schema import Cardinality, Entity
 from omnigraph.storage.columns import ColumnPlan, WrittenColumns, write_columns
 from omnigraph.storage.dataset import DatasetVersion
@@ -100,6 +101,7 @@ class FillTask:
     fragment_ids: tuple[int, ...]
 
 
+@task("check rows")
 def run_check(task: RowsTask | UniqueTask | CardTask) -> ViolationReport:
     """What a task finds."""
     match task:
@@ -111,6 +113,7 @@ def run_check(task: RowsTask | UniqueTask | CardTask) -> ViolationReport:
             return _check_card(task)
 
 
+@task("write columns")
 def fill_columns(task: FillTask) -> WrittenColumns:
     """Write the values of one task."""
     return write_columns(task.version.open(), task.plan, task.fragment_ids)

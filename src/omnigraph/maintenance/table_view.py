@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.stage import Stage
-from omnigraph.maintenance.concurrency import maintenance_concurrency
 from omnigraph.maintenance.index_plan import DeclaredIndex, TableIndexes
+from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.schema import Entity, Scalar, ScalarType, VectorType, declared_indexes
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.commit import has_auto_cleanup

@@ -30,7 +30,6 @@ from omnigraph.graph.snapshot import refresh_snapshot
 from omnigraph.graph.stage import Outcome, Stage, discard_fork
 from omnigraph.graph.staged import LooseEffect, Staged
 from omnigraph.graph.stamp import Format
-from omnigraph.maintenance.concurrency import batches_of, maintenance_concurrency
 from omnigraph.maintenance.index_building import Built, IndexOrder, build_indexes
 from omnigraph.maintenance.index_outcome import IndexRow
 from omnigraph.maintenance.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
@@ -44,7 +43,7 @@ from omnigraph.maintenance.table_view import TableView, read_views, view_of
 from omnigraph.maintenance.table_work import BuiltIndex, TableWork, number_gap
 from omnigraph.maintenance.task_outcome import TaskFailure
 from omnigraph.maintenance.upkept import Upkept, UpkeptTable
-from omnigraph.pipeline.load_source import RunTasks
+from omnigraph.pipeline.runner import RunTasks, batches_of, maintenance_concurrency
 from omnigraph.storage.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, clone_rewritten
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.indexes import IndexSpec, Unbuildable

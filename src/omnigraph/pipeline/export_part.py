@@ -32,6 +32,7 @@ from omnigraph.pipeline.export_rows import (
 )
 from omnigraph.pipeline.export_runs import RunPiece, read_runs
 from omnigraph.pipeline.inputs import Compression
+from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.schema import arrow_schema
 from omnigraph.storage.byte_sink import write_file
 from omnigraph.storage.dataset import ADDRESS, Dataset
@@ -76,6 +77,12 @@ class Part:
     size_bytes: int
 
 
+def part_size(part: Part) -> TaskSize:
+    """Return what a finished part adds to the progress."""
+    return TaskSize(part.rows, part.size_bytes)
+
+
+@task("export", part_size)
 def write_part(task: PartTask) -> Part:
     """Write one part."""
     dataset = task.table.version.open()

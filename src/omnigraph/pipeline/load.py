@@ -40,9 +40,10 @@ from omnigraph.pipeline.load_buckets import (
     mark_all_replaced,
 )
 from omnigraph.pipeline.load_change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
-from omnigraph.pipeline.load_source import LoadSource, RunTasks
+from omnigraph.pipeline.load_source import LoadSource
 from omnigraph.pipeline.load_task import WRITTEN, LoadShape, WrittenNote
 from omnigraph.pipeline.load_upsert import replace_rows
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.task_errors import unpack_failure
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.deletion import delete_data_files, file_names

@@ -21,8 +21,8 @@ from omnigraph.pipeline.load_bucket import BucketFacts, BucketPart, BucketTask, 
 from omnigraph.pipeline.load_bucket_tasks import GraphKeysTask, check_ids, check_values, read_graph_keys
 from omnigraph.pipeline.load_change import LoadedInput, LoadMode, stranded_ends
 from omnigraph.pipeline.load_keys import Section, is_counted
-from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.pipeline.load_upsert import DeletionTask, UpsertPart, mark_replaced
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.schema import EdgeType
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.fragments import group_fragments

@@ -6,26 +6,13 @@ under a load.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from omnigraph.pipeline.blocks import Piece
 from omnigraph.pipeline.load_task import LoadPart, LoadShape, LoadTask, load_piece
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-
-
-class RunTasks(Protocol):
-    """Runs a function over tasks, wherever that is, and gives the results back in their order."""
-
-    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]: ...
-
-
-def run_here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    """Run tasks in this process, one after another."""
-    return [function(task) for task in tasks]
+from omnigraph.pipeline.runner import RunTasks
 
 
 class LoadSource(Protocol):

@@ -31,9 +31,9 @@ from omnigraph.pipeline.frames import frame_name
 from omnigraph.pipeline.load import Loaded, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.load_keys import LINE
-from omnigraph.pipeline.load_source import RunTasks, run_here
 from omnigraph.pipeline.load_task import LoadedRows, LoadPart, LoadShape, load_blocks
 from omnigraph.pipeline.packed_stream import packed_stream
+from omnigraph.pipeline.runner import RunTasks, run_here
 from omnigraph.pipeline.source_errors import told_to_spark
 from omnigraph.pipeline.source_options import WriteOptions
 from omnigraph.pipeline.source_types import ENDS, column_names, find_type

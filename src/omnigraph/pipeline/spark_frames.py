@@ -16,8 +16,8 @@ from omnigraph.pipeline.arrow_rows import arrow_block
 from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.frames import frame_name
 from omnigraph.pipeline.input_types import refuse_foreign_columns, refuse_twin_columns, type_of_rows
-from omnigraph.pipeline.load_source import RunTasks
 from omnigraph.pipeline.load_task import LoadPart, LoadShape, load_blocks
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.tasks import RunOptions, run_partitions
 from omnigraph.schema import Entity, catalog_from_json
 

@@ -20,8 +20,9 @@ from omnigraph.base.progress import Report, report_nothing
 from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.executors import prepare_executors, settings_for
 from omnigraph.pipeline.job import run_job
+from omnigraph.pipeline.runner import TaskSize
 from omnigraph.pipeline.task_errors import pack_error
-from omnigraph.pipeline.watch import SizeSum, TaskSize, Watch, make_size_sum
+from omnigraph.pipeline.watch import SizeSum, Watch, make_size_sum
 from omnigraph.storage.settings import StorageSettings
 
 if TYPE_CHECKING:

@@ -8,26 +8,15 @@ job down, and every event is a value for whoever asked for the work.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.progress import Progress, Report
+from omnigraph.pipeline.runner import TaskSize
 
 if TYPE_CHECKING:
     from pyspark import SparkStageInfo
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSize:
-    """What one finished task adds to the progress."""
-
-    rows: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: TaskSize) -> TaskSize:
-        return TaskSize(self.rows + other.rows, self.bytes + other.bytes)
 
 
 class SizeSum(Protocol):

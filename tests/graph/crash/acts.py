@@ -21,7 +21,6 @@ from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.graph.stamp import Format
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.maintenance.concurrency import VARIABLE as CONCURRENCY
 from omnigraph.maintenance.ensure_indices import ensure_indices
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.repair import repair_all_tables
@@ -32,6 +31,7 @@ from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.load import LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
 from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.pipeline.runner import VARIABLE as CONCURRENCY
 from omnigraph.storage.commit import commit_schema_metadata
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.location import Location
