@@ -24,9 +24,9 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import Ratio
 from omnigraph.api.graph import Graph
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.effects import observed
-from omnigraph.base.limits import LEASE_POLL_SECONDS_MAX
 from omnigraph.graph.commit import Write, write
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.snapshot import MAIN, read_snapshot
@@ -58,7 +58,7 @@ def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Rati
     return [
         Ratio(
             "a writer's longest wait / the commit section",
-            wait / (hold + LEASE_POLL_SECONDS_MAX),
+            wait / (hold + limits.LEASE_POLL_SECONDS_MAX),
             1.0,
             detail,
         ),
@@ -93,7 +93,7 @@ def run_updates(
         ),
         Ratio(
             f"longest wait / commit section next to {name}",
-            wait / (hold + LEASE_POLL_SECONDS_MAX),
+            wait / (hold + limits.LEASE_POLL_SECONDS_MAX),
             1.0,
             f"longest wait {wait * 1e3:.0f} ms, median update {usual * 1e3:.0f} ms, longest "
             f"{max(beside['writes']) * 1e3:.0f} ms, optimize held the lease for {hold * 1e3:.0f} ms at most",

@@ -17,8 +17,8 @@ import lance
 
 import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
+from omnigraph.base import limits
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
 from omnigraph.graph.publish import Change, CommitDraft, Target, publish
 from omnigraph.graph.records import Pin
 from omnigraph.storage.location import parse_location
@@ -130,7 +130,8 @@ def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
     tables = list(snapshot.tables.values())
     number = 0
     while (
-        number < commits or len(graph.snapshot().manifest.dataset.fragment_rows()) <= MANIFEST_FRAGMENTS_MAX
+        number < commits
+        or len(graph.snapshot().manifest.dataset.fragment_rows()) <= limits.MANIFEST_FRAGMENTS_MAX
     ):
         table = tables[number % len(tables)]
         moved = replace(table, pin=Pin(None, table.pin.version + 1))

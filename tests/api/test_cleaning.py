@@ -26,6 +26,6 @@ def graph(tmp_path: Path) -> Location:
 def test_by_versions_and_by_files(
     graph: Location, monkeypatch: pytest.MonkeyPatch, versions: int, files: int, expected: bool
 ) -> None:
-    monkeypatch.setattr("omnigraph.api.cleaning.CLEANUP_DRIVER_VERSIONS_MAX", versions)
-    monkeypatch.setattr("omnigraph.api.cleaning.CLEANUP_DRIVER_FILES_MAX", files)
+    monkeypatch.setattr("omnigraph.base.limits.CLEANUP_DRIVER_VERSIONS_MAX", versions)
+    monkeypatch.setattr("omnigraph.base.limits.CLEANUP_DRIVER_FILES_MAX", files)
     assert is_for_spark(graph) is expected

@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.base.limits import (
-    ENGINE_CACHE_BYTES,
-    ENGINE_CACHE_VERSIONS_MAX,
-    LANCE_INDEX_CACHE_BYTES,
-    LANCE_METADATA_CACHE_BYTES,
-)
+from omnigraph.base import limits
 from tests.graph.writers import TABLES
 
 Reports = list[dict[str, Any]]
@@ -31,9 +26,9 @@ def _run(folder: Path, commits: int, report_every: int) -> Reports:
 def _check_bounds(reports: Reports) -> None:
     for report in reports:
         # Those of the manifest come and go; a snapshot that is kept holds one.
-        assert report["open_datasets"] <= len(TABLES) * ENGINE_CACHE_VERSIONS_MAX + 8
-        assert report["cached_bytes"] <= ENGINE_CACHE_BYTES
-        assert report["session_bytes"] <= LANCE_METADATA_CACHE_BYTES + LANCE_INDEX_CACHE_BYTES
+        assert report["open_datasets"] <= len(TABLES) * limits.ENGINE_CACHE_VERSIONS_MAX + 8
+        assert report["cached_bytes"] <= limits.ENGINE_CACHE_BYTES
+        assert report["session_bytes"] <= limits.LANCE_METADATA_CACHE_BYTES + limits.LANCE_INDEX_CACHE_BYTES
 
 
 def test_open_datasets_are_bounded(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.base.limits import SCHEMA_DRIVER_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.storage.location import parse_location
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment
 from tests.pipeline.in_place import load_here
@@ -50,7 +50,7 @@ def test_what_needs_spark_says_so(words: tuple[str, ...], place: Path) -> None:
     write_people(place / "people.jsonl", 1)
     (place / "next.pg").write_text(NEXT_SCHEMA, encoding="utf-8")
     if words[0] == "schema":  # fewer rows are filled in the command's own process
-        write_people(place / "many.jsonl", SCHEMA_DRIVER_ROWS_MAX)
+        write_people(place / "many.jsonl", limits.SCHEMA_DRIVER_ROWS_MAX)
         load_here(parse_location(str(place / "graph.omni")), [str(place / "many.jsonl")])
     head = graph.snapshot().head
     refused = without_java(place, *words)

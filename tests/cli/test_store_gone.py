@@ -13,7 +13,7 @@ import lance
 import pytest
 
 import omnigraph as og
-from omnigraph.base.limits import SCHEMA_DRIVER_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import Location
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment, omnigraph
@@ -78,7 +78,7 @@ def test_s3_gone_amid_work_on_spark(
     command: str, proxy: S3Proxy, spark_env: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "next.pg").write_text(NEXT_SCHEMA, encoding="utf-8")
-    count = SCHEMA_DRIVER_ROWS_MAX if command == "schema apply" else 50
+    count = limits.SCHEMA_DRIVER_ROWS_MAX if command == "schema apply" else 50
     lines = (json.dumps({"type": "Person", "data": {"slug": f"p{n}", "age": n}}) + "\n" for n in range(count))
     (tmp_path / "people.jsonl").write_text("".join(lines), encoding="utf-8")
     check(command, proxy, spark_env, tmp_path)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from omnigraph.base import limits
 from omnigraph.base.effects import observed
-from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX, MANIFEST_ROWS_PER_FRAGMENT
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.compaction import (
@@ -21,21 +21,21 @@ from tests.graph.writers import TABLES
 
 
 def test_when_it_is_needed() -> None:
-    small, full = 2, MANIFEST_ROWS_PER_FRAGMENT
-    assert not needs_compaction((small,) * MANIFEST_FRAGMENTS_MAX)
-    assert needs_compaction((small,) * (MANIFEST_FRAGMENTS_MAX + 1))
-    assert not needs_compaction((*(full,) * 50, *(small,) * MANIFEST_FRAGMENTS_MAX))
+    small, full = 2, limits.MANIFEST_ROWS_PER_FRAGMENT
+    assert not needs_compaction((small,) * limits.MANIFEST_FRAGMENTS_MAX)
+    assert needs_compaction((small,) * (limits.MANIFEST_FRAGMENTS_MAX + 1))
+    assert not needs_compaction((*(full,) * 50, *(small,) * limits.MANIFEST_FRAGMENTS_MAX))
 
 
 def test_writers_keep_the_manifest_small_and_everything_readable(durable_location: Location) -> None:
     rounds = 2 if durable_location.is_local else 1
-    _publish_and_read_back(durable_location, MAIN, rounds * MANIFEST_FRAGMENTS_MAX + 2)
+    _publish_and_read_back(durable_location, MAIN, rounds * limits.MANIFEST_FRAGMENTS_MAX + 2)
 
 
 def test_a_branch_is_kept_small_too(local_location: Location) -> None:
     make_graph(local_location)
     create_branch(local_location, "b", "me", read_snapshot(local_location))
-    _publish_and_read_back(local_location, "b", MANIFEST_FRAGMENTS_MAX + 4)
+    _publish_and_read_back(local_location, "b", limits.MANIFEST_FRAGMENTS_MAX + 4)
 
 
 def _publish_and_read_back(location: Location, branch: str, times: int) -> None:
@@ -47,7 +47,7 @@ def _publish_and_read_back(location: Location, branch: str, times: int) -> None:
     for number in range(times):
         publish_next(location, TABLES[number % 3], branch=branch)
         snapshot = read_snapshot(location, branch)
-        assert len(snapshot.manifest.dataset.fragment_rows()) <= MANIFEST_FRAGMENTS_MAX + 1
+        assert len(snapshot.manifest.dataset.fragment_rows()) <= limits.MANIFEST_FRAGMENTS_MAX + 1
         by_version[snapshot.version] = by_commit[snapshot.head] = pins_of(snapshot)
     assert snapshot.version > first.version + times, "no compaction happened"
     for version, pins in by_version.items():
@@ -84,7 +84,9 @@ def test_a_rewrite_is_planned_where_lance_makes_one(local_location: Location) ->
         dataset.movable().delete(f"object_id = '{victim}'")
         manifest = newest(local_location)
         assert plan_manifest_compaction(manifest).fragments_removed == is_enough
-        done = commit_compaction(manifest.dataset, MANIFEST_ROWS_PER_FRAGMENT, excluded_fragment_ids=(0,))
+        done = commit_compaction(
+            manifest.dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, excluded_fragment_ids=(0,)
+        )
         assert done.fragments_removed == is_enough
 
 
@@ -132,7 +134,7 @@ def test_a_strip_is_told_although_the_compaction_after_it_was_lost(local_locatio
             compact_manifest(newest(local_location))
 
     with observed(win):
-        done = compact_manifest_fully(local_location, None, World())
+        done = compact_manifest_fully(local_location, None, World().rules, World().clock)
     assert lost
     assert (done.stripped, done.committed) == (True, True)
     assert newest(local_location).dataset.config() == {}

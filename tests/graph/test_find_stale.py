@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
-from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
 from omnigraph.graph.check import StagingTooOldError, find_stale, refuse_old_staging
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.records import Pin
@@ -82,6 +82,6 @@ def test_a_rename_is_not_a_move(snapshot: Snapshot) -> None:
 def test_staging_that_is_too_old_is_refused(snapshot: Snapshot) -> None:
     staged = staged_on(snapshot)
     refuse_old_staging(staged, SYSTEM_CLOCK)
-    old = replace(staged, began=staged.began - STAGING_AGE_SECONDS_MAX - 1)
+    old = replace(staged, began=staged.began - limits.STAGING_AGE_SECONDS_MAX - 1)
     with pytest.raises(StagingTooOldError):
         refuse_old_staging(old, SYSTEM_CLOCK)

@@ -10,9 +10,9 @@ import lance
 import pyarrow as pa
 import pytest
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId, OperationId, TypeId, new_ulid
-from omnigraph.base.limits import MANIFEST_WHOLE_READ_ROWS_MAX
 from omnigraph.graph.encoding import Row, encode_head, encode_table, rows_to_table
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.manifest import open_manifest
@@ -75,17 +75,18 @@ def test_a_long_history_is_read_like_a_short_one(store_location: Location) -> No
     record = newest(store_location).find_commit(snapshot.head)
     assert record is not None
     history = tuple(
-        replace(record, id=CommitId(f"OLD{number:06}")) for number in range(MANIFEST_WHOLE_READ_ROWS_MAX)
+        replace(record, id=CommitId(f"OLD{number:06}"))
+        for number in range(limits.MANIFEST_WHOLE_READ_ROWS_MAX)
     )
     audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {"a:b": "fenced"})
     publish(target_of(snapshot), Change(ancestors=history, recovery=audit))
     publish_next(store_location)
     manifest = newest(store_location)
-    assert manifest.dataset.count_rows() > MANIFEST_WHOLE_READ_ROWS_MAX
+    assert manifest.dataset.count_rows() > limits.MANIFEST_WHOLE_READ_ROWS_MAX
     state = manifest.read_state()
     assert (state.head, len(state.tables), list(state.branches)) == (manifest.read_head(), 3, ["main"])
     assert state.head != snapshot.head
-    assert len(manifest.read_commits()) == MANIFEST_WHOLE_READ_ROWS_MAX + 2
+    assert len(manifest.read_commits()) == limits.MANIFEST_WHOLE_READ_ROWS_MAX + 2
     assert manifest.find_commit(CommitId("OLD000007")) == history[7]
     assert manifest.find_commit(CommitId("it's not there")) is None
     assert manifest.read_recoveries() == (audit,) == (manifest.find_recovery(audit.operation_id),)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Applied
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash, new_ulid
-from omnigraph.base.limits import PUBLISHER_BACKOFF_SECONDS_MAX, PUBLISHER_RETRY_BUDGET
 from omnigraph.graph.compaction import compact_manifest
 from omnigraph.graph.encoding import branch_object_id, encode_schema, encode_table, encode_tombstone
 from omnigraph.graph.publish import Change, PublishContentionError, Publisher, publish
@@ -204,14 +204,14 @@ def test_rows_that_an_intent_kept_count_in_the_commit(store_location: Location) 
 def test_contention_is_bounded_and_says_that_nothing_happened(local_location: Location) -> None:
     first = make_graph(local_location)
     target, clock = target_of(first), QuickClock()
-    hold = Interruptions(lambda: publish(target, Change()), times=PUBLISHER_RETRY_BUDGET)
+    hold = Interruptions(lambda: publish(target, Change()), times=limits.PUBLISHER_RETRY_BUDGET)
     draft = new_draft()
     with pytest.raises(PublishContentionError) as caught:
         publish(target, Change(draft), (), Publisher(hold, clock, lambda: 1.0))
     assert caught.value.applied is Applied.NO
-    assert len(clock.slept) == PUBLISHER_RETRY_BUDGET
+    assert len(clock.slept) == limits.PUBLISHER_RETRY_BUDGET
     assert clock.slept == sorted(clock.slept)
-    assert clock.slept[-1] == PUBLISHER_BACKOFF_SECONDS_MAX
+    assert clock.slept[-1] == limits.PUBLISHER_BACKOFF_SECONDS_MAX
     assert newest(local_location).find_commit(draft.id) is None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SystemClock
-from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
 from omnigraph.graph.check import StagingTooOldError
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -32,7 +32,7 @@ def test_a_write_that_stages_for_too_long_is_refused(local_location: Location, m
 
     def stage(at: Stage) -> Staged:
         staged = changes(at)
-        clock.passed = STAGING_AGE_SECONDS_MAX + 1
+        clock.passed = limits.STAGING_AGE_SECONDS_MAX + 1
         if moved:
             run(local_location, [Change(PERSON, insert=("other",))])
         return staged

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.base.limits import VIOLATION_VALUE_LENGTH_MAX, VIOLATIONS_KEPT_MAX
+from omnigraph.base import limits
 from omnigraph.integrity import (
     NO_ROW,
     Breach,
@@ -66,7 +66,7 @@ def test_the_first_are_kept_and_all_are_counted() -> None:
     )
     assert report.total == 10_000
     kept = [(v.line, v.property) for v in report.first]
-    assert kept == [(line, name) for line in range(1, VIOLATIONS_KEPT_MAX // 2 + 1) for name in "pq"]
+    assert kept == [(line, name) for line in range(1, limits.VIOLATIONS_KEPT_MAX // 2 + 1) for name in "pq"]
     assert report.first[0].value == "v0"
 
 
@@ -115,7 +115,7 @@ def test_many_reports_merge_into_one() -> None:
     ]
     merged = merge_reports(reports)
     assert merged.total == 5000
-    assert [violation.line for violation in merged.first] == list(range(VIOLATIONS_KEPT_MAX))
+    assert [violation.line for violation in merged.first] == list(range(limits.VIOLATIONS_KEPT_MAX))
 
 
 def test_lines_of_tasks_become_lines_of_files() -> None:
@@ -167,7 +167,7 @@ def test_a_line_of_the_error_file() -> None:
         ([1, "a", None], '[1,"a",null]'),
         ({"a": 1}, '{"a":1}'),
         (b"\xff", "b'\\xff'"),
-        ("x" * 500, "x" * (VIOLATION_VALUE_LENGTH_MAX - 1) + "…"),
+        ("x" * 500, "x" * (limits.VIOLATION_VALUE_LENGTH_MAX - 1) + "…"),
     ],
 )
 def test_values_are_shown_short(value: object, wanted: str) -> None:
@@ -176,7 +176,7 @@ def test_values_are_shown_short(value: object, wanted: str) -> None:
 
 @pytest.mark.parametrize("size", [10**6, 10**7])
 def test_huge_values_are_cut(size: int) -> None:
-    assert len(shown([0] * size)) == VIOLATION_VALUE_LENGTH_MAX
+    assert len(shown([0] * size)) == limits.VIOLATION_VALUE_LENGTH_MAX
 
 
 def test_every_raw_value_can_be_shown() -> None:
@@ -185,4 +185,4 @@ def test_every_raw_value_can_be_shown() -> None:
     far = pa.array([2**62], pa.int64()).view(pa.timestamp("s", "UTC"))
     for values in (not_text, lists, far, Cells(["\ud800", object(), {1: 2}])):
         one = Breach(Rule.WRONG_TYPE, "p", "m", np.arange(len(values)), values)
-        assert all(len(text) <= VIOLATION_VALUE_LENGTH_MAX for text in one.shown_values())
+        assert all(len(text) <= limits.VIOLATION_VALUE_LENGTH_MAX for text in one.shown_values())

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.base.limits import TEXT_HASH_CHUNK_BYTES
+from omnigraph.base import limits
 from omnigraph.integrity import bucket_of, hash_texts
 from omnigraph.integrity.text_hash import TextSieve
 from tests.integrity.samples import texts
@@ -51,7 +51,7 @@ def test_a_text_hashes_the_same_wherever_it_stands(values: list[str], skipped: i
 
 
 def test_texts_longer_than_a_chunk_and_columns_of_many_chunks() -> None:
-    long = "x" * (3 * TEXT_HASH_CHUNK_BYTES)
+    long = "x" * (3 * limits.TEXT_HASH_CHUNK_BYTES)
     values = ["a", long, "b", *(str(number) for number in range(200_000)), long + "y"]
     together = hash_texts(texts(values))
     assert len(np.unique(together)) == len(values)

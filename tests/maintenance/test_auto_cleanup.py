@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.api.graph import Graph
-from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
+from omnigraph.base import limits
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
@@ -48,7 +48,7 @@ def test_every_version_of_the_manifest_opens_after_optimize_and_after_a_writer(
     _all_open(local_location)
     assert read_snapshot(local_location).manifest.dataset.config() == {}
     _plant_on_manifest(local_location)
-    for number in range(MANIFEST_FRAGMENTS_MAX + 3):
+    for number in range(limits.MANIFEST_FRAGMENTS_MAX + 3):
         run(local_location, [Change(COMPANY, insert=(f"m{number}",))])
     _all_open(local_location)
 

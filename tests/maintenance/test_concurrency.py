@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from omnigraph.api.graph import Graph, OpenOptions, init
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import MAINTENANCE_CONCURRENCY
 from omnigraph.maintenance.index_tasks import build_segments
 from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
 from omnigraph.maintenance.rewrite_tasks import rewrite_group
@@ -19,13 +19,13 @@ from omnigraph.pipeline.runner import VARIABLE, maintenance_concurrency
 from omnigraph.storage.location import Location
 
 
-@pytest.mark.parametrize(("value", "expected"), [("3", 3), ("1", 1), ("", MAINTENANCE_CONCURRENCY)])
+@pytest.mark.parametrize(("value", "expected"), [("3", 3), ("1", 1), ("", limits.MAINTENANCE_CONCURRENCY)])
 def test_numbers(value: str, expected: int) -> None:
     assert maintenance_concurrency({VARIABLE: value}) == expected
 
 
 def test_default() -> None:
-    assert maintenance_concurrency({}) == MAINTENANCE_CONCURRENCY
+    assert maintenance_concurrency({}) == limits.MAINTENANCE_CONCURRENCY
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", " ", "²"])

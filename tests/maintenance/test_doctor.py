@@ -122,7 +122,7 @@ def test_edges_without_nodes(graph: Graph, tool: ForeignTool, monkeypatch: pytes
     (found,) = (one for one in _found(graph) if one.health is Health.PROBLEM)
     assert (found.check, found.where, found.branch, found.fix) == (Check.EDGES, "edge:Knows", "main", LOOSE)
     assert re.fullmatch(r"1 edge lacks a node at one end, \S+ → \S+ \(\S+\) among them", found.message)
-    monkeypatch.setattr("omnigraph.maintenance.doctor.DOCTOR_EDGE_ROWS_MAX", 1)
+    monkeypatch.setattr("omnigraph.base.limits.DOCTOR_EDGE_ROWS_MAX", 1)
     assert is_healthy(graph.doctor())
     deep = f"omnigraph doctor {graph.uri} --deep"
     shallow = [one for one in graph.doctor() if one.check is Check.EDGES]
@@ -190,7 +190,7 @@ def test_lance_branches_of_a_deleted_branch(graph: Graph, monkeypatch: pytest.Mo
     assert {(one.fix, one.message) for one in young} == {
         (LATER, "1 Lance branch of no live branch, too young to be deleted")
     }
-    monkeypatch.setattr("omnigraph.maintenance.cleanup_options.CLEANUP_AGE_SECONDS_MIN", 0.0)
+    monkeypatch.setattr("omnigraph.base.limits.CLEANUP_AGE_SECONDS_MIN", 0.0)
     old = [one for one in _found(graph) if one.check is Check.ORPHANS]
     assert [one.where for one in old] == [one.where for one in young]
     assert {(one.fix, one.message) for one in old} == {

@@ -190,7 +190,7 @@ def test_a_segment_has_bounded_rows(graph: Location) -> None:
 def test_an_index_of_too_many_segments_is_built_anew(
     graph: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.maintenance.index_plan.INDEX_SEGMENTS_MAX", 2)
+    monkeypatch.setattr("omnigraph.base.limits.INDEX_SEGMENTS_MAX", 2)
     for prefix in "bc":
         ensure_indices(graph, MAIN, in_place)
         append(graph, prefix)

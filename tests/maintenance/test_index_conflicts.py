@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import lance
 import pytest
 
+from omnigraph.base import limits
 from omnigraph.base.effects import observed
 from omnigraph.base.errors import ConflictError
-from omnigraph.base.limits import UPKEEP_ATTEMPTS_MAX
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
@@ -134,9 +134,9 @@ def test_a_table_that_is_rewritten_each_time_is_left_out_and_the_others_publish(
         append(graph, f"m{len(workers.built)}x")
         run_compaction(graph, [CITES])
 
-    workers = Interrupted(rewrite, UPKEEP_ATTEMPTS_MAX)
+    workers = Interrupted(rewrite, limits.UPKEEP_ATTEMPTS_MAX)
     outcome = ensure_indices(graph, MAIN, workers)
-    assert len(workers.built) == UPKEEP_ATTEMPTS_MAX
+    assert len(workers.built) == limits.UPKEEP_ATTEMPTS_MAX
     assert outcome.commit is not None
     left = {row.table_key for row in outcome.pending if row.reason.startswith("ConflictingWrites")}
     assert left == {CITES}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from omnigraph.base.limits import INDEX_BYTES_PER_TASK, INDEX_PACKED_ROWS, INDEX_SEGMENTS_MAX
+from omnigraph.base import limits
 from omnigraph.maintenance.index_plan import (
     DeclaredIndex,
     IndexStatus,
@@ -66,12 +66,12 @@ CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWor
     "no rows any more": ({}, (_present(0),), COMPLETE),
     "segments just few enough": (
         ROWS,
-        (_present(0, segments=INDEX_SEGMENTS_MAX - 1),),
+        (_present(0, segments=limits.INDEX_SEGMENTS_MAX - 1),),
         _more(IndexStatus.EXTENDED, 1, 4),
     ),
     "too many segments": (
         ROWS,
-        (_present(0, segments=INDEX_SEGMENTS_MAX),),
+        (_present(0, segments=limits.INDEX_SEGMENTS_MAX),),
         _more(IndexStatus.REBUILT, 0, 1, 4),
     ),
 }
@@ -84,10 +84,10 @@ def test_the_decision(name: str) -> None:
 
 
 def test_a_large_table_is_not_rebuilt_for_having_the_segments_it_needs() -> None:
-    rows = dict.fromkeys(range(INDEX_SEGMENTS_MAX + 5), 10)
-    covered = _present(*range(INDEX_SEGMENTS_MAX + 4), segments=INDEX_SEGMENTS_MAX + 4)
+    rows = dict.fromkeys(range(limits.INDEX_SEGMENTS_MAX + 5), 10)
+    covered = _present(*range(limits.INDEX_SEGMENTS_MAX + 4), segments=limits.INDEX_SEGMENTS_MAX + 4)
     table = TableIndexes(ALIAS, rows, (DECLARED,), (covered,))
-    assert plan_indexes(table, 10) == (_more(IndexStatus.EXTENDED, INDEX_SEGMENTS_MAX + 4),)
+    assert plan_indexes(table, 10) == (_more(IndexStatus.EXTENDED, limits.INDEX_SEGMENTS_MAX + 4),)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,9 @@ def test_segments_have_bounded_rows(rows_per_task: int, groups: list[tuple[tuple
 
 def test_vectors_count_by_their_bytes() -> None:
     spec = IndexSpec("face", IndexKind.VECTOR)
-    work = IndexWork(ALIAS, DeclaredIndex(spec, INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4))
+    work = IndexWork(
+        ALIAS, DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4)
+    )
     cut = cut_segments(work, IndexPlan(spec, work.fragment_ids, "IVF_FLAT", {}), ROWS, 1_000)
     assert [part.fragment_ids for part in cut] == [(0, 1), (4,)]
 
@@ -191,13 +193,13 @@ def test_what_was_built_is_committed_only_where_it_fits(name: str) -> None:
 
 def test_small_segments_share_a_task_and_large_ones_do_not() -> None:
     plan = IndexPlan(SPEC, (), "BTREE", {})
-    rows = [1, 2, INDEX_PACKED_ROWS, 3, INDEX_PACKED_ROWS - 3, 1, INDEX_PACKED_ROWS * 9]
+    rows = [1, 2, limits.INDEX_PACKED_ROWS, 3, limits.INDEX_PACKED_ROWS - 3, 1, limits.INDEX_PACKED_ROWS * 9]
     packs = pack_segments([SegmentPlan(plan, (), count) for count in rows])
     assert [[part.rows for part in pack] for pack in packs] == [
         [1, 2],
-        [INDEX_PACKED_ROWS],
-        [3, INDEX_PACKED_ROWS - 3],
+        [limits.INDEX_PACKED_ROWS],
+        [3, limits.INDEX_PACKED_ROWS - 3],
         [1],
-        [INDEX_PACKED_ROWS * 9],
+        [limits.INDEX_PACKED_ROWS * 9],
     ]
     assert pack_segments([]) == ()

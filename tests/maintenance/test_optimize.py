@@ -221,7 +221,7 @@ def test_bounds_hold_and_runs_in_a_row_converge(graph: Location) -> None:
 
 
 def test_partial_progress_is_several_commits(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.maintenance.optimize.OPTIMIZE_GROUP_TASKS", 1)
+    monkeypatch.setattr("omnigraph.base.limits.OPTIMIZE_GROUP_TASKS", 1)
     before = read_snapshot(graph).head
     rows = optimize(graph, partial_progress=True, rows_per_task=40)
     after = read_snapshot(graph)

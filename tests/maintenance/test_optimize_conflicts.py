@@ -10,9 +10,9 @@ import lance
 import pytest
 
 from omnigraph.api.graph import Graph
+from omnigraph.base import limits
 from omnigraph.base.effects import observed
 from omnigraph.base.ids import new_ulid
-from omnigraph.base.limits import COMPACTION_NUMBER_GAP, UPKEEP_ATTEMPTS_MAX
 from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance import OptimizeOptions, SkipReason, TableOptimizeStats, optimize_all_tables
 from omnigraph.maintenance.index_tasks import build_segments
@@ -89,7 +89,7 @@ def test_appends_cost_nothing(graph: Location) -> None:
     assert rows[DOC].committed
     assert (rows[DOC].fragments_removed, rows[DOC].skipped) == (4, None)
     assert len(ids(graph)) == 100
-    assert max(read_fragment_files(open_table(graph, DOC))) >= COMPACTION_NUMBER_GAP
+    assert max(read_fragment_files(open_table(graph, DOC))) >= limits.COMPACTION_NUMBER_GAP
     assert answers_are_right(graph)
 
 
@@ -153,11 +153,11 @@ def test_a_table_whose_groups_are_lost_each_time_still_gets_fewer_fragments(grap
     counts: list[int] = []
     workers = Interrupted(meanwhile, times=99)
     rows = optimize(graph, workers, rows_per_task=1000)
-    assert len(workers.tasks) == UPKEEP_ATTEMPTS_MAX
+    assert len(workers.tasks) == limits.UPKEEP_ATTEMPTS_MAX
     assert rows[DOC].committed
     assert rows[DOC].skipped is None
     assert len(read_fragment_files(open_table(graph, DOC))) == 1 < counts[-1]
-    assert len(ids(graph)) == 80 + 6 * UPKEEP_ATTEMPTS_MAX
+    assert len(ids(graph)) == 80 + 6 * limits.UPKEEP_ATTEMPTS_MAX
     assert {pending.property for pending in rows[DOC].pending_indexes} >= {"id", "slug", "size"}
     assert answers_are_right(graph)
     assert optimize(graph, Interrupted(lambda: None), rows_per_task=1000)[DOC].committed

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from omnigraph.base.limits import (
-    CLEANUP_AGE_SECONDS_MIN,
-    LEASE_SECONDS,
-    LEASE_WAIT_SECONDS_MAX,
-    ORPHAN_GRACE_SECONDS,
-    ORPHAN_GRACE_SECONDS_MIN,
-    STAGING_AGE_SECONDS_MAX,
-)
+from omnigraph.base import limits
 from omnigraph.graph.records import Pin
 from omnigraph.maintenance.retention import (
     DatasetFacts,
@@ -54,8 +47,8 @@ def facts(
 
 
 def test_the_ages_are_in_their_order() -> None:
-    assert LEASE_SECONDS + LEASE_WAIT_SECONDS_MAX < CLEANUP_AGE_SECONDS_MIN
-    assert STAGING_AGE_SECONDS_MAX < ORPHAN_GRACE_SECONDS_MIN <= ORPHAN_GRACE_SECONDS
+    assert limits.LEASE_SECONDS + limits.LEASE_WAIT_SECONDS_MAX < limits.CLEANUP_AGE_SECONDS_MIN
+    assert limits.STAGING_AGE_SECONDS_MAX < limits.ORPHAN_GRACE_SECONDS_MIN <= limits.ORPHAN_GRACE_SECONDS
 
 
 @pytest.mark.parametrize(

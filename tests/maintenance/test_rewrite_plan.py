@@ -5,11 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.base.limits import (
-    INDEX_PACKED_ROWS,
-    MAINTENANCE_LEASE_BYTES_MAX,
-    MAINTENANCE_LEASE_ROWS_MAX,
-)
+from omnigraph.base import limits
 from omnigraph.maintenance.rewrite_plan import (
     Replaced,
     RewriteBounds,
@@ -53,7 +49,7 @@ def test_deleted_rows_make_a_fragment_worth_it() -> None:
 
 
 def test_the_last_attempt_takes_the_smallest_within_its_limits() -> None:
-    rows_max, bytes_max = MAINTENANCE_LEASE_ROWS_MAX, MAINTENANCE_LEASE_BYTES_MAX
+    rows_max, bytes_max = limits.MAINTENANCE_LEASE_ROWS_MAX, limits.MAINTENANCE_LEASE_BYTES_MAX
     wide = RewriteBounds()
     assert set(plan_lease_part(fragments(rows_max // 2 + 1, 7, 5, 9), (), wide)) == {0, 1, 2, 3}
     assert set(plan_lease_part(fragments(rows_max - 10, 7, 5, 9), (), wide)) == {1, 2, 3}
@@ -84,8 +80,8 @@ def test_a_small_segment_is_dropped_where_a_group_splits_it() -> None:
 
 
 def test_a_large_segment_and_one_that_nobody_would_build_again_stay_whole() -> None:
-    wide = RewriteBounds(rows=10 * INDEX_PACKED_ROWS)
-    large = fragments(INDEX_PACKED_ROWS, 10, 10, 10)
+    wide = RewriteBounds(rows=10 * limits.INDEX_PACKED_ROWS)
+    large = fragments(limits.INDEX_PACKED_ROWS, 10, 10, 10)
     words = index("words", IndexKind.INVERTED, {0, 1})
     assert plan_groups(large, (words,), {"words"}, wide) == ((0, 1), (2, 3))
     assert plan_groups(fragments(10, 10, 10, 10), (words,), (), wide) == ((0, 1), (2, 3))

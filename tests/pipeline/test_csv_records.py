@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.base.limits import LOAD_LINE_BYTES_MAX
+from omnigraph.base import limits
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.csv_pieces import parse_fields
 from omnigraph.pipeline.csv_records import read_stretches
@@ -87,13 +87,13 @@ def test_a_stray_quote_costs_one_line(name: str, after: bytes) -> None:
 
 
 def test_a_line_that_never_ends_is_bad_and_the_last() -> None:
-    block = b"x" * (LOAD_LINE_BYTES_MAX // 2 + 1)
+    block = b"x" * (limits.LOAD_LINE_BYTES_MAX // 2 + 1)
     (good, *rest) = [found for found in read_stretches(iter([b"1,2\n" + block, block])) if found.lines]
     assert (len(good.starts), [bad.rule for found in rest for bad in found.bad]) == (1, [Rule.LINE_TOO_LONG])
 
 
 def test_a_quote_that_is_never_closed_does_not_swallow_the_file() -> None:
-    filling = b"3,4\n" * (LOAD_LINE_BYTES_MAX // 8)
+    filling = b"3,4\n" * (limits.LOAD_LINE_BYTES_MAX // 8)
     blocks = iter([b'1,"2\n', filling, filling, b"5,6\n"])
     stretches = list(read_stretches(blocks))
     assert [bad.line for found in stretches for bad in found.bad] == [0]

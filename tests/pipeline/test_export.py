@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError, UsageError
-from omnigraph.base.limits import EXPORT_STREAMED_PARTS
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.moments import When
 from omnigraph.graph.snapshot import read_snapshot
@@ -170,8 +170,8 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
     request = ExportRequest(Target(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
     export(root, request, workers)
     runs = [count for step, count in workers.steps if step == "export"]
-    assert sum(runs) > 2 * EXPORT_STREAMED_PARTS
-    assert most == EXPORT_STREAMED_PARTS
+    assert sum(runs) > 2 * limits.EXPORT_STREAMED_PARTS
+    assert most == limits.EXPORT_STREAMED_PARTS
 
 
 def test_a_stream_gets_the_lines_in_order(root: Location, tmp_path: Path) -> None:

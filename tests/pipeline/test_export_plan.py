@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from omnigraph.base.limits import EXPORT_WHOLE_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.pipeline.export_plan import (
     IdRange,
     Sample,
@@ -19,8 +19,8 @@ MIXED = [Zone(piece, "a", "z") for piece in PIECES]
 
 
 def test_a_table_of_the_bound_is_one_part() -> None:
-    assert is_one_part(EXPORT_WHOLE_ROWS_MAX)
-    assert not is_one_part(EXPORT_WHOLE_ROWS_MAX + 1)
+    assert is_one_part(limits.EXPORT_WHOLE_ROWS_MAX)
+    assert not is_one_part(limits.EXPORT_WHOLE_ROWS_MAX + 1)
     assert plan_whole(PIECES).ranges == (IdRange(),)
     assert plan_whole(PIECES).reads == (tuple(PIECES),)
 

@@ -16,7 +16,7 @@ import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.scratch import open_scratch
 from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.pipeline import arrow_rows, frames
+from omnigraph.pipeline import frames
 from omnigraph.pipeline.load import LoadRejectedError
 from omnigraph.storage.location import Location
 from tests.pipeline.in_place import contents, files, load_here, violations, written
@@ -98,10 +98,10 @@ def test_frames_on_s3(s3_location: Location) -> None:
 
 
 def test_a_large_frame_is_read_in_pieces(root: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "LOAD_RANGE_BYTES_MIN", 1_000)
-    monkeypatch.setattr(frames, "LOAD_RANGES_MIN", 3)
-    monkeypatch.setattr(frames, "LOAD_RANGE_BYTES", 2_000)
-    monkeypatch.setattr(arrow_rows, "LOAD_BLOCK_BYTES", 500)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_RANGE_BYTES_MIN", 1_000)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_RANGES_MIN", 3)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_RANGE_BYTES", 2_000)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_BLOCK_BYTES", 500)
     table = pa.table({"slug": [f"p{row:04}" for row in range(1_000)], "age": list(range(1_000))})
     bad = table.set_column(1, "age", pa.array([2**40 if row == 777 else 0 for row in range(1_000)]))
     assert [found[:4] for found in violations(root, bad, "Person")] == [("<Person>", 778, "age", "V104")]

@@ -17,8 +17,6 @@ import omnigraph as og
 from omnigraph.graph.scratch import open_scratch
 from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.integrity.report import Violation, ViolationReport
-from omnigraph.pipeline import key_files
-from omnigraph.pipeline import load as load_module
 from omnigraph.pipeline.key_files import Buckets, KeyWriter, Origin, read_slices, slices_of
 from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load_change import LoadMode
@@ -173,7 +171,7 @@ def test_our_merges_keep_identities_as_lance_does(tmp_path: Path) -> None:
 
 def test_rows_of_a_key_meet_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many files a writer begins, a bucket has all rows of its keys, in the order they came."""
-    monkeypatch.setattr(key_files, "LOAD_KEY_FILE_BYTES", 200)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_KEY_FILE_BYTES", 200)
     with open_scratch(parse_location(str(tmp_path))) as scratch:
         writer = KeyWriter(Buckets(scratch, 5), Origin("a", 1))
         for start in range(0, 100, 10):
@@ -210,7 +208,7 @@ def test_large_and_small_loads_after_each_other(tmp_path: Path) -> None:
 
 def test_a_merge_of_many_rows_on_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond some thousands of rows the driver does not let Lance join them, and the result is the same."""
-    monkeypatch.setattr(load_module, "LOAD_UPSERT_ROWS_MAX", 0)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_UPSERT_ROWS_MAX", 0)
     root = parse_location(str(tmp_path / "graph.omni"))
     og.init(root.uri, SCHEMA)
     _load(root, [BASE], LoadMode.MERGE, PieceSource, [])

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.base.errors import ContentError, OmnigraphError
-from omnigraph.pipeline import arrow_rows, parquet_pieces
 from omnigraph.pipeline.inputs import find_inputs
 from omnigraph.pipeline.parquet_pieces import plan_parquet_pieces
 from omnigraph.schema import build_catalog, parse_schema
@@ -52,8 +51,8 @@ def people(count: int) -> dict[str, Any]:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of some row groups and batches of some rows, without a gigabyte of input."""
-    monkeypatch.setattr(parquet_pieces, "LOAD_RANGE_BYTES", 1_000)
-    monkeypatch.setattr(arrow_rows, "LOAD_BLOCK_BYTES", 50)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_RANGE_BYTES", 1_000)
+    monkeypatch.setattr("omnigraph.base.limits.LOAD_BLOCK_BYTES", 50)
 
 
 @pytest.mark.usefixtures("small_pieces")

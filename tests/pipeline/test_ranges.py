@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.base.limits import LOAD_LINE_BYTES_MAX
+from omnigraph.base import limits
 from omnigraph.pipeline.inputs import Compression, InputFile, InputFormat, find_inputs
 from omnigraph.pipeline.ranges import ByteRange, plan_ranges, read_line_blocks
 from omnigraph.storage.files import FileStamp
@@ -71,7 +71,7 @@ def test_a_line_without_an_end_is_cut_and_reading_stops(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     with path.open("wb") as file:
         file.write(b"{}\n")
-        file.truncate(LOAD_LINE_BYTES_MAX + 20_000_000)
+        file.truncate(limits.LOAD_LINE_BYTES_MAX + 20_000_000)
     blocks = list(read_line_blocks(plan_ranges(find_inputs([str(path)]), 2**40)[0]))
     assert [block.is_cut for block in blocks] == [False, True]
 

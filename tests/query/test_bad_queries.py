@@ -8,17 +8,8 @@ from typing import Final
 
 import pytest
 
+from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError
-from omnigraph.base.limits import (
-    QUERY_CLAUSES_MAX,
-    QUERY_DEPTH_MAX,
-    QUERY_LIST_ITEMS_MAX,
-    QUERY_NAME_LENGTH_MAX,
-    QUERY_PROBLEMS_MAX,
-    QUERY_STATEMENTS_MAX,
-    QUERY_STRING_LENGTH_MAX,
-    QUERY_TEXT_BYTES_MAX,
-)
 from omnigraph.query import CheckOptions, QueryCode, check_queries, parse_queries
 from tests.query.golden_files import BAD, catalog, checked, compare, query_files, read_text
 
@@ -31,19 +22,19 @@ def match(clauses: str, result: str = "$p.slug") -> str:
 
 # Texts that no file should hold: too large, or not writable as UTF-8.
 MADE: Final[dict[str, Callable[[], str]]] = {
-    "Q001-too-large": lambda: " " * (QUERY_TEXT_BYTES_MAX + 1),
+    "Q001-too-large": lambda: " " * (limits.QUERY_TEXT_BYTES_MAX + 1),
     "Q002-lone-surrogate": lambda: 'query a() {}\nquery b() @x("\ud800") {}\n',
     "Q004-deep-blocks": lambda: match("not { " * 100 + "$p: Person" + " }" * 100),
     "Q004-deep-expression": lambda: match("", "+".join(["1"] * 200)),
     "Q004-deep-inversion": lambda: match("not " * 200 + "true"),
-    "Q005-long-string": lambda: match(f'$p.name = "{"x" * QUERY_STRING_LENGTH_MAX}"'),
+    "Q005-long-string": lambda: match(f'$p.name = "{"x" * limits.QUERY_STRING_LENGTH_MAX}"'),
     "Q005-long-number": lambda: match(f"$p.age = {'9' * 1000}"),
     "Q005-large-exponent": lambda: match("$p.age < 1e999999999999"),
-    "Q005-long-list": lambda: match(f"$p.age in [{', '.join(['1'] * (QUERY_LIST_ITEMS_MAX + 1))}]"),
-    "Q005-long-name": lambda: match(f"$p knows ${'x' * (QUERY_NAME_LENGTH_MAX + 1)}"),
-    "Q006-many-clauses": lambda: match("$p.age > 3\n" * QUERY_CLAUSES_MAX),
+    "Q005-long-list": lambda: match(f"$p.age in [{', '.join(['1'] * (limits.QUERY_LIST_ITEMS_MAX + 1))}]"),
+    "Q005-long-name": lambda: match(f"$p knows ${'x' * (limits.QUERY_NAME_LENGTH_MAX + 1)}"),
+    "Q006-many-clauses": lambda: match("$p.age > 3\n" * limits.QUERY_CLAUSES_MAX),
     "Q006-many-statements": lambda: (
-        "query a() {" + 'delete City where name = "a"\n' * (QUERY_STATEMENTS_MAX + 1) + "}"
+        "query a() {" + 'delete City where name = "a"\n' * (limits.QUERY_STATEMENTS_MAX + 1) + "}"
     ),
 }
 
@@ -73,7 +64,7 @@ def assert_sound(error: QueryTextError, name: str) -> None:
     """The promised code is there, the order is that of the text, every caret is under its line."""
     places = [(problem.line, problem.column) for problem in error.problems]
     assert places == sorted(places)
-    assert len(places) <= QUERY_PROBLEMS_MAX
+    assert len(places) <= limits.QUERY_PROBLEMS_MAX
     promised = name.split("-", maxsplit=1)[0]
     assert promised == "mixed" or promised in {problem.code for problem in error.problems}
 
@@ -124,6 +115,6 @@ def repr_of(plan: object) -> str:
 
 
 def test_the_deepest_allowed_query_is_planned() -> None:
-    depth = QUERY_DEPTH_MAX - 6
+    depth = limits.QUERY_DEPTH_MAX - 6
     text = match("not { " * depth + "$p knows $q" + " }" * depth)
     assert repr_of(checked(text)[0].plan)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError
-from omnigraph.base.limits import QUERY_TEXT_BYTES_MAX
 from omnigraph.query import (
     check_queries,
     explain_plan,
@@ -76,7 +76,7 @@ def test_mutated_queries(text: str) -> None:
     answers(text)
 
 
-PART: Final = QUERY_TEXT_BYTES_MAX // 8
+PART: Final = limits.QUERY_TEXT_BYTES_MAX // 8
 OPEN: Final = "query a() { match { $p: Person "
 HOSTILE: Final = {
     "deep-parentheses": OPEN + "(" * PART,

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
+from omnigraph.base import limits
 from omnigraph.base.errors import SchemaTextError
-from omnigraph.base.limits import SCHEMA_PROBLEMS_MAX, SCHEMA_TEXT_BYTES_MAX
 from omnigraph.schema import SchemaCode, build_catalog, parse_schema
 from tests.schema.golden_files import BAD, compare, read_text, schema_files
 
@@ -17,7 +17,7 @@ FILES = schema_files(BAD)
 
 # Texts that no file should hold: too large, or not writable as UTF-8.
 MADE: Final[dict[str, Callable[[], str]]] = {
-    "S002-too-large": lambda: " " * (SCHEMA_TEXT_BYTES_MAX + 1),
+    "S002-too-large": lambda: " " * (limits.SCHEMA_TEXT_BYTES_MAX + 1),
     "S003-lone-surrogate": lambda: 'node A {}\nnode B @description("\ud800") {}\n',
     "S005-too-much-inherited": lambda: (
         f"interface Wide {{ {' '.join(f'p{number}: I32' for number in range(2_000))} }}\n"
@@ -51,7 +51,7 @@ def assert_sound(error: SchemaTextError, name: str) -> None:
     """The promised code is there, the order is that of the text, every caret is under its line."""
     places = [(problem.line, problem.column) for problem in error.problems]
     assert places == sorted(places)
-    assert len(places) <= SCHEMA_PROBLEMS_MAX
+    assert len(places) <= limits.SCHEMA_PROBLEMS_MAX
     for problem in error.problems:
         assert problem.column <= max(1, len(problem.text) + 1)
     promised = name.split("-", maxsplit=1)[0]

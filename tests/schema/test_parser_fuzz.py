@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.base import limits
 from omnigraph.base.errors import SchemaTextError
-from omnigraph.base.limits import SCHEMA_TEXT_BYTES_MAX
 from omnigraph.schema import build_catalog, catalog_from_json, catalog_to_json, parse_schema, print_schema
 from tests.schema.golden_files import BAD, GOOD, read_text, schema_files
 
@@ -130,7 +130,7 @@ def test_nonsense_that_follows_the_grammar(text: str) -> None:
     answers(text)
 
 
-HALF = SCHEMA_TEXT_BYTES_MAX // 2
+HALF = limits.SCHEMA_TEXT_BYTES_MAX // 2
 HOSTILE = {
     "deep-lists": "node A { a: " + "[" * HALF,
     "deep-braces": "node A " + "{" * HALF,

@@ -56,7 +56,7 @@ def test_rows_are_found_by_text(
     store_location: Location, monkeypatch: pytest.MonkeyPatch, by_filter: bool
 ) -> None:
     if not by_filter:
-        monkeypatch.setattr("omnigraph.storage.dataset.LOOKUP_FILTER_VALUES_MAX", 0)
+        monkeypatch.setattr("omnigraph.base.limits.LOOKUP_FILTER_VALUES_MAX", 0)
     dataset = make_people(store_location.child("t"), ["a", "it's"], ["c"])
     wanted = pa.array(["it's", "c", "never there"], pa.utf8())
     found = dataset.read_by_text("id", wanted, ["count"])

@@ -6,7 +6,7 @@ its versions need, and the anti-join of the two (decision 0013).
 
 from __future__ import annotations
 
-from omnigraph.base.limits import CLEANUP_DRIVER_FILES_MAX, CLEANUP_DRIVER_VERSIONS_MAX
+from omnigraph.base import limits
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.recovery.on_open import recover_every_branch
@@ -38,6 +38,6 @@ def run_cleanup(
 def is_for_spark(root: Location) -> bool:
     """Whether a graph has more manifest versions or more files than this process looks through alone."""
     versions = root.child(MANIFEST).child("_versions")
-    return has_more_files(versions, CLEANUP_DRIVER_VERSIONS_MAX) or has_more_files(
-        root, CLEANUP_DRIVER_FILES_MAX
+    return has_more_files(versions, limits.CLEANUP_DRIVER_VERSIONS_MAX) or has_more_files(
+        root, limits.CLEANUP_DRIVER_FILES_MAX
     )

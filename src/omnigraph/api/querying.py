@@ -14,9 +14,9 @@ from typing import Final, TypeVar
 
 from omnigraph.api.arguments import checked_methods
 from omnigraph.api.results import Result, ResultSource
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.embedding import EmbeddingProvider
 from omnigraph.engine.options import NO_LIMITS, QueryEngine, QueryLimits
@@ -80,8 +80,8 @@ class PreparedQuery:
         from omnigraph.pipeline.query_run import SparkRun, run_query_on_spark
         from omnigraph.pipeline.session import SparkSettings
 
-        limits = how.limits.engine_options(SPARK_QUERY_SECONDS_MAX)
-        run = SparkRun(SparkSettings(how.spark_master), limits, how.report)
+        engine_options = how.limits.engine_options(limits.SPARK_QUERY_SECONDS_MAX)
+        run = SparkRun(SparkSettings(how.spark_master), engine_options, how.report)
         return Result(_source(plan, snapshot), run_query_on_spark(snapshot, bound, run))
 
     def checked(self, snapshot: Snapshot) -> CheckedQuery:
@@ -187,12 +187,12 @@ def newest_snapshot(root: Location, branch: str) -> Snapshot:
     return found
 
 
-def prepared(source: str, name: str | None = None, limits: QueryLimits = NO_LIMITS) -> PreparedQuery:
+def prepared(source: str, name: str | None = None, query_limits: QueryLimits = NO_LIMITS) -> PreparedQuery:
     """The prepared query of a text; the same one for the same text, while it is in use."""
-    key = (source, name, limits.hops)
+    key = (source, name, query_limits.hops)
     found = _PREPARED.get(key)
     if found is None:
-        found = PreparedQuery(source, name, hops_ceiling=limits.hops)
+        found = PreparedQuery(source, name, hops_ceiling=query_limits.hops)
         _keep(_PREPARED, key, found, _TEXTS_MAX)
     return found
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
-from omnigraph.base.limits import FAILPOINT_HOLD_SECONDS_MAX
 
 ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
 
@@ -131,7 +131,7 @@ def _hit(point: Failpoint) -> None:
 
 def _hold(gate: Path) -> None:
     gate.with_name(gate.name + ".reached").touch()
-    deadline = time.monotonic() + FAILPOINT_HOLD_SECONDS_MAX
+    deadline = time.monotonic() + limits.FAILPOINT_HOLD_SECONDS_MAX
     while not gate.exists():
         if time.monotonic() > deadline:
             raise FailpointError(f"nobody opened {gate}", code="failpoint_hold")

@@ -21,9 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.cache_folder import cache_directory, cache_not_writable
 from omnigraph.base.errors import MachineError
-from omnigraph.base.limits import JAVA_PROBE_SECONDS_MAX
 
 JAVA_VERSION_MIN: Final = 17
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
@@ -71,7 +71,7 @@ def _probe(executable: str, found_in: str) -> Java | None:
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            timeout=JAVA_PROBE_SECONDS_MAX,
+            timeout=limits.JAVA_PROBE_SECONDS_MAX,
             check=True,
         ).stderr
     except (OSError, subprocess.SubprocessError):

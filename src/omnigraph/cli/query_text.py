@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError, UsageError
-from omnigraph.base.limits import PARAMETERS_BYTES_MAX, QUERY_TEXT_BYTES_MAX
 from omnigraph.cli.given_file import TextKind, decode_text, read_bytes
 from omnigraph.cli.moments import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Store, Version, refuse_no_number
@@ -74,7 +74,7 @@ MaxHops = Annotated[
 STDIN: Final = "-"
 GIVEN_TEXT: Final = "-e"
 """What messages call a text that was given on the command line."""
-_QUERY: Final = TextKind(QUERY_TEXT_BYTES_MAX, QueryTextError, too_large="Q001", not_utf8="Q002")
+_QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, too_large="Q001", not_utf8="Q002")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def read_queries(command: str, files: list[Path] | None, text: str | None) -> li
 
 def read_query_file(path: Path) -> str:
     """The text of a file. Its size is bounded here, its grammar is not judged."""
-    return decode_text(_read(path, QUERY_TEXT_BYTES_MAX, "query", "--query"), path, _QUERY)
+    return decode_text(_read(path, limits.QUERY_TEXT_BYTES_MAX, "query", "--query"), path, _QUERY)
 
 
 def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
@@ -181,9 +181,9 @@ def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
             hint="leave one of them out",
         )
     if file is not None:
-        data = _read(file, PARAMETERS_BYTES_MAX, "parameter", "--params-file")
-        if len(data) > PARAMETERS_BYTES_MAX:
-            raise _bad_params(f"the file has more than {PARAMETERS_BYTES_MAX} bytes")
+        data = _read(file, limits.PARAMETERS_BYTES_MAX, "parameter", "--params-file")
+        if len(data) > limits.PARAMETERS_BYTES_MAX:
+            raise _bad_params(f"the file has more than {limits.PARAMETERS_BYTES_MAX} bytes")
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:

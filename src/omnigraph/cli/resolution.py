@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import DECISIONS_BYTES_MAX
 
 Strategy = Annotated[
     list[str] | None,
@@ -75,7 +75,7 @@ def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
 def _read(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
-            data = file.read(DECISIONS_BYTES_MAX + 1)
+            data = file.read(limits.DECISIONS_BYTES_MAX + 1)
     except FileNotFoundError as error:
         raise UsageError(
             f"there is no file '{path}' with decisions",
@@ -85,8 +85,8 @@ def _read(path: str) -> str:
         ) from error
     except (OSError, ValueError) as error:
         raise _unusable(path, (getattr(error, "strerror", None) or str(error)).lower()) from error
-    if len(data) > DECISIONS_BYTES_MAX:
-        raise _unusable(path, f"it has more than {DECISIONS_BYTES_MAX} bytes")
+    if len(data) > limits.DECISIONS_BYTES_MAX:
+        raise _unusable(path, f"it has more than {limits.DECISIONS_BYTES_MAX} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.base.limits import WARM_SERVER_IDLE_MINUTES, WARM_SERVER_IDLE_MINUTES_MAX
+from omnigraph.base import limits
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Json, refuse_no_number
 from omnigraph.cli.output import write_json
@@ -18,7 +18,7 @@ IdleMinutes = Annotated[
         "--idle-minutes",
         metavar="N",
         min=0.01,
-        max=WARM_SERVER_IDLE_MINUTES_MAX,
+        max=limits.WARM_SERVER_IDLE_MINUTES_MAX,
         callback=refuse_no_number,
         help="End it when no command has used it for this long.",
     ),
@@ -26,7 +26,7 @@ IdleMinutes = Annotated[
 
 
 def start(
-    context: typer.Context, idle_minutes: IdleMinutes = WARM_SERVER_IDLE_MINUTES, as_json: Json = False
+    context: typer.Context, idle_minutes: IdleMinutes = limits.WARM_SERVER_IDLE_MINUTES, as_json: Json = False
 ) -> None:
     """Start a warm local Spark server.
 

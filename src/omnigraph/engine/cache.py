@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from omnigraph.base.limits import ENGINE_CACHE_BYTES, ENGINE_CACHE_TABLES_MAX, ENGINE_CACHE_VERSIONS_MAX
+from omnigraph.base import limits
 from omnigraph.graph.identity import BranchIdentity
 
 Found = TypeVar("Found")
@@ -48,10 +48,10 @@ class Cache:
 
     def __init__(
         self,
-        bytes_max: int = ENGINE_CACHE_BYTES,
+        bytes_max: int = limits.ENGINE_CACHE_BYTES,
         *,
-        tables_max: int = ENGINE_CACHE_TABLES_MAX,
-        versions_max: int = ENGINE_CACHE_VERSIONS_MAX,
+        tables_max: int = limits.ENGINE_CACHE_TABLES_MAX,
+        versions_max: int = limits.ENGINE_CACHE_VERSIONS_MAX,
     ) -> None:
         self.bytes_max = bytes_max
         self._tables_max = tables_max

@@ -13,8 +13,8 @@ from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Final, Generic, TypeVar
 
+from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError, OmnigraphError
-from omnigraph.base.limits import ENGINE_TIMED_POLL_SECONDS
 from omnigraph.engine.budget import Budget
 
 Item = TypeVar("Item")
@@ -29,7 +29,7 @@ def taken_in_time(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
     try:
         while True:
             try:
-                turn = taker.ready.get(timeout=ENGINE_TIMED_POLL_SECONDS)
+                turn = taker.ready.get(timeout=limits.ENGINE_TIMED_POLL_SECONDS)
             except Empty:
                 budget.tick()
                 continue
@@ -80,7 +80,7 @@ class _Taker(Generic[Item]):
     def _offer(self, turn: _Turn[Item]) -> None:
         while not self.is_unwanted.is_set():
             try:
-                self.ready.put(turn, timeout=ENGINE_TIMED_POLL_SECONDS)
+                self.ready.put(turn, timeout=limits.ENGINE_TIMED_POLL_SECONDS)
             except Full:
                 continue
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.base.limits import ENGINE_TAKE_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.engine.adjacency import Adjacency
 from omnigraph.engine.domain import Codes, Domain, Mask, numbered
 from omnigraph.engine.expand import distinct_sources, output_slices
@@ -149,7 +149,7 @@ def _edges_of(
 def _edge_values(job: _Job, rows: Codes) -> Mapping[str, Coded]:
     """The columns of edges by their rows in the table."""
     read = read_columns(job.wanted, job.step.filter)
-    hot = job.walker.reader.hot(read, whole=len(rows) > ENGINE_TAKE_ROWS_MAX)
+    hot = job.walker.reader.hot(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
     if hot is not None:
         return {name: Coded(rows, hot[name]) for name in read}
     distinct, codes = numbered(rows, job.walker.reader.rows)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
-from omnigraph.base.limits import ENGINE_WORDS_BYTES_MAX
 from omnigraph.engine.arithmetic import computed, negated
 from omnigraph.engine.compare import Value, compared, repeated
 from omnigraph.engine.domain import Array, Domain, Mask, without_negative_zero
@@ -141,10 +141,10 @@ def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Val
         column if isinstance(column, Coded) else Coded(np.arange(len(column)), Domain(column, is_own=True))
     )
     words, size = str(query.as_py()), int(coded.domain.array.nbytes)
-    if size <= ENGINE_WORDS_BYTES_MAX or coded.domain.has_words:
+    if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.domain.has_words:
         return _found_texts(coded, mode, words, edits)
     # The words of all these texts at once would take many times their bytes.
-    step = max(1, ENGINE_WORDS_BYTES_MAX * len(coded.domain) // size)
+    step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.domain) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
         texts = Coded(coded.codes[start : start + step], coded.domain).array()

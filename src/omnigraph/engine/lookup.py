@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.base.limits import ENGINE_TAKE_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.engine.domain import Codes, Domain, Mask
 from omnigraph.engine.expand import distinct_sources
 from omnigraph.engine.expressions import holds
@@ -33,7 +33,7 @@ def looked_up_rows(step: Lookup, needed: Needed, scope: Scope) -> Iterator[Frame
         if not frame.length:
             continue
         ids = frame.columns[entity.id]
-        hot = reader.hot(("id", *read), whole=frame.length > ENGINE_TAKE_ROWS_MAX)
+        hot = reader.hot(("id", *read), whole=frame.length > limits.ENGINE_TAKE_ROWS_MAX)
         if hot is None:
             hot = _from_storage(entity, read, ids, scope)
         held = sum(int(domain.array.nbytes) for domain in hot.values() if domain.is_own)
@@ -70,7 +70,7 @@ def _from_storage(entity: Entity, read: tuple[str, ...], ids: Column, scope: Sco
     sources, _ = distinct_sources(ids)
     texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))
-    few = len(texts) <= ENGINE_TAKE_ROWS_MAX
+    few = len(texts) <= limits.ENGINE_TAKE_ROWS_MAX
     asked = Domain(texts, is_unique=True, is_own=True)
     frames: list[Frame] = []
     size = 0

@@ -6,14 +6,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import (
-    ENGINE_EXPANDED_ROWS_MAX,
-    ENGINE_FRAME_ROWS,
-    ENGINE_MEMORY_BYTES,
-    ENGINE_SECONDS_MAX,
-    TRAVERSAL_HOPS_MAX,
-)
 
 
 class QueryEngine(StrEnum):
@@ -43,11 +37,11 @@ class QueryLimits:
     """How far a traversal without an upper bound, such as `{1,}`, goes; None refuses such traversals."""
 
     def __post_init__(self) -> None:
-        if self.hops is not None and not 1 <= self.hops <= TRAVERSAL_HOPS_MAX:
+        if self.hops is not None and not 1 <= self.hops <= limits.TRAVERSAL_HOPS_MAX:
             raise UsageError(
                 f"the ceiling of a traversal cannot be {self.hops} hops",
                 code="query_limits",
-                hint=f"give a number from 1 to {TRAVERSAL_HOPS_MAX}, or leave it out",
+                hint=f"give a number from 1 to {limits.TRAVERSAL_HOPS_MAX}, or leave it out",
             )
         for what, value in (("memory", self.memory_bytes), ("time", self.seconds)):
             if value is not None and not value > 0:
@@ -57,10 +51,10 @@ class QueryLimits:
                     hint="give a number above 0, or leave it out",
                 )
 
-    def engine_options(self, seconds_max: float = ENGINE_SECONDS_MAX) -> EngineOptions:
+    def engine_options(self, seconds_max: float = limits.ENGINE_SECONDS_MAX) -> EngineOptions:
         """The same as options of the engine, with so many seconds unless others are given."""
         return EngineOptions(
-            ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
+            limits.ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
             seconds_max if self.seconds is None else self.seconds,
         )
 
@@ -73,9 +67,9 @@ NO_LIMITS: Final = QueryLimits()
 class EngineOptions:
     """Budgets of one query. `mode` forces one way to follow edges; `cached` False reads columns from storage only."""
 
-    memory_bytes_max: int = ENGINE_MEMORY_BYTES
-    seconds_max: float = ENGINE_SECONDS_MAX
-    frame_rows: int = ENGINE_FRAME_ROWS
-    expanded_rows_max: int = ENGINE_EXPANDED_ROWS_MAX
+    memory_bytes_max: int = limits.ENGINE_MEMORY_BYTES
+    seconds_max: float = limits.ENGINE_SECONDS_MAX
+    frame_rows: int = limits.ENGINE_FRAME_ROWS
+    expanded_rows_max: int = limits.ENGINE_EXPANDED_ROWS_MAX
     mode: TraversalMode | None = None
     cached: bool = True

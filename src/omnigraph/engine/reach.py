@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.base.limits import ENGINE_REACH_CELLS_MAX
+from omnigraph.base import limits
 from omnigraph.engine.adjacency import Neighbours
 from omnigraph.engine.domain import Codes, Domain, Mask, distinct_numbers, numbered
 from omnigraph.engine.frame import Coded
@@ -48,7 +48,7 @@ def reach(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Scope)
     near, far = adjacency.near(walker.direction), adjacency.far(walker.direction)
     codes = positions_in(near, sources, scope.cache)
     high = bounds[1] if near is far else 1
-    step = len(codes) if high == 1 else max(1, ENGINE_REACH_CELLS_MAX // max(len(far), 1))
+    step = len(codes) if high == 1 else max(1, limits.ENGINE_REACH_CELLS_MAX // max(len(far), 1))
     for start in range(0, len(codes), step):
         scope.budget.tick()
         part = codes[start : start + step]

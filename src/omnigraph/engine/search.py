@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import ENGINE_WORDS_FACTOR
+from omnigraph.base import limits
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.domain import Codes, Domain, numbered
 from omnigraph.engine.expand import distinct_sources
@@ -111,7 +111,7 @@ def _texts(column: Column, budget: Budget) -> Coded:
     if not isinstance(column, Coded):
         column = Coded(np.arange(len(column)), Domain(column, is_own=True))
     if not column.domain.has_words:
-        budget.allow(ENGINE_WORDS_FACTOR * int(column.domain.array.nbytes))
+        budget.allow(limits.ENGINE_WORDS_FACTOR * int(column.domain.array.nbytes))
     return column
 
 

@@ -12,15 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.base.limits import (
-    ENGINE_CACHE_COLUMN_PART,
-    ENGINE_EAGER_BYTES_MAX,
-    ENGINE_EAGER_ROWS_MAX,
-    ENGINE_FRAME_BYTES,
-    ENGINE_TIMED_ROWS_MIN,
-    ENGINE_TOUCHES_MIN,
-    LOOKUP_FILTER_VALUES_MAX,
-)
+from omnigraph.base import limits
 from omnigraph.engine.budget import Budget
 from omnigraph.engine.cache import Cache, Key, TableKey
 from omnigraph.engine.deadline import taken_in_time
@@ -111,17 +103,19 @@ class TableReader:
         if not self.rows:
             return
         found = self.dataset().read_batches(
-            list(names), where, batch_rows=self._options.frame_rows, batch_bytes=ENGINE_FRAME_BYTES
+            list(names), where, batch_rows=self._options.frame_rows, batch_bytes=limits.ENGINE_FRAME_BYTES
         )
-        for batch in taken_in_time(found, self._budget) if self.rows >= ENGINE_TIMED_ROWS_MIN else found:
+        for batch in (
+            taken_in_time(found, self._budget) if self.rows >= limits.ENGINE_TIMED_ROWS_MIN else found
+        ):
             self._budget.tick()
             yield batch
 
     def rows_with(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
         """The rows whose text column is one of these, through an index where there is one."""
         values = [str(value) for value in texts.to_pylist()]
-        for start in range(0, len(values), LOOKUP_FILTER_VALUES_MAX):
-            part = values[start : start + LOOKUP_FILTER_VALUES_MAX]
+        for start in range(0, len(values), limits.LOOKUP_FILTER_VALUES_MAX):
+            part = values[start : start + limits.LOOKUP_FILTER_VALUES_MAX]
             yield from self.batches(names, any_of(name, part))
 
     def at(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
@@ -137,21 +131,24 @@ class TableReader:
     def _is_admitted(self, names: Sequence[str], *, whole: bool) -> bool:
         if any(self._cache.get((self.key, "large", name), bool) for name in names):
             return False
-        if self.rows <= ENGINE_EAGER_ROWS_MAX and self.dataset().data_bytes() <= ENGINE_EAGER_BYTES_MAX:
+        if (
+            self.rows <= limits.ENGINE_EAGER_ROWS_MAX
+            and self.dataset().data_bytes() <= limits.ENGINE_EAGER_BYTES_MAX
+        ):
             return True
         if self.size_of(names) > self._bytes_max:
             return False
         touched = self._cache.touch((self.key, "column", tuple(names)))
-        return whole or touched >= ENGINE_TOUCHES_MIN
+        return whole or touched >= limits.ENGINE_TOUCHES_MIN
 
     @property
     def _bytes_max(self) -> int:
-        return self._cache.bytes_max // ENGINE_CACHE_COLUMN_PART
+        return self._cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART
 
     def _read_whole(self, names: Sequence[str]) -> dict[str, Domain] | None:
         """Whole columns, which the cache keeps from now on; None if they are larger than they looked."""
         batches, size = [], 0
-        for batch in self.dataset().read_batches(list(names), batch_bytes=ENGINE_FRAME_BYTES):
+        for batch in self.dataset().read_batches(list(names), batch_bytes=limits.ENGINE_FRAME_BYTES):
             self._budget.tick()
             batches.append(batch)
             size += batch.nbytes

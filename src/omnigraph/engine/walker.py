@@ -13,12 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.base.limits import (
-    ENGINE_CACHE_COLUMN_PART,
-    ENGINE_EAGER_ROWS_MAX,
-    ENGINE_INDEXED_FRONTIER_MAX,
-    ENGINE_TOUCHES_MIN,
-)
+from omnigraph.base import limits
 from omnigraph.engine.adjacency import Adjacency, Neighbours, build_adjacency
 from omnigraph.engine.adjacency_file import PublishedTable, read_adjacency
 from omnigraph.engine.domain import Array, Codes, Domain, distinct_numbers
@@ -119,13 +114,13 @@ class Walker:
         rows = self.reader.rows
         if self._adjacency or self._scope.cache.get((self.reader.key, "adjacency"), Adjacency):
             return TraversalMode.ADJACENCY, "in memory"
-        if rows <= ENGINE_EAGER_ROWS_MAX:
+        if rows <= limits.ENGINE_EAGER_ROWS_MAX:
             return TraversalMode.ADJACENCY, "few edges"
-        fits = rows * _EDGE_BYTES <= self._scope.cache.bytes_max // ENGINE_CACHE_COLUMN_PART * 2
-        if frontier <= ENGINE_INDEXED_FRONTIER_MAX and self._is_indexed():
+        fits = rows * _EDGE_BYTES <= self._scope.cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART * 2
+        if frontier <= limits.ENGINE_INDEXED_FRONTIER_MAX and self._is_indexed():
             if self._is_asked_again is None:
                 touched = self._scope.cache.touch((self.reader.key, "hop"))
-                self._is_asked_again = touched >= ENGINE_TOUCHES_MIN
+                self._is_asked_again = touched >= limits.ENGINE_TOUCHES_MIN
             if not (self._is_asked_again and fits):
                 return TraversalMode.INDEXED, f"from {_nodes(frontier)}"
         if fits:
@@ -147,7 +142,7 @@ def adjacency_of(table: Table, scope: Scope) -> Adjacency:
     known = scope.cache.get((reader.key, "adjacency"), Adjacency)
     if known is not None:
         return known
-    is_small = reader.rows <= ENGINE_EAGER_ROWS_MAX
+    is_small = reader.rows <= limits.ENGINE_EAGER_ROWS_MAX
     found = None if is_small else read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
     if found is None:
         batches: list[pa.RecordBatch] = []

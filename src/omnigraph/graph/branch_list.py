@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId
-from omnigraph.base.limits import BRANCHES_READ_AT_ONCE
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lineage import make_lineage
 from omnigraph.graph.manifest import open_manifest
@@ -73,7 +73,7 @@ def list_branches(root: Location) -> tuple[BranchStanding, ...]:
         reached = own.ancestors(own.head)
         return BranchStanding(record, own.commits[own.head], len(reached - known), len(known - reached))
 
-    with ThreadPoolExecutor(BRANCHES_READ_AT_ONCE) as pool:
+    with ThreadPoolExecutor(limits.BRANCHES_READ_AT_ONCE) as pool:
         found = tuple(pool.map(standing, others))
     return (first, *found)
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import ConflictError, UsageError
-from omnigraph.base.limits import BRANCH_NAME_BYTES_MAX
 from omnigraph.graph.snapshot import MAIN
 
 _SEGMENT: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*")
@@ -41,8 +41,8 @@ def check_branch_name(name: str, live: Iterable[str]) -> None:
 
 
 def _why_malformed(name: str) -> str | None:
-    if not name or len(name.encode()) > BRANCH_NAME_BYTES_MAX:
-        return f"it has {len(name.encode())} bytes, 1 to {BRANCH_NAME_BYTES_MAX} are allowed"
+    if not name or len(name.encode()) > limits.BRANCH_NAME_BYTES_MAX:
+        return f"it has {len(name.encode())} bytes, 1 to {limits.BRANCH_NAME_BYTES_MAX} are allowed"
     if name.lower() == MAIN:
         return "main is always there" if name == MAIN else "it reads like main, which is always there"
     for segment in name.split("/"):

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from omnigraph.base import limits
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import PropertyId
-from omnigraph.base.limits import MOVED_GRAPH_IDS_LEFT_OUT
 from omnigraph.graph.encoding import decode_schema
 from omnigraph.graph.intent import read_intents
 from omnigraph.graph.manifest import open_manifest
@@ -43,14 +43,14 @@ def _far_ahead(catalog: Catalog) -> Catalog:
 
     def ahead(entity: AnyEntity) -> AnyEntity:
         return replace(
-            entity, next_property_id=PropertyId(entity.next_property_id + MOVED_GRAPH_IDS_LEFT_OUT)
+            entity, next_property_id=PropertyId(entity.next_property_id + limits.MOVED_GRAPH_IDS_LEFT_OUT)
         )
 
     return replace(
         catalog,
         nodes=tuple(map(ahead, catalog.nodes)),
         edges=tuple(map(ahead, catalog.edges)),
-        next_type_id=catalog.next_type_id + MOVED_GRAPH_IDS_LEFT_OUT,
+        next_type_id=catalog.next_type_id + limits.MOVED_GRAPH_IDS_LEFT_OUT,
     )
 
 

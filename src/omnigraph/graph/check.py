@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from omnigraph.base import limits
 from omnigraph.base.clock import Clock
 from omnigraph.base.errors import Applied, ConflictError, NotFoundError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.base.limits import STAGING_AGE_SECONDS_MAX
 from omnigraph.graph.branch_schemas import read_other_catalogs
 from omnigraph.graph.publish import Change, CommitDraft, Publisher, Target, publish
 from omnigraph.graph.records import Pin, RecoveryRecord, TableRecord, pin_text
@@ -89,7 +89,7 @@ def refuse_moved_base(effect: Effect, handle: Dataset) -> None:
 def refuse_old_staging(staged: Staged, clock: Clock) -> None:
     """Cleanup collects unreferenced files after a grace; staged ones must be committed well before it."""
     age = clock.monotonic() - staged.began
-    if age > STAGING_AGE_SECONDS_MAX:
+    if age > limits.STAGING_AGE_SECONDS_MAX:
         raise StagingTooOldError(
             f"this write began {age / 3600:.0f} hours ago, and its staged files may have been collected since",
             code="staging_too_old",

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.base.limits import RESTAGE_ATTEMPTS_MAX
 from omnigraph.graph.arm import make_intent
 from omnigraph.graph.check import (
     Healer,
@@ -215,7 +215,7 @@ class _Session:
 
     def _check(self, request: Write, staged: Staged) -> tuple[Staged, tuple[Dataset, ...], Seen] | None:
         """Recover, compare, heal, stage again where the rule allows it; the handles of the exact bases."""
-        for _ in range(RESTAGE_ATTEMPTS_MAX):
+        for _ in range(limits.RESTAGE_ATTEMPTS_MAX):
             now = self._refresh(staged.snapshot)
             if _is_repeated(staged.stream, now):
                 return None

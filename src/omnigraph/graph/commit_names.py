@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import ULID_LENGTH, CommitId, as_commit_id
-from omnigraph.base.limits import COMMIT_NAME_LENGTH_MIN, COMMIT_NAMES_SHOWN_MAX
 
 HEAD: Final = "HEAD"
 
@@ -25,7 +25,7 @@ def name_commit(text: str, head: CommitId, read_ids: Callable[[], Iterable[Commi
     """The id that the text means; when no commit has it, what was typed, for messages. Ids are read if they must be."""
     if text == HEAD:
         return head
-    if is_whole(text) or len(text) < COMMIT_NAME_LENGTH_MIN or not text.isalnum():
+    if is_whole(text) or len(text) < limits.COMMIT_NAME_LENGTH_MIN or not text.isalnum():
         return as_commit_id(text)
     part = text.upper()
     found = sorted({one for one in read_ids() if one.startswith(part) or one.endswith(part)}, reverse=True)
@@ -35,7 +35,7 @@ def name_commit(text: str, head: CommitId, read_ids: Callable[[], Iterable[Commi
 
 
 def _ambiguous(text: str, found: list[CommitId]) -> UsageError:
-    shown = found[:COMMIT_NAMES_SHOWN_MAX]
+    shown = found[: limits.COMMIT_NAMES_SHOWN_MAX]
     more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     return UsageError(
         f"{len(found)} commits begin or end with '{text}': {', '.join(shown)}{more}",

@@ -6,20 +6,14 @@ same. The caller holds the branch's lease; losing to a live publisher is no erro
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from omnigraph.base import limits
+from omnigraph.base.clock import Clock
 from omnigraph.base.errors import ConflictError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.limits import (
-    COMPACTION_DELETED_SHARE,
-    MANIFEST_COMPACTION_ATTEMPTS_MAX,
-    MANIFEST_FRAGMENTS_MAX,
-    MANIFEST_ROWS_PER_FRAGMENT,
-    PUBLISHER_BACKOFF_SECONDS_MAX,
-    PUBLISHER_BACKOFF_SECONDS_MIN,
-)
 from omnigraph.graph.manifest import Manifest, open_manifest
 from omnigraph.graph.stamp import FORMAT, Format, read_stamp
 from omnigraph.storage.commit import (
@@ -34,14 +28,11 @@ from omnigraph.storage.fragments import Fragment, read_fragment_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.replacement import anchor_of
 
-if TYPE_CHECKING:
-    from omnigraph.graph.commit import World
-
 
 def needs_compaction(fragment_rows: Iterable[int]) -> bool:
     """Whether enough small fragments have piled up; full ones are never rewritten, so they do not count."""
-    small = sum(1 for rows in fragment_rows if rows < MANIFEST_ROWS_PER_FRAGMENT)
-    return small > MANIFEST_FRAGMENTS_MAX
+    small = sum(1 for rows in fragment_rows if rows < limits.MANIFEST_ROWS_PER_FRAGMENT)
+    return small > limits.MANIFEST_FRAGMENTS_MAX
 
 
 def can_lose_versions(manifest: Manifest) -> bool:
@@ -85,21 +76,23 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
     return ManifestCompaction(
         manifest.version,
         fragments_removed=len(chosen) if rows else 0,
-        fragments_added=-(-rows // MANIFEST_ROWS_PER_FRAGMENT),
+        fragments_added=-(-rows // limits.MANIFEST_ROWS_PER_FRAGMENT),
         bytes_before=size,
         bytes_after=size,
         stripped=can_lose_versions(manifest),
     )
 
 
-def compact_manifest_fully(root: Location, lance_branch: str | None, world: World) -> ManifestCompaction:
+def compact_manifest_fully(
+    root: Location, lance_branch: str | None, rules: Format, clock: Clock
+) -> ManifestCompaction:
     """Compact a manifest branch beside live writers, again and again until it is done or the budget is spent.
 
     A strip of settings that was committed stays done when the compaction after it loses to a publisher.
     """
     stripped = False
-    for attempt in range(MANIFEST_COMPACTION_ATTEMPTS_MAX):
-        manifest = open_manifest(root, lance_branch=lance_branch, rules=world.rules)
+    for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
+        manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
         before = read_fragment_files(manifest.dataset)
         if not can_lose_versions(manifest) and not _is_worth_it(before, anchor_of(manifest.dataset)):
             size = sum(fragment.size_bytes for fragment in before.values())
@@ -111,7 +104,7 @@ def compact_manifest_fully(root: Location, lance_branch: str | None, world: Worl
             stripped = stripped or safe.version != manifest.version
             outcome = _compact(safe)
         except CommitRaceError:
-            world.clock.sleep(_backoff(attempt) * (0.5 + world.jitter()))
+            clock.sleep(_backoff(attempt) * (0.5 + random.random()))
             continue
         after = read_fragment_files(outcome.dataset)
         return ManifestCompaction(
@@ -124,10 +117,11 @@ def compact_manifest_fully(root: Location, lance_branch: str | None, world: Worl
             stripped=stripped,
         )
     raise ConflictError(
-        f"other writers kept publishing while the manifest was compacted, {MANIFEST_COMPACTION_ATTEMPTS_MAX} times",
+        "other writers published during every attempt to compact the manifest: "
+        f"{limits.MANIFEST_COMPACTION_ATTEMPTS_MAX} attempts",
         code="manifest_contention",
-        hint="run optimize again when fewer writers are at work; nothing was lost",
-        facts={"attempts": MANIFEST_COMPACTION_ATTEMPTS_MAX, "stripped": stripped},
+        hint="nothing was lost; run optimize again when fewer writers are active",
+        facts={"attempts": limits.MANIFEST_COMPACTION_ATTEMPTS_MAX, "stripped": stripped},
     )
 
 
@@ -139,7 +133,9 @@ def _strip(dataset: Dataset) -> Dataset:
 def _compact(dataset: Dataset) -> CompactionOutcome:
     anchor = anchor_of(dataset)
     failpoint(Failpoint.COMPACT_BEFORE)
-    outcome = commit_compaction(dataset, MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
+    outcome = commit_compaction(
+        dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,)
+    )
     failpoint(Failpoint.COMPACT_AFTER)
     return outcome
 
@@ -151,12 +147,14 @@ def _is_worth_it(fragments: Mapping[int, Fragment], anchor: int | None) -> bool:
 
 
 def _is_small(fragment: Fragment) -> bool:
-    return fragment.rows < MANIFEST_ROWS_PER_FRAGMENT
+    return fragment.rows < limits.MANIFEST_ROWS_PER_FRAGMENT
 
 
 def _is_shrunk(fragment: Fragment) -> bool:
-    return fragment.deleted_rows > COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
+    return fragment.deleted_rows > limits.COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
 
 
 def _backoff(attempt: int) -> float:
-    return min(PUBLISHER_BACKOFF_SECONDS_MAX, PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt))
+    return min(
+        limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt)
+    )

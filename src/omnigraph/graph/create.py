@@ -18,11 +18,11 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ConflictError, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
-from omnigraph.base.limits import INIT_CONCURRENCY
 from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
 from omnigraph.graph.encoding import (
     MANIFEST_SCHEMA,
@@ -144,7 +144,7 @@ def _create_tables(root: Location, tables: tuple[_PlannedTable, ...], operation:
         failpoint(Failpoint.INIT_TABLE_BEFORE)
         create_dataset(root.child(table.record.path), table.schema.empty_table(), properties)
 
-    with ThreadPoolExecutor(INIT_CONCURRENCY) as pool:
+    with ThreadPoolExecutor(limits.INIT_CONCURRENCY) as pool:
         for _ in pool.map(create, tables):
             pass
 
@@ -241,7 +241,7 @@ def _missing_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> list[s
             return True
         return False
 
-    with ThreadPoolExecutor(INIT_CONCURRENCY) as pool:
+    with ThreadPoolExecutor(limits.INIT_CONCURRENCY) as pool:
         lost = pool.map(is_missing, tables)
         return [table.record.path for table, is_lost in zip(tables, lost, strict=True) if is_lost]
 

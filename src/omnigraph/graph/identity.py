@@ -14,8 +14,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, NewType
 
+from omnigraph.base import limits
 from omnigraph.base.ids import CommitId
-from omnigraph.base.limits import SEEN_HEADS_MAX
 from omnigraph.storage.location import Location
 
 BranchIdentity = NewType("BranchIdentity", str)
@@ -40,7 +40,7 @@ class SeenHeads:
     A head that is forgotten because there are too many costs a new identity, so nothing that was kept is used again.
     """
 
-    def __init__(self, heads_max: int = SEEN_HEADS_MAX) -> None:
+    def __init__(self, heads_max: int = limits.SEEN_HEADS_MAX) -> None:
         self._heads_max = heads_max
         self._heads: OrderedDict[tuple[Location, str | None], SeenHead] = OrderedDict()
         self._lock = threading.Lock()

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import IMAGE_BLOB_ROWS, IMAGE_ROWS, LOOKUP_FILTER_VALUES_MAX
+from omnigraph.base import limits
 from omnigraph.schema import Entity, Scalar, ScalarType, arrow_schema
 from omnigraph.schema.arrow import NULL_FILLS_KEY, PROPERTY_ID_KEY
 from omnigraph.schema.values import Value
@@ -73,7 +73,7 @@ def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Locate
     present = np.zeros(size, np.bool_)
     rows = None
     if dataset is not None and size:
-        is_few = entity is not None and size <= LOOKUP_FILTER_VALUES_MAX
+        is_few = entity is not None and size <= limits.LOOKUP_FILTER_VALUES_MAX
         if entity is not None and is_few:
             found = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
         else:
@@ -89,7 +89,7 @@ def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Locate
 
 def filled(dataset: Dataset, entity: Entity, located: Located) -> Located:
     """The same with its rows, if they are few, so that they are read once."""
-    if located.rows is not None or len(located.ids) > LOOKUP_FILTER_VALUES_MAX:
+    if located.rows is not None or len(located.ids) > limits.LOOKUP_FILTER_VALUES_MAX:
         return located
     there = located.present
     rows = read_places(
@@ -137,7 +137,7 @@ def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
 
 def pieces(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
     """Start and size of the pieces in which so many rows are read: few where a row can be large."""
-    size = IMAGE_BLOB_ROWS if blob_names(entity) else IMAGE_ROWS
+    size = limits.IMAGE_BLOB_ROWS if blob_names(entity) else limits.IMAGE_ROWS
     yield from ((start, min(size, rows - start)) for start in range(0, rows, size))
 
 

@@ -20,16 +20,11 @@ from typing import Final
 
 import msgspec
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, FormatError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, new_ulid
-from omnigraph.base.limits import (
-    LEASE_POLL_SECONDS_MAX,
-    LEASE_POLL_SECONDS_MIN,
-    LEASE_SECONDS,
-    LEASE_WAIT_SECONDS_MAX,
-)
 from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
 from omnigraph.graph.layout import LOCKS, lock_folder
 from omnigraph.storage.objects import ObjectStore
@@ -68,8 +63,8 @@ class LockObject(msgspec.Struct, frozen=True):
 class LeaseTerms:
     """The times of the protocol, the clock, and the identity of the process that takes and inspects leases."""
 
-    lease_seconds: float = LEASE_SECONDS
-    wait_seconds: float = LEASE_WAIT_SECONDS_MAX
+    lease_seconds: float = limits.LEASE_SECONDS
+    wait_seconds: float = limits.LEASE_WAIT_SECONDS_MAX
     clock: Clock = SYSTEM_CLOCK
     jitter: Callable[[], float] = random.random
     process: Callable[[], ProcessIdentity] = current_process
@@ -256,7 +251,10 @@ class _Waiter:
                 facts={"holder": holder, "epoch": listing.epoch},
             )
         patience = max(0.0, 1.0 - waited)
-        ceiling = LEASE_POLL_SECONDS_MIN + (LEASE_POLL_SECONDS_MAX - LEASE_POLL_SECONDS_MIN) * patience
+        ceiling = (
+            limits.LEASE_POLL_SECONDS_MIN
+            + (limits.LEASE_POLL_SECONDS_MAX - limits.LEASE_POLL_SECONDS_MIN) * patience
+        )
         self.terms.clock.sleep(ceiling * (0.25 + 0.75 * self.terms.jitter()))
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
-from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
 from omnigraph.graph.records import TableRecord
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.tables import open_table
@@ -85,7 +85,7 @@ class SnapshotLookup:
         self, type_id: TypeId, columns: list[str], name: str, values: Column
     ) -> Iterator[pa.RecordBatch]:
         """The rows whose `name` is one of `values`."""
-        if len(values) <= LOOKUP_FILTER_VALUES_MAX:
+        if len(values) <= limits.LOOKUP_FILTER_VALUES_MAX:
             yield from self._batches(type_id, columns, 0, any_of(name, values.drop_null().to_pylist()))
             return
         for batch in self._batches(type_id, columns, len(values)):

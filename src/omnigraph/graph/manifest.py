@@ -16,9 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.base.limits import MANIFEST_WHOLE_READ_ROWS_MAX
 from omnigraph.graph.encoding import (
     HEAD_OBJECT_ID,
     MANIFEST_SCHEMA,
@@ -192,7 +192,7 @@ class Manifest:
     def _read(self, columns: list[str] | None, where: str, *, with_addresses: bool = False) -> pa.Table:
         """At least the rows of `where`. A small manifest is read whole: planning a filter costs more than its rows."""
         with _explained_damage(self._graph_uri):
-            is_small = self.dataset.count_rows() <= MANIFEST_WHOLE_READ_ROWS_MAX
+            is_small = self.dataset.count_rows() <= limits.MANIFEST_WHOLE_READ_ROWS_MAX
             return self.dataset.read(columns, None if is_small else where, with_addresses=with_addresses)
 
     @property

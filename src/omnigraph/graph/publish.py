@@ -13,15 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
-from omnigraph.base.limits import (
-    PUBLISHER_BACKOFF_SECONDS_MAX,
-    PUBLISHER_BACKOFF_SECONDS_MIN,
-    PUBLISHER_RETRY_BUDGET,
-)
 from omnigraph.graph.compaction import can_lose_versions, compact_manifest, needs_compaction
 from omnigraph.graph.encoding import (
     HEAD_OBJECT_ID,
@@ -174,7 +170,7 @@ def publish(
     how = publisher or Publisher()
     change = _decoded(change)
     first = seen if seen is not None and _is_seen(change) else None
-    for attempt in range(PUBLISHER_RETRY_BUDGET):
+    for attempt in range(limits.PUBLISHER_RETRY_BUDGET):
         handle = _open_for_write(target, how, first if attempt == 0 else None)
         how.hold()
         state, replaced = _read(handle, change, first)
@@ -204,7 +200,7 @@ def publish(
         except StorageError as failure:
             return _settle(target, change, failure, how)
     raise PublishContentionError(
-        f"{PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
+        f"{limits.PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
         code="publish_contention",
         hint="retry; nothing was published",
         facts={"branch": target.branch},
@@ -392,5 +388,5 @@ def _settle(target: Target, change: Change, failure: StorageError, how: Publishe
 
 
 def _back_off(attempt: int, how: Publisher) -> None:
-    ceiling = min(PUBLISHER_BACKOFF_SECONDS_MAX, PUBLISHER_BACKOFF_SECONDS_MIN * 2**attempt)
+    ceiling = min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * 2**attempt)
     how.clock.sleep(ceiling * (0.5 + how.jitter() / 2))

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundError
 from omnigraph.base.ids import BranchId, CommitId
-from omnigraph.base.limits import IDENTITY_ATTEMPTS_MAX
 from omnigraph.graph.commit_names import name_commit
 from omnigraph.graph.encoding import commit_object_id
 from omnigraph.graph.identity import SEEN_HEADS, BranchIdentity, new_identity
@@ -113,7 +113,7 @@ def _read_newest(
     root: Location, lance_branch: str | None, rules: Format
 ) -> tuple[Manifest, ManifestState, BranchIdentity]:
     """The newest manifest of a branch and its state, compared with what this process read of it before."""
-    for _ in range(IDENTITY_ATTEMPTS_MAX):
+    for _ in range(limits.IDENTITY_ATTEMPTS_MAX):
         before = SEEN_HEADS.find(root, lance_branch)
         manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
         wanted = () if before is None else (commit_object_id(before.head),)

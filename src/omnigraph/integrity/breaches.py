@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.base.limits import VIOLATION_VALUE_LENGTH_MAX
+from omnigraph.base import limits
 from omnigraph.integrity.raw import RawColumn, Rows, taken, values_of
 from omnigraph.integrity.rules import Rule
 
@@ -80,15 +80,15 @@ class Places:
 def shown(value: object) -> str:
     """A value as short text: strings as they are, everything else as JSON would write it."""
     if isinstance(value, bytes):
-        text = repr(value[:VIOLATION_VALUE_LENGTH_MAX])
+        text = repr(value[: limits.VIOLATION_VALUE_LENGTH_MAX])
     elif isinstance(value, list | tuple):
         # More items than could be shown are not worth writing.
-        text = _json(list(value[:VIOLATION_VALUE_LENGTH_MAX]))
+        text = _json(list(value[: limits.VIOLATION_VALUE_LENGTH_MAX]))
     else:
         text = value if isinstance(value, str) else _json(value)
-    if len(text) <= VIOLATION_VALUE_LENGTH_MAX:
+    if len(text) <= limits.VIOLATION_VALUE_LENGTH_MAX:
         return text
-    return text[: VIOLATION_VALUE_LENGTH_MAX - 1] + "…"
+    return text[: limits.VIOLATION_VALUE_LENGTH_MAX - 1] + "…"
 
 
 def _json(value: object) -> str:

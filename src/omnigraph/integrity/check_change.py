@@ -19,8 +19,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
-from omnigraph.base.limits import CHECK_THREADS_ROWS_MIN
 from omnigraph.integrity.breaches import Breach
 from omnigraph.integrity.lookup import EmptyGraph, GraphLookup
 from omnigraph.integrity.raw import FROM, TO, Column, rows_where, taken_array, whole_array
@@ -88,7 +88,7 @@ def check_change(
         for check in _checks(catalog, change, by_type, lookup)
     ]
     found: list[tuple[Breach, ...]] = [() for _ in changes]
-    if sum(change.rows.num_rows for change in changes) < CHECK_THREADS_ROWS_MIN:
+    if sum(change.rows.num_rows for change in changes) < limits.CHECK_THREADS_ROWS_MIN:
         answers = [tuple(check()) for _, check in checks]
     else:
         # Arrow compares columns without holding Python's lock.

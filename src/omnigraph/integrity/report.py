@@ -15,8 +15,8 @@ from heapq import nsmallest
 import msgspec
 import numpy as np
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Fact
-from omnigraph.base.limits import VIOLATIONS_KEPT_MAX
 from omnigraph.integrity.breaches import Breach, Places
 from omnigraph.integrity.rules import Rule
 
@@ -113,7 +113,7 @@ def merge_reports(reports: Iterable[ViolationReport]) -> ViolationReport:
     for report in reports:
         counts.update(dict(report.counts))
         kept.extend(report.first)
-        if len(kept) > 10 * VIOLATIONS_KEPT_MAX:
+        if len(kept) > 10 * limits.VIOLATIONS_KEPT_MAX:
             kept = list(_first(kept))
     return ViolationReport(_first(kept), _sorted_counts(counts))
 
@@ -154,18 +154,18 @@ def _expanded(breach: Breach, places: Places) -> Iterator[Violation]:
 
 def _first_rows(breach: Breach, places: Places) -> Breach:
     """The rows of a breach that can be among those kept: as many as are kept, and all on the last one's line."""
-    if len(breach) <= VIOLATIONS_KEPT_MAX:
+    if len(breach) <= limits.VIOLATIONS_KEPT_MAX:
         return breach
     ranks = places.ranks(breach.rows)
-    last = np.partition(ranks, VIOLATIONS_KEPT_MAX - 1)[VIOLATIONS_KEPT_MAX - 1]
+    last = np.partition(ranks, limits.VIOLATIONS_KEPT_MAX - 1)[limits.VIOLATIONS_KEPT_MAX - 1]
     which = np.concatenate(
-        [np.flatnonzero(ranks < last), np.flatnonzero(ranks == last)[:VIOLATIONS_KEPT_MAX]]
+        [np.flatnonzero(ranks < last), np.flatnonzero(ranks == last)[: limits.VIOLATIONS_KEPT_MAX]]
     )
     return breach.only(which.astype(np.int64))
 
 
 def _first(violations: Iterable[Violation]) -> tuple[Violation, ...]:
-    return tuple(nsmallest(VIOLATIONS_KEPT_MAX, violations, key=lambda violation: violation.order()))
+    return tuple(nsmallest(limits.VIOLATIONS_KEPT_MAX, violations, key=lambda violation: violation.order()))
 
 
 def _sorted_counts(counts: Counter[Rule]) -> tuple[tuple[Rule, int], ...]:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.base.limits import TEXT_HASH_CHUNK_BYTES
+from omnigraph.base import limits
 from omnigraph.integrity.raw import Column, Mask, Rows, text_buffers
 
 Hashes = npt.NDArray[np.uint64]
@@ -62,7 +62,9 @@ def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
     """Rows whose bytes fit the processor's cache, at least one at a time."""
     start, rows = 0, len(offsets) - 1
     while start < rows:
-        fitting = int(np.searchsorted(offsets, offsets[start] + TEXT_HASH_CHUNK_BYTES, side="right")) - 1
+        fitting = (
+            int(np.searchsorted(offsets, offsets[start] + limits.TEXT_HASH_CHUNK_BYTES, side="right")) - 1
+        )
         stop = min(max(fitting, start + 1), rows)
         yield start, stop
         start = stop
@@ -78,14 +80,14 @@ def _numbers(bounds: Rows, data: npt.NDArray[np.uint8]) -> Hashes:
 
 
 def _powers(base: int, count: int) -> Hashes:
-    if count <= TEXT_HASH_CHUNK_BYTES + 1:
+    if count <= limits.TEXT_HASH_CHUNK_BYTES + 1:
         return _first_powers(base)[:count]
     return _computed_powers(base, count)
 
 
 @cache
 def _first_powers(base: int) -> Hashes:
-    return _computed_powers(base, TEXT_HASH_CHUNK_BYTES + 1)
+    return _computed_powers(base, limits.TEXT_HASH_CHUNK_BYTES + 1)
 
 
 def _computed_powers(base: int, count: int) -> Hashes:

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.ids import ULID_LENGTH
-from omnigraph.base.limits import ULIDS_PER_CALL_MAX
 from omnigraph.integrity.raw import Column
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -31,7 +31,7 @@ def new_ulids(
     count: int, clock: Clock = SYSTEM_CLOCK, random: Callable[[int], int] = secrets.randbelow
 ) -> Column:
     """Fresh ULIDs in ascending order. `random` gives a number below its argument."""
-    assert 0 <= count <= ULIDS_PER_CALL_MAX, "more rows than one batch has"
+    assert 0 <= count <= limits.ULIDS_PER_CALL_MAX, "more rows than one batch has"
     prefix = _digits(clock.now_us() // 1000, _TIME_DIGITS) + _digits(
         random(2**_SHARED_BITS), _SHARED_BITS // 5
     )

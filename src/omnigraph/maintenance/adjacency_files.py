@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 
+from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.events import log_event
-from omnigraph.base.limits import ADJACENCY_EDGES_MAX
 from omnigraph.engine.adjacency import build_adjacency
 from omnigraph.engine.adjacency_file import PublishedTable, adjacency_path, write_adjacency
 from omnigraph.engine.tables import one_array
@@ -38,7 +38,7 @@ def persist_adjacencies(snapshot: Snapshot, types: frozenset[str] | None) -> int
 
 def _persist(snapshot: Snapshot, edge: EdgeType, there: set[str]) -> bool:
     record = snapshot.tables[edge.alias]
-    if adjacency_path(record) in there or not 0 < record.row_count <= ADJACENCY_EDGES_MAX:
+    if adjacency_path(record) in there or not 0 < record.row_count <= limits.ADJACENCY_EDGES_MAX:
         return False
     pin = record.pin
     try:

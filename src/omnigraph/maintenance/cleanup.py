@@ -16,10 +16,10 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.limits import DELETE_BATCH_FILES
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import Lease, LeaseLostError, acquire_lease
@@ -133,8 +133,8 @@ def _batches(doomed: Sequence[DoomedFile]) -> Iterator[Sequence[DoomedFile]]:
     """In order; the files of one batch may go in any."""
     for _, group in groupby(doomed, key=lambda file: (file.why, file.branch, is_manifest(file))):
         files = list(group)
-        for start in range(0, len(files), DELETE_BATCH_FILES):
-            yield files[start : start + DELETE_BATCH_FILES]
+        for start in range(0, len(files), limits.DELETE_BATCH_FILES):
+            yield files[start : start + limits.DELETE_BATCH_FILES]
 
 
 def _log_failures(plan: GraphPlan) -> None:

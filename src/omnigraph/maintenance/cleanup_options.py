@@ -8,14 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Fact, UsageError
-from omnigraph.base.limits import (
-    CLEANUP_AGE_SECONDS_MIN,
-    CLEANUP_KEEP_RECOMMENDED,
-    CLEANUP_KEEP_WARN_BELOW,
-    ORPHAN_GRACE_SECONDS,
-    ORPHAN_GRACE_SECONDS_MIN,
-)
 from omnigraph.maintenance.retention import KeepReason, Policy
 
 _MICROSECONDS: Final = 1_000_000
@@ -29,7 +23,7 @@ class CleanupPolicyOptions:
     """How many of the newest published versions of each table stay; None: their number does not matter."""
     older_than: timedelta | None = None
     """Versions that are not older stay; None: their age does not matter."""
-    orphans_older_than: timedelta = timedelta(seconds=ORPHAN_GRACE_SECONDS)
+    orphans_older_than: timedelta = timedelta(seconds=limits.ORPHAN_GRACE_SECONDS)
     """How old a file that nothing refers to must be to go, at least 2 days."""
     confirm: bool = False
     """Delete; without it only tell what would go."""
@@ -40,35 +34,35 @@ class CleanupPolicyOptions:
             raise UsageError(
                 "cleanup needs to know what to keep",
                 code="cleanup_policy_missing",
-                hint=f"pass --keep {CLEANUP_KEEP_RECOMMENDED}, --older-than 7d, or both",
+                hint=f"pass --keep {limits.CLEANUP_KEEP_RECOMMENDED}, --older-than 7d, or both",
             )
         if self.keep_versions is not None and self.keep_versions < 1:
             raise UsageError(
                 f"{self.keep_versions} is no number of versions to keep",
                 code="cleanup_keep",
-                hint=f"the newest version always stays; {CLEANUP_KEEP_RECOMMENDED} is a good number",
+                hint=f"the newest version always stays; {limits.CLEANUP_KEEP_RECOMMENDED} is a good number",
             )
         if self.older_than is not None and self.older_than < timedelta(0):
             raise UsageError(
                 "an age cannot be negative", code="cleanup_older_than", hint="pass a duration such as 7d"
             )
-        if self.orphans_older_than.total_seconds() < ORPHAN_GRACE_SECONDS_MIN:
+        if self.orphans_older_than.total_seconds() < limits.ORPHAN_GRACE_SECONDS_MIN:
             raise UsageError(
                 "files that nothing refers to must be at least 2 days old, as a running load may need younger ones",
                 code="cleanup_grace",
                 hint="pass --orphans-older-than 2d or more, or leave it out for 3d",
             )
         older_than = None if self.older_than is None else _us(self.older_than)
-        age_min = int(CLEANUP_AGE_SECONDS_MIN * _MICROSECONDS)
+        age_min = int(limits.CLEANUP_AGE_SECONDS_MIN * _MICROSECONDS)
         return Policy(now_us, self.keep_versions, older_than, _us(self.orphans_older_than), age_min)
 
     def warnings(self) -> tuple[str, ...]:
         """What should be thought about before deleting."""
-        if self.keep_versions is None or self.keep_versions >= CLEANUP_KEEP_WARN_BELOW:
+        if self.keep_versions is None or self.keep_versions >= limits.CLEANUP_KEEP_WARN_BELOW:
             return ()
         return (
             f"keeping only {self.keep_versions} leaves little for recovery to go back to; "
-            f"{CLEANUP_KEEP_RECOMMENDED} is the recommended number",
+            f"{limits.CLEANUP_KEEP_RECOMMENDED} is the recommended number",
         )
 
 

@@ -15,9 +15,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.ids import CommitId
-from omnigraph.base.limits import CLEANUP_SNAPSHOTS_PER_TASK, MAINTENANCE_CONCURRENCY
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import EDGES, GRAPH_INDEX, INIT_MARKERS, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.merge_bases import all_merge_bases
@@ -325,7 +325,7 @@ def _fork_owners(heads: Mapping[str, Snapshot], owners: Mapping[str, str]) -> di
 
 def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:
     """Enough for all workers, and none that is long."""
-    size = min(CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // MAINTENANCE_CONCURRENCY)) or 1
+    size = min(limits.CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // limits.MAINTENANCE_CONCURRENCY)) or 1
     return [versions[start : start + size] for start in range(0, len(versions), size)]
 
 

@@ -14,15 +14,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.java import find_java
-from omnigraph.base.limits import (
-    DOCTOR_EDGE_ROWS_MAX,
-    HEALTHY_DELETED_SHARE_MAX,
-    HEALTHY_FRAGMENT_ROWS_MIN,
-    HEALTHY_SMALL_FRAGMENTS_MAX,
-)
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import MANIFEST
 from omnigraph.graph.lease import lock_folders, look_at_lock
@@ -254,7 +249,7 @@ class _Seen:
                     continue
                 looked.add(pins)
                 name = snapshot.branch.name
-                if rows > DOCTOR_EDGE_ROWS_MAX and not self.deep:
+                if rows > limits.DOCTOR_EDGE_ROWS_MAX and not self.deep:
                     text = "many rows, so nobody looked for edges without nodes"
                     yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, self.commands.deep)
                     continue
@@ -321,11 +316,11 @@ def _settings(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[F
 
 def _files(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[Finding]:
     rows = dataset.fragment_rows()
-    small = sum(1 for count in rows.values() if count < HEALTHY_FRAGMENT_ROWS_MIN)
-    if small > HEALTHY_SMALL_FRAGMENTS_MAX:
+    small = sum(1 for count in rows.values() if count < limits.HEALTHY_FRAGMENT_ROWS_MIN)
+    if small > limits.HEALTHY_SMALL_FRAGMENTS_MAX:
         yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where, branch, fix)
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
-    if deleted > HEALTHY_DELETED_SHARE_MAX * (total + deleted):
+    if deleted > limits.HEALTHY_DELETED_SHARE_MAX * (total + deleted):
         noun = "deleted row" if deleted == 1 else "deleted rows"
         text = f"{deleted:,} {noun} still in the files, next to {total:,}"
         yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, fix)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from omnigraph.base.limits import CLEANUP_KEEP_RECOMMENDED
+from omnigraph.base import limits
 from omnigraph.graph.snapshot import MAIN
 
 
@@ -27,7 +27,7 @@ class Commands:
     @property
     def cleanup(self) -> str:
         """Show what can be deleted."""
-        return f"omnigraph cleanup {self._graph} --keep {CLEANUP_KEEP_RECOMMENDED}"
+        return f"omnigraph cleanup {self._graph} --keep {limits.CLEANUP_KEEP_RECOMMENDED}"
 
     @property
     def repair(self) -> str:

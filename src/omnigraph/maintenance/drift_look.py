@@ -13,8 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError, RefusedError
-from omnigraph.base.limits import REPAIR_LOOK_SECONDS, REPAIR_LOOKS_MAX
 from omnigraph.graph.commit import World
 from omnigraph.graph.pending import PendingIntent, PendingState, list_pending
 from omnigraph.graph.records import TableId, TableRecord
@@ -112,7 +112,7 @@ def look_steadily(
     ahead, with nobody who announced it, and a manifest that stays as it was afterwards: that is drift.
     """
     name = snapshot.branch.name
-    for _ in range(REPAIR_LOOKS_MAX):
+    for _ in range(limits.REPAIR_LOOKS_MAX):
         looks = look_at_heads(snapshot)
         steady = SteadyLook(snapshot, looks, frozenset())
         if not steady.drifted:
@@ -124,7 +124,7 @@ def look_steadily(
         if not busy and now.version == snapshot.version:
             return steady
         snapshot = now
-        world.clock.sleep(REPAIR_LOOK_SECONDS)
+        world.clock.sleep(limits.REPAIR_LOOK_SECONDS)
     return steady
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.base.limits import INDEX_ROWS_PER_TASK
+from omnigraph.base import limits
 from omnigraph.graph.commit import World
 from omnigraph.graph.intent import WriterKind
 from omnigraph.maintenance.index_outcome import IndexOutcome
@@ -26,7 +26,7 @@ class IndexOptions:
 
     types: frozenset[str] | None = None
     actor: str = ACTOR
-    rows_per_task: int = INDEX_ROWS_PER_TASK
+    rows_per_task: int = limits.INDEX_ROWS_PER_TASK
 
 
 def ensure_indices(

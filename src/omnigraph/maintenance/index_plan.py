@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.base.limits import INDEX_BYTES_PER_TASK, INDEX_PACKED_ROWS, INDEX_SEGMENTS_MAX
+from omnigraph.base import limits
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import IndexDescription, Indexed, coverage_of
 from omnigraph.storage.fragments import Fragment, group_fragments
@@ -115,7 +115,7 @@ def pack_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, .
     packs: list[list[SegmentPlan]] = []
     packed_rows = 0
     for segment in segments:
-        if not packs or packed_rows + segment.rows > INDEX_PACKED_ROWS:
+        if not packs or packed_rows + segment.rows > limits.INDEX_PACKED_ROWS:
             packs.append([])
             packed_rows = 0
         packs[-1].append(segment)
@@ -178,10 +178,10 @@ def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes,
     uncovered = {number: table.rows[number] for number in work.fragment_ids}
     extended = named.segments + len(group_fragments(uncovered, rows_max))
     anew = len(group_fragments(dict(sorted(table.rows.items())), rows_max))
-    return extended > max(INDEX_SEGMENTS_MAX, 2 * anew)
+    return extended > max(limits.INDEX_SEGMENTS_MAX, 2 * anew)
 
 
 def _rows_max(declared: DeclaredIndex, rows_per_task: int) -> int:
     if declared.spec.kind is IndexKind.VECTOR and declared.row_bytes:
-        return max(1, min(rows_per_task, INDEX_BYTES_PER_TASK // declared.row_bytes))
+        return max(1, min(rows_per_task, limits.INDEX_BYTES_PER_TASK // declared.row_bytes))
     return rows_per_task

@@ -7,7 +7,7 @@ because writers wait: their rows leave the BTREE indexes until another run. A cr
 
 from __future__ import annotations
 
-from omnigraph.base.limits import COMPACTION_NUMBER_GAP
+from omnigraph.base import limits
 from omnigraph.graph.stage import Stage
 from omnigraph.maintenance.rewrite_plan import RewriteBounds, indexed_numbers, plan_lease_part
 from omnigraph.maintenance.table_view import TableView, view_of
@@ -35,5 +35,5 @@ def rewrite_lease_part(
         return work
     used = (*taken, *grown.emptied, *view.fragments, *now.fragments, *indexed_numbers(now.present))
     rewritten = rewrite_fragments(grown.target.dataset, part, bounds.rows)
-    grown.add_group(rewritten, max(used) + COMPACTION_NUMBER_GAP)
+    grown.add_group(rewritten, max(used) + limits.COMPACTION_NUMBER_GAP)
     return grown

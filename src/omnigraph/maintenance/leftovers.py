@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.limits import CLEANUP_DRIVER_FILES_MAX
+from omnigraph.base import limits
 from omnigraph.graph.commit import World
 from omnigraph.graph.layout import INIT_MARKERS, MANIFEST, SCRATCH
 from omnigraph.graph.snapshot import Snapshot
@@ -56,8 +56,8 @@ class _Leftovers:
     def _orphans(self) -> Iterator[Finding]:
         """What no branch needs, as far as `cleanup` would delete it now, and Lance branches that it keeps."""
         found: dict[str, Orphans] = {}
-        if has_more_files(self.main.root, CLEANUP_DRIVER_FILES_MAX):
-            text = f"more than {CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
+        if has_more_files(self.main.root, limits.CLEANUP_DRIVER_FILES_MAX):
+            text = f"more than {limits.CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=self.commands.cleanup)
         else:
             found = {one.path: one for one in find_orphans(self.branches, World())}

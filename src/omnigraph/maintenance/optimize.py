@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.base.events import log_event
-from omnigraph.base.limits import COMPACTION_ROWS, OPTIMIZE_COMMITS_MAX, OPTIMIZE_GROUP_TASKS
 from omnigraph.graph.commit import World
 from omnigraph.graph.compaction import (
     ManifestCompaction,
@@ -88,7 +88,7 @@ class OptimizeOptions:
     @property
     def bounds(self) -> RewriteBounds:
         """How large a rewritten fragment gets."""
-        return RewriteBounds(rows=min(COMPACTION_ROWS, self.rows_per_task or COMPACTION_ROWS))
+        return RewriteBounds(rows=min(limits.COMPACTION_ROWS, self.rows_per_task or limits.COMPACTION_ROWS))
 
 
 def optimize_all_tables(
@@ -122,10 +122,10 @@ def optimize_all_tables(
 
 def _keep_up(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, total: StatsSum) -> None:
     left = how.tasks_max
-    for _ in range(OPTIMIZE_COMMITS_MAX if how.partial_progress else 1):
+    for _ in range(limits.OPTIMIZE_COMMITS_MAX if how.partial_progress else 1):
         bound = left
         if how.partial_progress:
-            bound = OPTIMIZE_GROUP_TASKS if left is None else min(left, OPTIMIZE_GROUP_TASKS)
+            bound = limits.OPTIMIZE_GROUP_TASKS if left is None else min(left, limits.OPTIMIZE_GROUP_TASKS)
         upkeep = Upkeep(
             WriterKind.OPTIMIZE,
             ACTOR,
@@ -180,7 +180,7 @@ def _compact_manifest(root: Location, branch: str, world: World) -> TableOptimiz
     version = snapshot.manifest.version
     error, done = None, ManifestCompaction(version)
     try:
-        done = compact_manifest_fully(root, snapshot.branch.lance_branch, world)
+        done = compact_manifest_fully(root, snapshot.branch.lance_branch, world.rules, world.clock)
     except OmnigraphError as failure:
         error, stripped = row_error(failure), failure.facts.get("stripped") is True
         done = replace(done, committed=stripped, stripped=stripped)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.base.limits import INDEX_ROWS_PER_TASK
 from omnigraph.graph.intent import WriterKind
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.stage import Stage
@@ -90,7 +90,7 @@ def plan_stats(
         snapshot, WriterKind.OPTIMIZE, "", OperationId(new_ulid()), CommitId(new_ulid()), SYSTEM_CLOCK
     )
     views = {view.alias: view for view in read_views(stage, how.tables, errors.__setitem__)}
-    bounds = RunBounds(how.bounds, INDEX_ROWS_PER_TASK, how.tasks_max, blobs_compact=how.blobs_compact)
+    bounds = RunBounds(how.bounds, limits.INDEX_ROWS_PER_TASK, how.tasks_max, blobs_compact=how.blobs_compact)
     unwritten = find_unwritten(snapshot, how.tables)
     healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]
     plans = {plan.alias: plan for plan in plan_run(healthy, {}, bounds)}
@@ -207,7 +207,7 @@ def _planned(
         rows.update((new, live // count + (new - new_ids[0] < live % count)) for new in new_ids)
         replaced.append(Replaced(group, tuple(new_ids)))
     present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
-    indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), INDEX_ROWS_PER_TASK)
+    indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), limits.INDEX_ROWS_PER_TASK)
     pending = {found.spec: found.reason for found in indexes if isinstance(found, NoWork) and found.reason}
     works = [found.spec for found in indexes if isinstance(found, IndexWork)] if plan.indexes else []
     unbuildable = [spec for spec in works if _lacks_vectors(view, spec)]

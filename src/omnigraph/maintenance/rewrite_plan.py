@@ -12,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.limits import (
-    COMPACTION_DELETED_SHARE,
-    COMPACTION_FRAGMENT_BYTES,
-    COMPACTION_ROWS,
-    INDEX_PACKED_ROWS,
-    MAINTENANCE_LEASE_BYTES_MAX,
-    MAINTENANCE_LEASE_ROWS_MAX,
-)
+from omnigraph.base import limits
 from omnigraph.schema.indexable import IndexKind
 from omnigraph.storage.coverage import IndexDescription, IndexPart
 from omnigraph.storage.fragments import Fragment
@@ -31,8 +24,8 @@ Groups = tuple[tuple[int, ...], ...]
 class RewriteBounds:
     """How large a rewritten fragment gets, which is what one task takes on."""
 
-    rows: int = COMPACTION_ROWS
-    size_bytes: int = COMPACTION_FRAGMENT_BYTES
+    rows: int = limits.COMPACTION_ROWS
+    size_bytes: int = limits.COMPACTION_FRAGMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,8 @@ def plan_lease_part(
     It drops no segment of an index, because none is built in its place.
     """
     small = RewriteBounds(
-        min(bounds.rows, MAINTENANCE_LEASE_ROWS_MAX), min(bounds.size_bytes, MAINTENANCE_LEASE_BYTES_MAX)
+        min(bounds.rows, limits.MAINTENANCE_LEASE_ROWS_MAX),
+        min(bounds.size_bytes, limits.MAINTENANCE_LEASE_BYTES_MAX),
     )
     by_size = sorted(fragments.items(), key=lambda item: (item[1].rows, item[0]))
     groups = plan_groups(dict(by_size), present, (), small)
@@ -134,7 +128,7 @@ def _heavy_segments(
         for part in index.parts if index.kind is not IndexKind.BTREE else ():
             covered = part.fragment_ids & fragments.keys()
             rows = sum(fragments[number].rows for number in covered)
-            if rows > INDEX_PACKED_ROWS or index.name not in declared:
+            if rows > limits.INDEX_PACKED_ROWS or index.name not in declared:
                 for number in covered:
                     found[number] = found.get(number, frozenset()) | {part.uuid}
     return found
@@ -142,7 +136,7 @@ def _heavy_segments(
 
 def _is_candidate(fragment: Fragment, bounds: RewriteBounds) -> bool:
     small = fragment.rows < bounds.rows and fragment.size_bytes < bounds.size_bytes / 2
-    return small or _deleted_share(fragment) > COMPACTION_DELETED_SHARE
+    return small or _deleted_share(fragment) > limits.COMPACTION_DELETED_SHARE
 
 
 def _deleted_share(fragment: Fragment) -> float:
@@ -169,4 +163,4 @@ class _Group:
         self.deleted_share = max(self.deleted_share, _deleted_share(fragment))
 
     def is_worth_it(self) -> bool:
-        return len(self.numbers) > 1 or self.deleted_share > COMPACTION_DELETED_SHARE
+        return len(self.numbers) > 1 or self.deleted_share > limits.COMPACTION_DELETED_SHARE

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnigraph.base.limits import REPAIR_ROWS_PER_PASS
+from omnigraph.base import limits
 from omnigraph.integrity.text_hash import Hashes, hash_texts
 from omnigraph.maintenance.row_digests import digest_rows
 from omnigraph.storage.dataset import Dataset
@@ -31,7 +31,7 @@ class RowCounts:
 
 
 def compare_rows(
-    before: Dataset | None, after: Dataset, rows_per_pass: int = REPAIR_ROWS_PER_PASS
+    before: Dataset | None, after: Dataset, rows_per_pass: int = limits.REPAIR_ROWS_PER_PASS
 ) -> RowCounts:
     """Compare two versions of one table by the column `id`. Without `before` every row is a new one."""
     were = {} if before is None else read_fragment_states(before)

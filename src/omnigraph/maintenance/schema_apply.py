@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph.base import limits
 from omnigraph.base.errors import ContentError
-from omnigraph.base.limits import SCHEMA_DRIVER_ROWS_MAX, SCHEMA_ROWS_PER_TASK
 from omnigraph.graph.branch_schemas import read_other_catalogs
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -78,8 +78,8 @@ class SchemaRequest:
     actor: str
     source_name: str = "<schema>"
     hard: bool = False
-    driver_rows_max: int = SCHEMA_DRIVER_ROWS_MAX
-    rows_per_task: int = SCHEMA_ROWS_PER_TASK
+    driver_rows_max: int = limits.SCHEMA_DRIVER_ROWS_MAX
+    rows_per_task: int = limits.SCHEMA_ROWS_PER_TASK
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import VIOLATIONS_KEPT_MAX
+from omnigraph.base import limits
 from omnigraph.integrity import (
     Breach,
     Rule,
@@ -177,7 +177,7 @@ def _mine(keys: Column, bucket: int, buckets: int) -> Column:
 
 def _report(alias: str, breach: Breach, ids: Column) -> ViolationReport:
     """The first rows of a breach, named by their ids, and how many there are."""
-    kept = breach.only(np.arange(min(len(breach), VIOLATIONS_KEPT_MAX), dtype=np.int64))
+    kept = breach.only(np.arange(min(len(breach), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
     first = tuple(
         Violation(f"{alias} {ids[row].as_py()}", None, breach.property, value, breach.rule, breach.message)
         for row, value in zip(kept.rows.tolist(), kept.shown_values(), strict=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from omnigraph.base.limits import COMPACTION_NUMBER_GAP, COMPACTION_NUMBER_GAP_FACTOR
+from omnigraph.base import limits
 from omnigraph.graph.stage import Stage, WritableTable
 from omnigraph.maintenance.concurrent_changes import ChangeReads, rebase_group
 from omnigraph.maintenance.index_outcome import IndexRow
@@ -144,7 +144,7 @@ def _still_dropped(
 
 def number_gap(attempts_lost: int) -> int:
     """How many fragments others may add before the numbers of rewritten ones are taken: more in each attempt."""
-    return int(COMPACTION_NUMBER_GAP * COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
+    return int(limits.COMPACTION_NUMBER_GAP * limits.COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
 
 
 def is_in_place(group: Rewritten, now: Mapping[int, Fragment]) -> bool:

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.events import log_event
 from omnigraph.base.ids import new_ulid
-from omnigraph.base.limits import INDEX_ROWS_PER_TASK, UPKEEP_ATTEMPTS_MAX
 from omnigraph.graph.check import DriftError
 from omnigraph.graph.commit import World, Write, write
 from omnigraph.graph.intent import WriterKind
@@ -68,7 +68,7 @@ class Upkeep:
     types: frozenset[str] | None = None
     rewrite: RewriteBounds | None = None
     tasks_max: int | None = None
-    rows_per_index_task: int = INDEX_ROWS_PER_TASK
+    rows_per_index_task: int = limits.INDEX_ROWS_PER_TASK
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
     left_alone: frozenset[str] = frozenset()
     isolated: bool = False
@@ -105,7 +105,7 @@ class _Run:
         self._run_tasks = run_tasks
         self._upkeep = upkeep
         self._rules = rules
-        self._attempts_left = UPKEEP_ATTEMPTS_MAX
+        self._attempts_left = limits.UPKEEP_ATTEMPTS_MAX
         self._views: dict[str, TableView] = {}
         self._plans: dict[str, TablePlan] = {}
         self._works: dict[str, TableWork] = {}
@@ -250,7 +250,9 @@ class _Run:
             elif view.alias in self._works:
                 work = self._works[view.alias]
                 used = (*view.fragments, *indexed_numbers(view.present))
-                work.add_group(result, max(used) + number_gap(UPKEEP_ATTEMPTS_MAX - 1 - self._attempts_left))
+                work.add_group(
+                    result, max(used) + number_gap(limits.UPKEEP_ATTEMPTS_MAX - 1 - self._attempts_left)
+                )
 
     def _look_ahead(self, at: Stage) -> None:
         """Read now what others did during the work, so that little is left to read under the lease."""

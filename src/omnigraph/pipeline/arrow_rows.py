@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import LOAD_BLOCK_BYTES, LOAD_BLOCK_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.integrity.raw import Cells, Column, RawBatch, RawColumn
 from omnigraph.pipeline.blocks import Block, TypedRows
 from omnigraph.schema import Entity, Property, ScalarType
@@ -36,7 +36,7 @@ def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
 def block_rows(size_bytes: int, rows: int) -> int:
     """How many rows a block takes of some that are so large together."""
     row_bytes = max(1, size_bytes // max(1, rows))
-    return min(LOAD_BLOCK_ROWS_MAX, max(1, LOAD_BLOCK_BYTES // row_bytes))
+    return min(limits.LOAD_BLOCK_ROWS_MAX, max(1, limits.LOAD_BLOCK_BYTES // row_bytes))
 
 
 def _with_whole_numbers(column: RawColumn, found: Property | None) -> RawColumn:

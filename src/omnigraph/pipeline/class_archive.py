@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from omnigraph.base import limits
 from omnigraph.base.cache_folder import cache_directory
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.java import Java
-from omnigraph.base.limits import CLASS_ARCHIVE_RETRY_SECONDS, CLASS_ARCHIVE_STARTS_MIN
 from omnigraph.pipeline.jvm import START_FLAGS
 
 SWITCH: Final = "OMNIGRAPH_CLASS_ARCHIVE"  # `off`: none is made
@@ -90,7 +90,7 @@ def build_when_worthwhile(archive: ClassArchive) -> None:
     with suppress(OSError):
         with archive.starts.open("ab") as count:
             count.write(b".")
-        if archive.starts.stat().st_size >= CLASS_ARCHIVE_STARTS_MIN:
+        if archive.starts.stat().st_size >= limits.CLASS_ARCHIVE_STARTS_MIN:
             atexit.register(_build_in_background, archive)
 
 
@@ -103,7 +103,7 @@ def _build_in_background(archive: ClassArchive) -> None:
     """Start a process of its own that outlives this one. A build that failed is tried again a day later."""
     failed = archive.path.with_suffix(".failed")
     with suppress(OSError):
-        if SYSTEM_CLOCK.now_us() / 1e6 - failed.stat().st_mtime < CLASS_ARCHIVE_RETRY_SECONDS:
+        if SYSTEM_CLOCK.now_us() / 1e6 - failed.stat().st_mtime < limits.CLASS_ARCHIVE_RETRY_SECONDS:
             return
     with suppress(OSError):
         subprocess.Popen(

@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.java import Java, find_java
-from omnigraph.base.limits import CLASS_ARCHIVE_BUILD_SECONDS_MAX
 from omnigraph.pipeline.class_archive import ClassArchive, class_archive, describe_file
 from omnigraph.pipeline.classic import start_classic_session
 from omnigraph.pipeline.jvm import START_FLAGS
@@ -63,7 +63,7 @@ def _build(java: Java, archive: ClassArchive) -> None:
             check=True,
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=CLASS_ARCHIVE_BUILD_SECONDS_MAX,
+            timeout=limits.CLASS_ARCHIVE_BUILD_SECONDS_MAX,
         )
         seal = Path(folder, "seal")
         seal.write_text(json.dumps(describe_file(draft)), encoding="ascii")
@@ -85,7 +85,7 @@ def _train(java: Java, loaded: Path) -> tuple[str, list[str]]:
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(CLASS_ARCHIVE_BUILD_SECONDS_MAX)
+    gateway.proc.wait(limits.CLASS_ARCHIVE_BUILD_SECONDS_MAX)
     return classpath, arguments
 
 
@@ -94,7 +94,7 @@ def main() -> None:
     os.nice(19)
     java = find_java()
     signal.signal(signal.SIGALRM, lambda *_: _end(java))
-    signal.setitimer(signal.ITIMER_REAL, CLASS_ARCHIVE_BUILD_SECONDS_MAX)
+    signal.setitimer(signal.ITIMER_REAL, limits.CLASS_ARCHIVE_BUILD_SECONDS_MAX)
     try:
         build_class_archive(java)
     except (OmnigraphError, OSError, subprocess.SubprocessError):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
+from omnigraph.base import limits
 from omnigraph.base.errors import MachineError, UsageError
-from omnigraph.base.limits import SPARK_CONNECT_SECONDS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +76,7 @@ def is_connect_address(place: str) -> bool:
 
 def is_listening(host: str, port: int) -> bool:
     """Whether somebody takes connections there."""
-    with suppress(OSError), socket.create_connection((host, port), timeout=SPARK_CONNECT_SECONDS_MAX):
+    with suppress(OSError), socket.create_connection((host, port), timeout=limits.SPARK_CONNECT_SECONDS_MAX):
         return True
     return False
 

@@ -19,13 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
 
+from omnigraph.base import limits
 from omnigraph.base.errors import ContentError
-from omnigraph.base.limits import (
-    CSV_HEADER_BYTES_MAX,
-    INPUT_PLAN_THREADS,
-    LOAD_PACKED_FACTOR,
-    VIOLATION_VALUE_LENGTH_MAX,
-)
 from omnigraph.integrity.raw import RawBatch, RawColumn, plain_array
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.blocks import BadLine, Block, TypedRows
@@ -66,7 +61,7 @@ class CsvPiece:
     @property
     def text_bytes(self) -> int:
         packed = self.file.compression is not Compression.NONE
-        return self.size_bytes * (LOAD_PACKED_FACTOR if packed else 1)
+        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = type_of_rows(catalog, self.type_name)
@@ -79,7 +74,7 @@ class CsvPiece:
 
 def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiece, ...]:
     """The pieces of CSV files whose rows are of the type."""
-    with ThreadPoolExecutor(INPUT_PLAN_THREADS) as threads:
+    with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
         return tuple(threads.map(lambda file: _plan_file(file, entity), files))
 
 
@@ -124,7 +119,7 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[Ragged]]
 
 
 def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
-    header = _split_header(file, read_file_blocks(file, CSV_HEADER_BYTES_MAX))
+    header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
     _check_header(file, header.names, entity)
     return CsvPiece(file, entity.name)
 
@@ -140,10 +135,10 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
     data = b""
     for block in blocks:
         data += block
-        if b"\n" in block or len(data) > CSV_HEADER_BYTES_MAX:
+        if b"\n" in block or len(data) > limits.CSV_HEADER_BYTES_MAX:
             break
     line, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
-    if len(line) > CSV_HEADER_BYTES_MAX:
+    if len(line) > limits.CSV_HEADER_BYTES_MAX:
         raise _bad_header(file, "is too long to be one")
     try:
         rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
@@ -201,7 +196,7 @@ def _raw(entity: Entity, table: pa.Table) -> RawBatch:
 def _bad_line(found: Ragged, line: int, names: int) -> BadLine:
     fields = "1 field" if found.fields == 1 else f"{found.fields} fields"
     message = f"the row has {fields}, and the header has {names}"
-    return BadLine(line, Rule.LINE_SYNTAX, message, found.text[:VIOLATION_VALUE_LENGTH_MAX])
+    return BadLine(line, Rule.LINE_SYNTAX, message, found.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
 
 
 def _is_unicode(data: bytes) -> bool:

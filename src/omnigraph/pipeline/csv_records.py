@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from omnigraph.base.limits import LOAD_LINE_BYTES_MAX, VIOLATION_VALUE_LENGTH_MAX
+from omnigraph.base import limits
 from omnigraph.integrity.raw import Rows
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.blocks import BadLine
@@ -44,7 +44,7 @@ def read_stretches(blocks: Iterator[bytes]) -> Iterator[Stretch]:
     for block in blocks:
         stretch, rest = _split(rest + block if rest else block, is_last=False)
         yield stretch
-        while len(rest) > LOAD_LINE_BYTES_MAX:
+        while len(rest) > limits.LOAD_LINE_BYTES_MAX:
             cut = rest.find(b"\n") + 1
             if not cut:
                 yield _only_bad(rest, Rule.LINE_TOO_LONG, "the line is too long")
@@ -162,5 +162,7 @@ def _only_bad(data: bytes, rule: Rule, message: str) -> Stretch:
 
 def _shown(data: bytes) -> str:
     return (
-        data[: 4 * VIOLATION_VALUE_LENGTH_MAX].decode(errors="replace").strip()[:VIOLATION_VALUE_LENGTH_MAX]
+        data[: 4 * limits.VIOLATION_VALUE_LENGTH_MAX]
+        .decode(errors="replace")
+        .strip()[: limits.VIOLATION_VALUE_LENGTH_MAX]
     )

@@ -12,7 +12,7 @@ from heapq import merge
 
 import msgspec
 
-from omnigraph.base.limits import LOAD_BLOCK_BYTES, LOAD_KEY_FILE_BYTES
+from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.report import Violation
 from omnigraph.integrity.rules import Rule
@@ -30,7 +30,7 @@ class ErrorWriter:
         """The violations of one block; they need not be in order among themselves."""
         for violation in sorted(violations, key=lambda found: found.order()):
             self.waiting += violation.to_ndjson()
-            if len(self.waiting) >= LOAD_KEY_FILE_BYTES:
+            if len(self.waiting) >= limits.LOAD_KEY_FILE_BYTES:
                 self._flush()
 
     def finish(self) -> tuple[str, ...]:
@@ -65,11 +65,11 @@ def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
 
 def _lines(scratch: Scratch, name: str) -> Iterator[bytes]:
     rest, at = b"", 0
-    while data := scratch.read(name, at, LOAD_BLOCK_BYTES):
+    while data := scratch.read(name, at, limits.LOAD_BLOCK_BYTES):
         at += len(data)
         *whole, rest = (rest + data).split(b"\n")
         yield from whole
-        if len(data) < LOAD_BLOCK_BYTES:
+        if len(data) < limits.LOAD_BLOCK_BYTES:
             return
 
 

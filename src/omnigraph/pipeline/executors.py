@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
+import omnigraph
+from omnigraph.base import limits
 from omnigraph.base.cache_folder import cache_directory
-from omnigraph.base.limits import EXECUTOR_PROBES
 from omnigraph.base.progress import report_nothing
 from omnigraph.pipeline.connect import is_on_this_machine, is_private
 from omnigraph.pipeline.job import run_job
@@ -39,7 +40,7 @@ def prepare_executors(session: SparkSession) -> None:
     send_secrets(is_private(session))
     if session in _ready or is_on_this_machine(session):
         return
-    frame = session.range(0, EXECUTOR_PROBES, 1, numPartitions=EXECUTOR_PROBES).mapInArrow(
+    frame = session.range(0, limits.EXECUTOR_PROBES, 1, numPartitions=limits.EXECUTOR_PROBES).mapInArrow(
         _make_probe(_NEEDED), "found string"
     )
     answers = run_job(session, frame.toArrow, Watch("prepare executors", 0, report_nothing))
@@ -64,7 +65,7 @@ def assume_ready(session: SparkSession) -> None:
 
 def pack_package() -> Path:
     """The package as a zip file that Python can import, made once for each state of its files."""
-    root = Path(__file__).parents[1]
+    root = Path(omnigraph.__file__).parent
     path = cache_directory() / "spark" / f"omnigraph-{installation()}.zip"
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

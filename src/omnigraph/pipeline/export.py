@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO, Protocol, TypeVar
 
+from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.ids import CommitId
-from omnigraph.base.limits import EXPORT_PART_BYTES, EXPORT_SAMPLE_ROWS, EXPORT_STREAMED_PARTS
 from omnigraph.graph.moments import When, read_state
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import MAIN, Snapshot
@@ -76,7 +76,7 @@ class ExportRequest:
     branch: str = MAIN
     when: When = field(default_factory=When)
     stream: BinaryIO | None = None
-    part_bytes: int = EXPORT_PART_BYTES
+    part_bytes: int = limits.EXPORT_PART_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class _Exporting:
         assert self.request.stream is not None, "a stream was given"
         parts: list[Part] = []
         left = iter(tasks)
-        while some := list(islice(left, EXPORT_STREAMED_PARTS)):
+        while some := list(islice(left, limits.EXPORT_STREAMED_PARTS)):
             found = self.workers.run("export", write_part, some)
             copy_parts(found, self.request.stream)
             delete_parts(found)
@@ -162,12 +162,12 @@ class _Exporting:
         return parts
 
     def _plan_tables(self, tables: Sequence[ExportTable]) -> list[TablePlan]:
-        slices = [slice_dataset(table.version.open(), EXPORT_SAMPLE_ROWS) for table in tables]
+        slices = [slice_dataset(table.version.open(), limits.EXPORT_SAMPLE_ROWS) for table in tables]
         large = [at for at, table in enumerate(tables) if not is_one_part(table.rows)]
         looks = [
             (at, SampleTask(tables[at], pieces))
             for at in large
-            for pieces in group_slices(slices[at], EXPORT_SAMPLE_ROWS)
+            for pieces in group_slices(slices[at], limits.EXPORT_SAMPLE_ROWS)
         ]
         samples = self.workers.run("read ids", sample_ids, [task for _, task in looks]) if looks else ()
         plans = [plan_whole(found) for found in slices]

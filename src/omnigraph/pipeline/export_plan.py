@@ -13,17 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.limits import (
-    EXPORT_BATCH_BYTES,
-    EXPORT_BATCH_ROWS_MAX,
-    EXPORT_CUTS,
-    EXPORT_PART_BYTES,
-    EXPORT_REREAD_MAX,
-    EXPORT_RUN_PARTS,
-    EXPORT_WHOLE_ROWS_MAX,
-    EXPORT_ZONE_ROWS_MIN,
-    EXPORT_ZONES,
-)
+from omnigraph.base import limits
 from omnigraph.schema import Entity
 from omnigraph.storage.dataset import DatasetVersion
 from omnigraph.storage.row_slices import RowSlice
@@ -85,25 +75,27 @@ class TablePlan:
 
 def is_one_part(rows: int) -> bool:
     """Whether a table is so small that nothing has to be seen of it first."""
-    return rows <= EXPORT_WHOLE_ROWS_MAX
+    return rows <= limits.EXPORT_WHOLE_ROWS_MAX
 
 
 def plan_whole(slices: Sequence[RowSlice]) -> TablePlan:
     """A small table as one part."""
-    return TablePlan((IdRange(),), _batch_rows(EXPORT_PART_BYTES / EXPORT_WHOLE_ROWS_MAX), (tuple(slices),))
+    return TablePlan(
+        (IdRange(),), _batch_rows(limits.EXPORT_PART_BYTES / limits.EXPORT_WHOLE_ROWS_MAX), (tuple(slices),)
+    )
 
 
 def cut_distance(rows: int) -> int:
     """One of how many ids may begin a part, on average: a power of two."""
-    return 1 << max(4, (rows // EXPORT_CUTS).bit_length())
+    return 1 << max(4, (rows // limits.EXPORT_CUTS).bit_length())
 
 
 def zone_rows(rows: int) -> int:
     """How many rows a zone has: few against the rows of a part, and not too many zones."""
-    return min(max(rows // EXPORT_ZONES, EXPORT_ZONE_ROWS_MIN), EXPORT_BATCH_ROWS_MAX)
+    return min(max(rows // limits.EXPORT_ZONES, limits.EXPORT_ZONE_ROWS_MIN), limits.EXPORT_BATCH_ROWS_MAX)
 
 
-def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = EXPORT_PART_BYTES) -> TablePlan:
+def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = limits.EXPORT_PART_BYTES) -> TablePlan:
     """The parts of a table that was looked at."""
     cuts = sorted(cut for sample in samples for cut in sample.cuts)
     weighed = sum(sample.weighed_rows for sample in samples)
@@ -116,7 +108,7 @@ def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = EXPORT_PA
     reads = _plan_reads(bounds, zones, rows)
     if reads is not None:
         return TablePlan(ranges, batch_rows, reads)
-    run_rows = max(1, int(EXPORT_RUN_PARTS * part_bytes / row_bytes))
+    run_rows = max(1, int(limits.EXPORT_RUN_PARTS * part_bytes / row_bytes))
     return TablePlan(ranges, batch_rows, None, tuple(group_slices([zone.piece for zone in zones], run_rows)))
 
 
@@ -139,7 +131,7 @@ def group_slices(slices: Sequence[RowSlice], rows_max: int) -> Iterator[tuple[Ro
 
 
 def _batch_rows(row_bytes: float) -> int:
-    return max(1, min(EXPORT_BATCH_ROWS_MAX, int(EXPORT_BATCH_BYTES / row_bytes)))
+    return max(1, min(limits.EXPORT_BATCH_ROWS_MAX, int(limits.EXPORT_BATCH_BYTES / row_bytes)))
 
 
 def _plan_reads(
@@ -151,7 +143,7 @@ def _plan_reads(
     for zone in zones:
         parts = range(bisect_right(bounds, zone.low), bisect_right(bounds, zone.high) + 1)
         read_rows += zone.piece.rows * len(parts)
-        if read_rows > rows * EXPORT_REREAD_MAX:
+        if read_rows > rows * limits.EXPORT_REREAD_MAX:
             return None
         for part in parts:
             reads[part].append(zone.piece)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.graph.images import blob_names
 from omnigraph.integrity.ndjson_text import json_lines, line_bytes
 from omnigraph.integrity.raw import ID, Column
@@ -62,7 +62,7 @@ def ordered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
 def bounded(entity: Entity, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The same rows in slices that are small with the contents of their blobs, at least one row each."""
     blobs = sum(int(pc.sum(_blob_sizes(rows.column(name))).as_py() or 0) for name in blob_names(entity))
-    is_large = rows.nbytes + blobs > EXPORT_BATCH_BYTES or rows.num_rows > EXPORT_BATCH_ROWS_MAX
+    is_large = rows.nbytes + blobs > limits.EXPORT_BATCH_BYTES or rows.num_rows > limits.EXPORT_BATCH_ROWS_MAX
     if not is_large or rows.num_rows < 2:
         yield rows
         return

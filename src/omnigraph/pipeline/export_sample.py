@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import EXPORT_BATCH_ROWS_MAX
+from omnigraph.base import limits
 from omnigraph.integrity.raw import ID, Column
 from omnigraph.integrity.text_hash import hash_texts
 from omnigraph.pipeline.export_plan import ExportTable, Sample, Zone, cut_distance, zone_rows
@@ -44,7 +44,7 @@ def sample_ids(task: SampleTask) -> Sample:
     places: list[int] = []
     for piece in task.slices:
         done = 0
-        for batch in read_slice(dataset, piece, [ID], EXPORT_BATCH_ROWS_MAX):
+        for batch in read_slice(dataset, piece, [ID], limits.EXPORT_BATCH_ROWS_MAX):
             ids = batch.column(ID)
             here = RowSlice(piece.fragment, piece.start + done, len(ids), piece.index + done)
             zones += _zones(ids, here, zone_rows(task.table.rows))

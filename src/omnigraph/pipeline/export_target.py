@@ -18,8 +18,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import RefusedError, UsageError
-from omnigraph.base.limits import EXPORT_COPY_BYTES
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.pipeline.export_part import ExportFormat, Part, packed
 from omnigraph.pipeline.inputs import Compression, compression_of
@@ -169,8 +169,8 @@ def deliver_file(target: Target, parts: Sequence[Part]) -> int:
 def copy_parts(parts: Sequence[Part], sink: BinaryIO) -> None:
     """The bytes of parts, one after the other."""
     for part in parts:
-        for start in range(0, part.size_bytes, EXPORT_COPY_BYTES):
-            sink.write(read_bytes(part.output, start, min(EXPORT_COPY_BYTES, part.size_bytes - start)))
+        for start in range(0, part.size_bytes, limits.EXPORT_COPY_BYTES):
+            sink.write(read_bytes(part.output, start, min(limits.EXPORT_COPY_BYTES, part.size_bytes - start)))
 
 
 def delete_parts(parts: Sequence[Part]) -> None:

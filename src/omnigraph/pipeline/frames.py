@@ -13,12 +13,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, UsageError
-from omnigraph.base.limits import (
-    LOAD_RANGE_BYTES,
-    LOAD_RANGE_BYTES_MIN,
-    LOAD_RANGES_MIN,
-)
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.arrow_rows import arrow_block, block_rows
 from omnigraph.pipeline.blocks import Block
@@ -140,7 +136,9 @@ def _grouped(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
         for piece in _sliced(batch):
             group.append(piece)
             size += piece.nbytes
-            if size >= (LOAD_RANGE_BYTES_MIN if groups < LOAD_RANGES_MIN else LOAD_RANGE_BYTES):
+            if size >= (
+                limits.LOAD_RANGE_BYTES_MIN if groups < limits.LOAD_RANGES_MIN else limits.LOAD_RANGE_BYTES
+            ):
                 yield group
                 group, size = [], 0
                 groups += 1

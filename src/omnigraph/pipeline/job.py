@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
-from omnigraph.base.limits import SPARK_CANCEL_SECONDS_MAX, SPARK_POLL_SECONDS
+from omnigraph.base import limits
 from omnigraph.pipeline.class_archive import cancel_build
 from omnigraph.pipeline.connect import is_connect
 from omnigraph.pipeline.jvm import spark_log
@@ -89,7 +89,7 @@ class _Job(Protocol):
 
 
 def _look_after(job: _Job, running: Future[Outcome], tick: Callable[[], None]) -> None:
-    while wait([running], SPARK_POLL_SECONDS).not_done:
+    while wait([running], limits.SPARK_POLL_SECONDS).not_done:
         with _interrupts_later():
             job.look()
         tick()
@@ -115,7 +115,7 @@ def _interrupts_later() -> Iterator[None]:
 def _stop(job: _Job, running: Future[Outcome]) -> None:
     cancel_build()
     job.cancel()
-    if wait([running], SPARK_CANCEL_SECONDS_MAX).not_done:
+    if wait([running], limits.SPARK_CANCEL_SECONDS_MAX).not_done:
         job.abandon()
 
 
@@ -145,7 +145,7 @@ class _ClassicJob:
         if process is None:
             return False
         with suppress(subprocess.TimeoutExpired):  # its connections close a moment before it is gone
-            process.wait(SPARK_POLL_SECONDS)
+            process.wait(limits.SPARK_POLL_SECONDS)
         return process.poll() is not None
 
     def forget(self) -> None:

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from omnigraph.base import limits
 from omnigraph.base.cache_folder import cache_directory, cache_not_writable
 from omnigraph.base.errors import MachineError
 from omnigraph.base.java import Java
-from omnigraph.base.limits import SPARK_LOG_BYTES_MAX
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -107,7 +107,7 @@ def spark_log() -> Path:
     path = cache_directory() / "spark" / "spark.log"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_size > SPARK_LOG_BYTES_MAX:
+        if path.exists() and path.stat().st_size > limits.SPARK_LOG_BYTES_MAX:
             path.replace(path.with_suffix(".log.old"))
     except OSError as error:
         raise cache_not_writable(path.parent, error) from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.base.limits import LOAD_KEY_FILE_BYTES
+from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.raw import Column, Rows
 from omnigraph.integrity.text_hash import bucket_of
@@ -84,7 +84,7 @@ class KeyWriter:
             return
         self.waiting.setdefault(section, []).append((rows, buckets))
         self.waiting_bytes += rows.nbytes
-        if self.waiting_bytes >= LOAD_KEY_FILE_BYTES:
+        if self.waiting_bytes >= limits.LOAD_KEY_FILE_BYTES:
             self._flush()
 
     def finish(self) -> tuple[KeyFile, ...]:

@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 import pyarrow.compute as pc
 
+from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
-from omnigraph.base.limits import LOAD_DRIVER_BYTES_MAX, LOAD_MERGE_DRIVER_BYTES_MAX, LOAD_UPSERT_ROWS_MAX
 from omnigraph.graph.branches import create_branch_with
 from omnigraph.graph.check import find_stale
 from omnigraph.graph.commit import Write, write
@@ -351,7 +351,7 @@ class _Checked:
 def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     """None when the keys, or the rows of a merge, are few enough for the driver, or can only be in its memory."""
     merges = request.mode is LoadMode.MERGE
-    most = LOAD_MERGE_DRIVER_BYTES_MAX if merges else LOAD_DRIVER_BYTES_MAX
+    most = limits.LOAD_MERGE_DRIVER_BYTES_MAX if merges else limits.LOAD_DRIVER_BYTES_MAX
     size = request.source.text_bytes
     if scratch.location.scheme is Scheme.MEMORY or (size is not None and size <= most):
         return None
@@ -367,7 +367,7 @@ def _is_at(at: Stage, table: TableRecord, target: WritableTable) -> bool:
 def _upsert(snapshot: Snapshot, target: WritableTable, one: LoadedType) -> tuple[StagedTransaction, int]:
     """A merge by the driver, whose rows came back to it."""
     assert one.rows is not None, "the rows came back to the driver"
-    if one.count > LOAD_UPSERT_ROWS_MAX:
+    if one.count > limits.LOAD_UPSERT_ROWS_MAX:
         staged, replaced = replace_rows(target.dataset, one.rows.columns)
         return staged, target.table.row_count + one.count - replaced
     present = SnapshotLookup(snapshot).present_ids(one.entity.id, one.rows.ids)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from omnigraph.base.limits import LOAD_BUCKET_BYTES, LOAD_BUCKETS_MAX, LOAD_GRAPH_ROWS_PER_TASK
+from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.graph.snapshot import Snapshot
 from omnigraph.graph.tables import pinned_version
@@ -64,8 +64,8 @@ class BucketVerdict:
 
 def bucket_count(size_bytes: int | None) -> int:
     """Into how many buckets the keys of an input of about that size go, so that each is small."""
-    wanted = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // LOAD_BUCKET_BYTES)
-    return min(max(wanted, 1), LOAD_BUCKETS_MAX)
+    wanted = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // limits.LOAD_BUCKET_BYTES)
+    return min(max(wanted, 1), limits.LOAD_BUCKETS_MAX)
 
 
 def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketVerdict:
@@ -122,7 +122,7 @@ def _table_tasks(check: BucketCheck, alias: str, what: Mapping[str, Any]) -> Ite
         return
     target = pinned_version(check.snapshot.root, table)
     dataset = target.open()
-    for fragments in group_fragments(dataset.fragment_rows(), LOAD_GRAPH_ROWS_PER_TASK):
+    for fragments in group_fragments(dataset.fragment_rows(), limits.LOAD_GRAPH_ROWS_PER_TASK):
         json = check.snapshot.schema.catalog_json
         yield GraphKeysTask(json, alias, target, fragments, check.buckets, **what)
 

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
-from omnigraph.base.limits import LOAD_FRAGMENT_BYTES
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.breaches import Places
 from omnigraph.integrity.check_batch import CheckedBatch, check_batch
@@ -216,7 +216,7 @@ class _Gathered:
         if self.target is not None and self.is_good:
             self.batches.append(rows)
             self.waiting_bytes += rows.nbytes
-            if self.waiting_bytes >= LOAD_FRAGMENT_BYTES:
+            if self.waiting_bytes >= limits.LOAD_FRAGMENT_BYTES:
                 self._write()
 
     def finish(self) -> LoadedRows:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from omnigraph.base.limits import LOAD_PACKED_FACTOR, LOAD_PREFIXES_MAX
+from omnigraph.base import limits
 from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, Rows, raw_schema
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.blocks import BadLine, Block, TypedRows
@@ -65,7 +65,7 @@ class JsonPiece:
     @property
     def text_bytes(self) -> int:
         packed = self.range.file.compression is not Compression.NONE
-        return self.size_bytes * (LOAD_PACKED_FACTOR if packed else 1)
+        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         for block in read_line_blocks(self.range):
@@ -114,7 +114,7 @@ def _split(data: bytes) -> pa.Array[Any]:
 def _prefixes(lines: pa.Array[Any], left: Any, catalog: Catalog) -> Iterator[tuple[Entity, bytes]]:
     """How the next group of lines begins, until what is left begins like nothing that the catalog knows."""
     at = 0
-    for _ in range(LOAD_PREFIXES_MAX):
+    for _ in range(limits.LOAD_PREFIXES_MAX):
         while at < len(left) and not left[at]:
             rest = np.flatnonzero(left[at:])
             at = at + int(rest[0]) if len(rest) else len(left)

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from omnigraph.base.limits import (
-    INPUT_PLAN_THREADS,
-    LOAD_RANGE_BYTES,
-    PARQUET_BUFFER_BYTES,
-    PARQUET_FIELD_TEXT_BYTES,
-)
+from omnigraph.base import limits
 from omnigraph.pipeline.arrow_rows import arrow_block, block_rows
 from omnigraph.pipeline.blocks import Block
 from omnigraph.pipeline.input_types import refuse_foreign_columns, refuse_twin_columns, type_of_rows
@@ -47,7 +42,7 @@ class ParquetPiece:
     @property
     def text_bytes(self) -> int:
         """Repeated values are stored once, so a field counts as some characters at least."""
-        return max(self.size_bytes, self.fields * PARQUET_FIELD_TEXT_BYTES)
+        return max(self.size_bytes, self.fields * limits.PARQUET_FIELD_TEXT_BYTES)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = type_of_rows(catalog, self.type_name)
@@ -67,7 +62,7 @@ class ParquetPiece:
 
 def plan_parquet_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[ParquetPiece, ...]:
     """The pieces of Parquet files whose rows are of the type."""
-    with ThreadPoolExecutor(INPUT_PLAN_THREADS) as threads:
+    with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
         planned = threads.map(lambda file: _plan_file(file, entity), files)
         return tuple(piece for pieces in planned for piece in pieces)
 
@@ -87,7 +82,7 @@ def _plan_file(file: InputFile, entity: Entity) -> list[ParquetPiece]:
         groups.append(group)
         size += metadata.row_group(group).total_byte_size
         rows += metadata.row_group(group).num_rows
-        if size >= LOAD_RANGE_BYTES or group == metadata.num_row_groups - 1:
+        if size >= limits.LOAD_RANGE_BYTES or group == metadata.num_row_groups - 1:
             fields = rows * len(names)
             pieces.append(ParquetPiece(file, entity.name, len(pieces), tuple(groups), size, rows, fields))
             groups, size, rows = [], 0, 0
@@ -95,4 +90,4 @@ def _plan_file(file: InputFile, entity: Entity) -> list[ParquetPiece]:
 
 
 def _open(file: InputFile) -> pq.ParquetFile:
-    return pq.ParquetFile(open_bytes(file.location, file.size), buffer_size=PARQUET_BUFFER_BYTES)
+    return pq.ParquetFile(open_bytes(file.location, file.size), buffer_size=limits.PARQUET_BUFFER_BYTES)

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.base.limits import (
-    LOAD_BLOCK_BYTES,
-    LOAD_LINE_BYTES_MAX,
-    LOAD_RANGE_BYTES,
-    LOAD_RANGE_BYTES_MIN,
-    LOAD_RANGES_MIN,
-)
+from omnigraph.base import limits
 from omnigraph.pipeline.inputs import Compression, InputFile, unreadable_input
 from omnigraph.storage.byte_source import open_bytes, read_bytes
 
@@ -58,11 +52,11 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> t
 
 def _range_bytes(files: Sequence[InputFile]) -> int:
     """Large ranges make few fragments, but a middling input must not leave cores without one."""
-    fair = sum(file.size for file in files) // LOAD_RANGES_MIN
-    return min(max(fair, LOAD_RANGE_BYTES_MIN), LOAD_RANGE_BYTES)
+    fair = sum(file.size for file in files) // limits.LOAD_RANGES_MIN
+    return min(max(fair, limits.LOAD_RANGE_BYTES_MIN), limits.LOAD_RANGE_BYTES)
 
 
-def read_line_blocks(piece: ByteRange, block_bytes: int = LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:
+def read_line_blocks(piece: ByteRange, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:
     """The lines of a range, in blocks of about that size."""
     if piece.file.compression is Compression.NONE:
         yield from _cut_at_lines(_blocks_of_range(piece, block_bytes))
@@ -70,7 +64,7 @@ def read_line_blocks(piece: ByteRange, block_bytes: int = LOAD_BLOCK_BYTES) -> I
         yield from _cut_at_lines(read_file_blocks(piece.file, block_bytes))
 
 
-def read_file_blocks(file: InputFile, block_bytes: int = LOAD_BLOCK_BYTES) -> Iterator[bytes]:
+def read_file_blocks(file: InputFile, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[bytes]:
     """The bytes of a whole file, unpacked, in blocks of about that size."""
     stream = open_bytes(file.location, file.size)
     try:
@@ -138,7 +132,7 @@ def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
             yield LineBlock(b"".join((*begun, block[:cut])))
             begun.clear()
         begun.append(block[cut:])
-        if sum(map(len, begun)) > LOAD_LINE_BYTES_MAX:
+        if sum(map(len, begun)) > limits.LOAD_LINE_BYTES_MAX:
             yield LineBlock(b"".join(begun), is_cut=True)
             return
     if any(begun):

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import MAINTENANCE_CONCURRENCY
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -89,12 +89,12 @@ def maintenance_concurrency(environ: Mapping[str, str] = os.environ) -> int:
     """Return how many tables maintenance works on at the same time: the environment variable, or the default."""
     text = environ.get(VARIABLE, "")
     if not text:
-        return MAINTENANCE_CONCURRENCY
+        return limits.MAINTENANCE_CONCURRENCY
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise UsageError(
             f"invalid {VARIABLE}: expected a positive integer, got '{text}'",
             code="maintenance_concurrency",
-            hint=f"Set it to a positive integer, or unset it. The default is {MAINTENANCE_CONCURRENCY}.",
+            hint=f"Set it to a positive integer, or unset it. The default is {limits.MAINTENANCE_CONCURRENCY}.",
         )
     return int(text)
 

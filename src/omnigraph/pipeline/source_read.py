@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import SOURCE_PARTITION_ROWS
 from omnigraph.graph.moments import read_state
 from omnigraph.graph.tables import pinned_version
 from omnigraph.pipeline.source_errors import told_to_spark
@@ -67,7 +67,7 @@ def refuse_other_schema(given: StructType, wanted: StructType) -> None:
 
 def fragment_groups(table: DatasetVersion) -> list[tuple[int, ...]]:
     """The fragments of a table, some together where each is too small for a task of its own."""
-    return group_fragments(table.open().fragment_rows(), SOURCE_PARTITION_ROWS)
+    return group_fragments(table.open().fragment_rows(), limits.SOURCE_PARTITION_ROWS)
 
 
 class TableReader(DataSourceReader):

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
-from omnigraph.base.limits import SPARK_ERROR_BYTES_MAX
 
 _PACKED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
 _WORKER_ENDED: Final = "Python worker exited unexpectedly"
@@ -50,7 +50,7 @@ class _Packed(msgspec.Struct, frozen=True):
 
 def pack_error(error: Exception) -> TaskFailure:
     """The error as something to raise in a worker."""
-    trace = "".join(traceback.format_exception(error))[-SPARK_ERROR_BYTES_MAX // 16 :]
+    trace = "".join(traceback.format_exception(error))[-limits.SPARK_ERROR_BYTES_MAX // 16 :]
     if isinstance(error, OmnigraphError):
         applied = None if error.applied is None else error.applied.value
         ours = _Packed(
@@ -60,7 +60,7 @@ def pack_error(error: Exception) -> TaskFailure:
         if text is not None:
             return TaskFailure(text)
     name = type(error).__name__
-    message = f"a task failed: {name}: {error}"[:SPARK_ERROR_BYTES_MAX]
+    message = f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX]
     hint = "run it again with --debug to see where"
     plain = _Packed([_class_name(TaskError)], message, "task_failed", hint, {"exception": name}, None, trace)
     return TaskFailure(_encode(plain) or "")
@@ -119,7 +119,7 @@ def _encode(packed: _Packed) -> str | None:
     except (TypeError, ValueError):
         return None
     text = f"<omnigraph-task-error {base64.b64encode(data).decode()}>"
-    return text if len(text) <= SPARK_ERROR_BYTES_MAX else None
+    return text if len(text) <= limits.SPARK_ERROR_BYTES_MAX else None
 
 
 def _explain(text: str, log: str) -> OmnigraphError:

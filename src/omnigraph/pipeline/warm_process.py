@@ -21,14 +21,9 @@ from types import FrameType
 from typing import Final
 from uuid import uuid4
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.java import find_java
-from omnigraph.base.limits import (
-    WARM_SERVER_POLL_SECONDS,
-    WARM_SERVER_PORT_ATTEMPTS_MAX,
-    WARM_SERVER_START_SECONDS_MAX,
-    WARM_SERVER_STOP_SECONDS_MAX,
-)
 from omnigraph.base.process import current_process
 from omnigraph.pipeline.class_archive import class_archive
 from omnigraph.pipeline.classic import ENCRYPTED, ON_LOOPBACK, QUIET
@@ -94,12 +89,12 @@ def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
             if now_us - busy_us > idle_seconds * 1e6:
                 forget_server(current_process())
                 return
-        SYSTEM_CLOCK.sleep(WARM_SERVER_POLL_SECONDS)
+        SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS)
 
 
 def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
     """A JVM that takes connections. Another process may take the free port first, so there are several attempts."""
-    for _ in range(WARM_SERVER_PORT_ATTEMPTS_MAX):
+    for _ in range(limits.WARM_SERVER_PORT_ATTEMPTS_MAX):
         port = _free_port()
         jvm = subprocess.Popen(
             _command(port),
@@ -107,12 +102,12 @@ def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
             stdin=subprocess.DEVNULL,
             preexec_fn=_make_end_with(os.getpid()),  # noqa: PLW1509  # there are no threads
         )
-        deadline = SYSTEM_CLOCK.monotonic() + WARM_SERVER_START_SECONDS_MAX
+        deadline = SYSTEM_CLOCK.monotonic() + limits.WARM_SERVER_START_SECONDS_MAX
         try:
             while jvm.poll() is None and SYSTEM_CLOCK.monotonic() < deadline:
                 if is_listening("127.0.0.1", port):
                     return jvm, port
-                SYSTEM_CLOCK.sleep(WARM_SERVER_POLL_SECONDS)
+                SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS)
         except _Ended:
             _stop(jvm)
             raise
@@ -161,7 +156,7 @@ def _make_end_with(parent: int) -> Callable[[], None] | None:
 def _stop(jvm: subprocess.Popen[bytes]) -> None:
     jvm.terminate()
     try:
-        jvm.wait(WARM_SERVER_STOP_SECONDS_MAX / 2)
+        jvm.wait(limits.WARM_SERVER_STOP_SECONDS_MAX / 2)
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()

@@ -14,15 +14,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import MachineError
 from omnigraph.base.java import find_java
-from omnigraph.base.limits import (
-    WARM_SERVER_IDLE_MINUTES,
-    WARM_SERVER_POLL_SECONDS,
-    WARM_SERVER_START_SECONDS_MAX,
-    WARM_SERVER_STOP_SECONDS_MAX,
-)
 from omnigraph.pipeline.jvm import spark_log
 from omnigraph.pipeline.warm_state import (
     Health,
@@ -54,7 +49,7 @@ class StartedServer:
     is_new: bool
 
 
-def start_server(idle_minutes: float = WARM_SERVER_IDLE_MINUTES) -> StartedServer:
+def start_server(idle_minutes: float = limits.WARM_SERVER_IDLE_MINUTES) -> StartedServer:
     """A server that runs, started if need be. One that runs already keeps its own idle time."""
     with starting_or_stopping():
         found = read_server()
@@ -103,7 +98,10 @@ def _start(idle_seconds: float) -> WarmServer:
             start_new_session=True,
         )
     try:
-        _wait(lambda: read_server() is not None or process.poll() is not None, WARM_SERVER_START_SECONDS_MAX)
+        _wait(
+            lambda: read_server() is not None or process.poll() is not None,
+            limits.WARM_SERVER_START_SECONDS_MAX,
+        )
         server = read_server()
     except BaseException:
         process.terminate()
@@ -124,7 +122,7 @@ def _warm_up(server: WarmServer) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=words,
                 stderr=words,
-                timeout=WARM_SERVER_START_SECONDS_MAX,
+                timeout=limits.WARM_SERVER_START_SECONDS_MAX,
                 check=True,
             )
     except subprocess.SubprocessError as error:
@@ -152,11 +150,11 @@ def _end(server: WarmServer) -> None:
             break
         with suppress(ProcessLookupError):
             os.kill(server.process.pid, number)
-        _wait(lambda: has_stopped(server.process), WARM_SERVER_STOP_SECONDS_MAX)
+        _wait(lambda: has_stopped(server.process), limits.WARM_SERVER_STOP_SECONDS_MAX)
     forget_server(server.process)
 
 
 def _wait(is_done: Callable[[], bool], seconds_max: float) -> None:
     deadline = SYSTEM_CLOCK.monotonic() + seconds_max
     while not is_done() and SYSTEM_CLOCK.monotonic() < deadline:
-        SYSTEM_CLOCK.sleep(WARM_SERVER_POLL_SECONDS / 10)
+        SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS / 10)

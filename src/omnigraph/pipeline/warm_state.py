@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+import omnigraph
 from omnigraph.base.cache_folder import cache_directory, cache_not_writable
 from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
 from omnigraph.pipeline.connect import is_listening
@@ -107,7 +108,7 @@ def has_stopped(process: ProcessIdentity) -> bool:
 @cache
 def installation() -> str:
     """Changes with the Python, the Spark and any file of this package: workers keep what they have loaded."""
-    root = Path(__file__).parents[1]
+    root = Path(omnigraph.__file__).parent
     files = sorted(root.rglob("*.py"))
     described = [
         f"{path.relative_to(root)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files

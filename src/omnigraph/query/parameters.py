@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Fact, ParameterError
-from omnigraph.base.limits import QUERY_PROBLEMS_MAX
 from omnigraph.query.expressions import LiteralValue, Param
 from omnigraph.query.json_values import value_from_json
 from omnigraph.query.value_types import EntityType, NullType, value_type_text
@@ -70,7 +70,7 @@ def _error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     listed: list[Fact] = [
         {"parameter": found, "message": mistake.message, "hint": mistake.hint}
-        for found, mistake in mistakes[:QUERY_PROBLEMS_MAX]
+        for found, mistake in mistakes[: limits.QUERY_PROBLEMS_MAX]
     ]
     return ParameterError(
         f"parameter {quoted(name)}: {first.message}{more}",

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.base.limits import QUERY_DEPTH_MAX, QUERY_TEXT_BYTES_MAX
+from omnigraph.base import limits
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.problems import QueryProblems
 from omnigraph.query.size import check_size
@@ -49,8 +49,8 @@ def parse_queries(text: str, source: str = "<query>") -> QueryFile:
 def _check_text(text: str, problems: QueryProblems) -> None:
     """Refuse what cannot be a file of acceptable size before anything reads it."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > QUERY_TEXT_BYTES_MAX:
-        message = f"the text has {size} bytes, more than {QUERY_TEXT_BYTES_MAX}"
+    if size > limits.QUERY_TEXT_BYTES_MAX:
+        message = f"the text has {size} bytes, more than {limits.QUERY_TEXT_BYTES_MAX}"
         problems.report(
             QueryCode.TEXT_TOO_LARGE, NOWHERE, message, "give long lists and vectors as parameters"
         )
@@ -80,10 +80,10 @@ def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
     waiting = [(tree, 1)]
     while waiting:
         found, depth = waiting.pop()
-        if depth > QUERY_DEPTH_MAX:
+        if depth > limits.QUERY_DEPTH_MAX:
             meta = found.meta
             span = NOWHERE if meta.empty else Span(meta.line, meta.column, 1)
-            message = f"the text is nested more than {QUERY_DEPTH_MAX} levels deep here"
+            message = f"the text is nested more than {limits.QUERY_DEPTH_MAX} levels deep here"
             hint = "split the query, or join conditions with `and` and `or` without so many parentheses"
             problems.report(QueryCode.TOO_DEEP, span, message, hint)
             return

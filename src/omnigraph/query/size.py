@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.base.limits import QUERY_CLAUSES_MAX, QUERY_STATEMENTS_MAX
+from omnigraph.base import limits
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.problems import QueryProblems
 from omnigraph.query.syntax import Clause, NotBlock, OptionalBlock, Query, ReadBody
@@ -12,9 +12,9 @@ def check_size(query: Query, problems: QueryProblems) -> None:
     """Report a query with more clauses or statements than it may have."""
     body = query.body
     if isinstance(body, ReadBody):
-        count, count_max, what = _clauses(body.clauses), QUERY_CLAUSES_MAX, "clauses"
+        count, count_max, what = _clauses(body.clauses), limits.QUERY_CLAUSES_MAX, "clauses"
     else:
-        count, count_max, what = len(body.statements), QUERY_STATEMENTS_MAX, "statements"
+        count, count_max, what = len(body.statements), limits.QUERY_STATEMENTS_MAX, "statements"
     if count > count_max:
         message = f"query {query.name.text}: it has {count} {what}, more than {count_max}"
         hint = "split the query" if what == "clauses" else "split the query, or load the rows"

@@ -12,13 +12,7 @@ from typing import Final
 
 from lark import Token, Transformer, Tree
 
-from omnigraph.base.limits import (
-    QUERY_LIST_ITEMS_MAX,
-    QUERY_NAME_LENGTH_MAX,
-    QUERY_NUMBER_EXPONENT_MAX,
-    QUERY_NUMBER_LENGTH_MAX,
-    QUERY_STRING_LENGTH_MAX,
-)
+from omnigraph.base import limits
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.problems import QueryProblems
 from omnigraph.query.syntax import (
@@ -152,30 +146,30 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         return Call(name, tuple(arguments), tuple(named), distinct)
 
     def VARIABLE(self, token: Token) -> Variable:  # noqa: N802 - lark calls the method of a terminal by its name
-        self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
+        self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
         return Variable(str(token)[1:], token_span(token))
 
     def NAME(self, token: Token) -> Name:  # noqa: N802
-        self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
+        self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
         return Name(str(token), token_span(token))
 
     def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
-        self._check_length(token, QUERY_NAME_LENGTH_MAX, "a name")
+        self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
         return Name(str(token)[1:], token_span(token))
 
     def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
         return WordLiteral(str(token), token_span(token))
 
     def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
-        self._check_length(token, QUERY_NUMBER_LENGTH_MAX, "a number")
+        self._check_length(token, limits.QUERY_NUMBER_LENGTH_MAX, "a number")
         exponent = _EXPONENT.search(token)
-        if exponent and (len(exponent[2]) > 9 or int(exponent[2] or "0") > QUERY_NUMBER_EXPONENT_MAX):
-            message = f"a number has an exponent beyond {QUERY_NUMBER_EXPONENT_MAX}"
+        if exponent and (len(exponent[2]) > 9 or int(exponent[2] or "0") > limits.QUERY_NUMBER_EXPONENT_MAX):
+            message = f"a number has an exponent beyond {limits.QUERY_NUMBER_EXPONENT_MAX}"
             self._report(QueryCode.LITERAL_TOO_LARGE, token, message)
         return NumberLiteral(str(token), token_span(token))
 
     def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
-        self._check_length(token, QUERY_STRING_LENGTH_MAX, "a string")
+        self._check_length(token, limits.QUERY_STRING_LENGTH_MAX, "a string")
         return StringLiteral(self._unescape(token), token_span(token))
 
     def _check_length(self, token: Token, length_max: int, what: str) -> None:
@@ -325,8 +319,8 @@ class _Builder(_Expressions):
         bracket = parts[0]
         assert isinstance(bracket, Token)
         items = tuple(part for part in parts if not isinstance(part, Token))
-        if len(items) > QUERY_LIST_ITEMS_MAX:
-            message = f"a list has {len(items)} items, more than {QUERY_LIST_ITEMS_MAX}"
+        if len(items) > limits.QUERY_LIST_ITEMS_MAX:
+            message = f"a list has {len(items)} items, more than {limits.QUERY_LIST_ITEMS_MAX}"
             self._report(QueryCode.LITERAL_TOO_LARGE, bracket, message, "give long lists as parameters")
         return ListLiteral(items, token_span(bracket))
 

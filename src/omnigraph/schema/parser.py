@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.base.limits import SCHEMA_TEXT_BYTES_MAX
+from omnigraph.base import limits
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.grammar import Grammar, load_parser
 from omnigraph.schema.problems import ProblemList
@@ -43,8 +43,8 @@ def parse_schema(text: str, source: str = "<schema>") -> Schema:
 def _check_text(text: str, problems: ProblemList) -> None:
     """Refuse what cannot be a file of acceptable size before anything reads it."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > SCHEMA_TEXT_BYTES_MAX:
-        message = f"the schema has {size} bytes, more than {SCHEMA_TEXT_BYTES_MAX}"
+    if size > limits.SCHEMA_TEXT_BYTES_MAX:
+        message = f"the schema has {size} bytes, more than {limits.SCHEMA_TEXT_BYTES_MAX}"
         problems.add(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "is this the right file?")
     if text.endswith(".pg") and not any(map(str.isspace, text)):
         hint = "pass the text of the file, such as Path('schema.pg').read_text()"

@@ -14,12 +14,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Final
 
-from omnigraph.base.limits import (
-    CHECK_PATTERN_DEPTH_MAX,
-    CHECK_PATTERN_LENGTH_MAX,
-    CHECK_PATTERN_REPEAT_MAX,
-    CHECK_PATTERN_SIZE_MAX,
-)
+from omnigraph.base import limits
 from omnigraph.schema.problems import quoted
 
 _PIECE: Final = re.compile(
@@ -40,8 +35,8 @@ _SET_SIZE: Final = 10
 
 def pattern_mistake(pattern: str) -> str | None:
     """Why a pattern is refused, or None when it is fine."""
-    if len(pattern) > CHECK_PATTERN_LENGTH_MAX:
-        return f"it has more than {CHECK_PATTERN_LENGTH_MAX} characters"
+    if len(pattern) > limits.CHECK_PATTERN_LENGTH_MAX:
+        return f"it has more than {limits.CHECK_PATTERN_LENGTH_MAX} characters"
     if not pattern:
         return "it is empty and would allow only the empty string"
     return _dialect_mistake(pattern) or _compile_mistake(pattern)
@@ -111,7 +106,7 @@ def _dialect_mistake(pattern: str) -> str | None:
     if len(size.groups) > 1:
         return "it has a `(` without `)`"
     whole = size.whole()
-    if whole.size > CHECK_PATTERN_SIZE_MAX or whole.copies > CHECK_PATTERN_REPEAT_MAX:
+    if whole.size > limits.CHECK_PATTERN_SIZE_MAX or whole.copies > limits.CHECK_PATTERN_REPEAT_MAX:
         return "its repeats multiply to too large a pattern"
     return None
 
@@ -130,8 +125,8 @@ def _piece_mistake(piece: re.Match[str], size: _Size) -> str | None:
             size.open()
             if piece.group() == "(" and piece.string[piece.end() : piece.end() + 1] == "?":
                 return f"{quoted(piece.string[piece.start() : piece.start() + 4])} is not part of the dialect"
-            if len(size.groups) > CHECK_PATTERN_DEPTH_MAX:
-                return f"its groups are nested deeper than {CHECK_PATTERN_DEPTH_MAX}"
+            if len(size.groups) > limits.CHECK_PATTERN_DEPTH_MAX:
+                return f"its groups are nested deeper than {limits.CHECK_PATTERN_DEPTH_MAX}"
         case "close":
             if len(size.groups) == 1:
                 return "it has a `)` without `(`"
@@ -157,8 +152,8 @@ def _repeat_mistake(piece: re.Match[str], size: _Size) -> str | None:
         return f"{quoted(piece.group() + following)}: a repeat cannot be repeated"
     if repeat.startswith("{"):
         counts = [int(count[:9]) for count in repeat[1:-1].split(",") if count]
-        if max(counts) > CHECK_PATTERN_REPEAT_MAX:
-            return f"{quoted(repeat)} repeats more than {CHECK_PATTERN_REPEAT_MAX} times"
+        if max(counts) > limits.CHECK_PATTERN_REPEAT_MAX:
+            return f"{quoted(repeat)} repeats more than {limits.CHECK_PATTERN_REPEAT_MAX} times"
         size.repeat(max(1, *counts, 1))
     return None
 

@@ -12,14 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Problem, SchemaTextError
-from omnigraph.base.limits import (
-    PROBLEM_LINE_LENGTH_MAX,
-    PROBLEM_WORD_LENGTH_MAX,
-    SCHEMA_NAME_LENGTH_MAX,
-    SCHEMA_PROBLEMS_MAX,
-    SCHEMA_SUGGESTION_CANDIDATES_MAX,
-)
 from omnigraph.schema.syntax import Span
 
 
@@ -57,15 +51,15 @@ class ProblemList:
 
     @property
     def is_full(self) -> bool:
-        return len(self._found) >= SCHEMA_PROBLEMS_MAX
+        return len(self._found) >= limits.SCHEMA_PROBLEMS_MAX
 
     def did_you_mean(self, word: str, candidates: Iterable[str]) -> str:
         """A hint with the nearest known word, or nothing. Never compares more than is quick."""
-        if self.is_full or len(word) > SCHEMA_NAME_LENGTH_MAX:
+        if self.is_full or len(word) > limits.SCHEMA_NAME_LENGTH_MAX:
             return ""
         from difflib import get_close_matches
 
-        known = {name.lower(): name for name in islice(candidates, SCHEMA_SUGGESTION_CANDIDATES_MAX)}
+        known = {name.lower(): name for name in islice(candidates, limits.SCHEMA_SUGGESTION_CANDIDATES_MAX)}
         near = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
         return f"did you mean {quoted(known[near[0]])}?" if near else ""
 
@@ -81,13 +75,13 @@ class ProblemList:
         if self._lines is None:
             self._lines = self.text.split("\n")
         line = self._lines[span.line - 1] if span.line <= len(self._lines) else ""
-        if span.column > PROBLEM_LINE_LENGTH_MAX:
+        if span.column > limits.PROBLEM_LINE_LENGTH_MAX:
             return ""
-        return line[:PROBLEM_LINE_LENGTH_MAX].rstrip("\r")
+        return line[: limits.PROBLEM_LINE_LENGTH_MAX].rstrip("\r")
 
 
 def quoted(word: str) -> str:
     """A word of the text in backquotes, shortened when it is absurdly long."""
-    if len(word) > PROBLEM_WORD_LENGTH_MAX:
-        word = word[:PROBLEM_WORD_LENGTH_MAX] + "…"
+    if len(word) > limits.PROBLEM_WORD_LENGTH_MAX:
+        word = word[: limits.PROBLEM_WORD_LENGTH_MAX] + "…"
     return f"`{word}`"

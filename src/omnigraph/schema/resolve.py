@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.limits import VECTOR_DIMENSIONS_MAX
+from omnigraph.base import limits
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.problems import quoted
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
@@ -79,7 +79,7 @@ def _scalar(expression: TypeExpression, scalar: Scalar) -> ScalarType | TypeMist
 
 
 def _vector(expression: TypeExpression) -> VectorType | TypeMistake:
-    hint = f"write `Vector(384)`; a size is from 1 to {VECTOR_DIMENSIONS_MAX}"
+    hint = f"write `Vector(384)`; a size is from 1 to {limits.VECTOR_DIMENSIONS_MAX}"
     span = expression.name.span
     match expression.parameters:
         case None | ():
@@ -87,7 +87,7 @@ def _vector(expression: TypeExpression) -> VectorType | TypeMistake:
         case [NumberLiteral(text)]:
             # The length is looked at first: Python refuses to read numbers of thousands of digits.
             digits = text.lstrip("0")
-            if digits.isdecimal() and len(digits) <= 9 and 1 <= int(digits) <= VECTOR_DIMENSIONS_MAX:
+            if digits.isdecimal() and len(digits) <= 9 and 1 <= int(digits) <= limits.VECTOR_DIMENSIONS_MAX:
                 return VectorType(int(digits))
             return TypeMistake(
                 SchemaCode.VECTOR_SIZE,

@@ -22,13 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.fragment import LanceFragment, write_fragments
 
+from omnigraph.base import limits
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
-from omnigraph.base.limits import (
-    LANCE_INDEX_CACHE_BYTES,
-    LANCE_METADATA_CACHE_BYTES,
-    LOOKUP_FILTER_VALUES_MAX,
-)
 from omnigraph.storage.conditions import any_of
 from omnigraph.storage.durability import (
     delete_first_version,
@@ -107,7 +103,7 @@ class Dataset:
     def read_by_text(self, column: str, values: Texts, columns: list[str]) -> pa.Table:
         """The rows whose text is one of the values, with their addresses: by filter for a few, by a scan for many."""
         where = None
-        if len(values) <= LOOKUP_FILTER_VALUES_MAX:
+        if len(values) <= limits.LOOKUP_FILTER_VALUES_MAX:
             where = any_of(column, values.to_pylist())
         found = self.read(list(dict.fromkeys((*columns, column))), where, with_addresses=True)
         if where is None:
@@ -330,8 +326,8 @@ def shared_session() -> Session:
     session = _sessions.get(os.getpid())
     if session is None:
         session = lance.Session(  # type: ignore[attr-defined]  # it is documented
-            index_cache_size_bytes=LANCE_INDEX_CACHE_BYTES,
-            metadata_cache_size_bytes=LANCE_METADATA_CACHE_BYTES,
+            index_cache_size_bytes=limits.LANCE_INDEX_CACHE_BYTES,
+            metadata_cache_size_bytes=limits.LANCE_METADATA_CACHE_BYTES,
         )
         # Two threads that start together keep one of the two.
         session = _sessions.setdefault(os.getpid(), session)

@@ -16,9 +16,9 @@ import pyarrow as pa
 from lance.file import LanceFileSession
 from lance.fragment import FragmentMetadata
 
+from omnigraph.base import limits
 from omnigraph.base.effects import announce
 from omnigraph.base.errors import InvariantError, NotFoundError
-from omnigraph.base.limits import DELETE_BATCH_FILES, DELETE_CHUNK_FILES, DELETE_THREADS
 from omnigraph.storage.dataset import Dataset, branch_location
 from omnigraph.storage.durability import delete_torn_references
 from omnigraph.storage.failures import substrate_errors
@@ -53,8 +53,8 @@ def delete_files(location: Location, paths: Sequence[str]) -> None:
         case Scheme.LOCAL:
             _unlink_files(location, paths)
         case Scheme.S3:
-            for start in range(0, len(paths), DELETE_BATCH_FILES):
-                _delete_objects(location, paths[start : start + DELETE_BATCH_FILES])
+            for start in range(0, len(paths), limits.DELETE_BATCH_FILES):
+                _delete_objects(location, paths[start : start + limits.DELETE_BATCH_FILES])
         case Scheme.MEMORY:
             session = LanceFileSession(location.lance_uri, storage_options=location.storage_options)
             for path in paths:
@@ -92,10 +92,10 @@ def _has_blobs(dataset: Dataset) -> bool:
 
 def _unlink_files(location: Location, paths: Sequence[str]) -> None:
     """Several at once, since a disk that is busy answers each of them late; in any order."""
-    with substrate_errors("delete files", location.uri), ThreadPoolExecutor(DELETE_THREADS) as threads:
+    with substrate_errors("delete files", location.uri), ThreadPoolExecutor(limits.DELETE_THREADS) as threads:
         started = []
-        for start in range(0, len(paths), DELETE_CHUNK_FILES):
-            chunk = paths[start : start + DELETE_CHUNK_FILES]
+        for start in range(0, len(paths), limits.DELETE_CHUNK_FILES):
+            chunk = paths[start : start + limits.DELETE_CHUNK_FILES]
             for path in chunk:
                 announce("dataset.delete_file", f"{location.uri}/{path}")
             started.append(threads.submit(unlink_files, location, chunk))

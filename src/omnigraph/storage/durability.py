@@ -25,8 +25,8 @@ import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Fact, NotFoundError, StorageError
-from omnigraph.base.limits import FILE_CHECK_THREADS
 from omnigraph.storage.deletion_file import count_deleted_rows
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.local_tree import require_no_link, unlink_files
@@ -122,7 +122,7 @@ def require_staged(place: Location, files: Sequence[StagedFile]) -> None:
                 _require_size(place, file, _local_size(place, file))
         case Scheme.S3:
             store = ObjectStore(place)
-            with ThreadPoolExecutor(FILE_CHECK_THREADS) as threads:
+            with ThreadPoolExecutor(limits.FILE_CHECK_THREADS) as threads:
                 entries = threads.map(lambda file: store.entry(file.path), files)
                 for file, entry in zip(files, entries, strict=True):
                     _require_size(place, file, None if entry is None else entry.size)

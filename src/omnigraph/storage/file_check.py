@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from lance.blob import BlobType
 from lance.file import LanceFileSession
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError
-from omnigraph.base.limits import FILE_CHECK_THREADS
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.deletion_file import count_deleted_rows
 from omnigraph.storage.failures import substrate_errors
@@ -217,7 +217,7 @@ class _Run:
     def check(self, key: VersionKey, found: _Opened | OmnigraphError) -> tuple[FileProblem, ...]:
         if isinstance(found, OmnigraphError):
             return (self._unopened(key, found),)
-        with ThreadPoolExecutor(FILE_CHECK_THREADS) as threads:
+        with ThreadPoolExecutor(limits.FILE_CHECK_THREADS) as threads:
             checked = threads.map(self._check, found.references)
             problems = tuple(problem for some in checked for problem in some)
         # Rows are read only if their files are in order: Lance ends the process for some damaged deletion files.

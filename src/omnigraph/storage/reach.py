@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.base import limits
 from omnigraph.base.errors import FormatError
-from omnigraph.base.limits import REACH_ROWS
 from omnigraph.storage.dataset import Dataset, open_dataset
 from omnigraph.storage.failures import substrate_errors
 from omnigraph.storage.location import Location
@@ -83,7 +83,7 @@ def _tables(dataset: Dataset) -> Iterator[pa.Table]:
     for batch in dataset.native.tracked_files():
         batches.append(batch)
         rows += batch.num_rows
-        if rows >= REACH_ROWS:
+        if rows >= limits.REACH_ROWS:
             yield _one_piece(batches)
             batches, rows = [], 0
     if batches:

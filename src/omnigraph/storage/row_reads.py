@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
+from omnigraph.base import limits
 from omnigraph.storage.conditions import any_of
 from omnigraph.storage.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.failures import substrate_errors
@@ -75,7 +75,7 @@ def find_rows(
 
 def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = None) -> pa.Table:
     """The `id`, `IDENTITY` and `ADDRESS` of those of the rows that there are, in no order; in some fragments or all."""
-    if len(ids) <= LOOKUP_FILTER_VALUES_MAX:
+    if len(ids) <= limits.LOOKUP_FILTER_VALUES_MAX:
         return places_table(find_rows(dataset, ids, ["id"], fragments).to_batches())
     with substrate_errors("look for rows", dataset.uri):
         scanner = dataset.native.scanner(
@@ -90,7 +90,7 @@ def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = 
 
 def read_places(dataset: Dataset, identities: Numbers, addresses: Numbers, columns: list[str]) -> pa.Table:
     """The columns of the rows at these places, in this order; all of them are there."""
-    if len(addresses) > LOOKUP_FILTER_VALUES_MAX:
+    if len(addresses) > limits.LOOKUP_FILTER_VALUES_MAX:
         return take_rows(dataset, identities, columns)
     numbers = ", ".join(str(address) for address in addresses.tolist())
     found = _scan(dataset, columns, f"{ADDRESS} IN ({numbers})" if numbers else "false")

@@ -13,8 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import SCAN_BATCH_BYTES
 from omnigraph.storage.dataset import Dataset
 from omnigraph.storage.failures import plain_cause, substrate_errors
 
@@ -52,7 +52,7 @@ def scan_fragments(dataset: Dataset, fragments: tuple[int, ...], scan: Scan) -> 
             columns=list(scan.columns),
             filter=_condition(scan),
             fragments=dataset.fragments(fragments),
-            batch_size_bytes=SCAN_BATCH_BYTES,
+            batch_size_bytes=limits.SCAN_BATCH_BYTES,
             scan_in_order=True,
             blob_handling="all_binary",
         ).to_batches()

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import lance
 
+from omnigraph.base import limits
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
-from omnigraph.base.limits import MANIFEST_FRAGMENTS_MAX
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.commit import World
 from omnigraph.graph.compaction import needs_compaction
@@ -138,7 +138,7 @@ def _late_fence(location: Location, _: Kill) -> None:
 def _many_commits(location: Location, _: Kill) -> None:
     """Just as many as make the next writer compact the manifest."""
     seed(location)
-    for number in range(MANIFEST_FRAGMENTS_MAX + 1):
+    for number in range(limits.MANIFEST_FRAGMENTS_MAX + 1):
         if needs_compaction(read_snapshot(location).manifest.dataset.fragment_rows().values()):
             return
         run(location, [Change(COMPANY, insert=(f"m{number}",))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.base.limits import CLEANUP_AGE_SECONDS_MIN
+from omnigraph.base import limits
 from omnigraph.graph.commit import World
 from omnigraph.maintenance.cleanup import cleanup_all_tables
 from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
@@ -43,7 +43,7 @@ def _finishes(cell: str, killer: Killer, location: Location) -> None:
     killer.kill("cleanup", location, point, int(hit))
     assert set(map(str, every_snapshot(location).values())), "what is left can be read"
     world = World(clock=TomorrowClock())
-    assert CLEANUP_AGE_SECONDS_MIN < 24 * 3600
+    assert limits.CLEANUP_AGE_SECONDS_MIN < 24 * 3600
     for _ in range(2):  # the fence is a version too, and is outside of the policy one run later
         rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=world)
         assert errors_of(rows) == {}

@@ -15,7 +15,7 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.base.limits import LOOKUP_FILTER_VALUES_MAX
+from omnigraph.base import limits
 from omnigraph.graph.changes import Comparison, compare_pins, is_near, union
 from omnigraph.graph.images import Image, Located, filled, locate, read_image
 from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
@@ -119,7 +119,7 @@ def _place(found: Candidates, base: Pin, compared: Comparison) -> None:
     found.put(base, compared.left, on_base)
     found.put(sides.theirs, compared.right, compared.locate_right(ids))
     ours = sides.table.pin
-    rows = max(sides.table.row_count // 2, LOOKUP_FILTER_VALUES_MAX)
+    rows = max(sides.table.row_count // 2, limits.LOOKUP_FILTER_VALUES_MAX)
     if ours not in found.opened and is_near(sides.location, base, ours, rows):
         side = compare_pins(sides.location, base, ours)
         found.put(ours, side.right, side.locate_right(ids, on_base))

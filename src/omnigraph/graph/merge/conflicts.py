@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, Fact
-from omnigraph.base.limits import CONFLICTS_SHOWN_MAX
 
 _SHOWN_MAX: Final = 40
 
@@ -142,7 +142,7 @@ class MergeConflictError(ConflictError):
 
     def render(self) -> str:
         """The conflicts, each on a line of its own, as many as people read."""
-        shown = [f"  {conflict.describe()}" for conflict in self.conflicts[:CONFLICTS_SHOWN_MAX]]
+        shown = [f"  {conflict.describe()}" for conflict in self.conflicts[: limits.CONFLICTS_SHOWN_MAX]]
         more = len(self.conflicts) - len(shown)
         tail = (
             [f"  and {more} more; --json lists all of them, and so does `conflicts` in Python"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.base.limits import MERGE_ROUNDS_MAX
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import GraphSides, MergePlan, plan_merge
 
@@ -33,7 +33,7 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     if not isinstance(sides.schema, Conflict):
         _check_tables(choices, {*sides.ours.tables, *(table.alias for table in sides.schema.added)})
     plan = plan_merge(replace(sides, choices=choices))
-    for _ in range(MERGE_ROUNDS_MAX):
+    for _ in range(limits.MERGE_ROUNDS_MAX):
         added: dict[EntityName, Side] = {}
         for conflict in plan.conflicts:
             chosen = None if conflict.entity is None else resolution.entities.get(conflict.entity)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from omnigraph.base import limits
 from omnigraph.base.errors import ConflictError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.limits import FENCE_ATTEMPTS_MAX
 from omnigraph.graph.recovery.history import TableHistory
 from omnigraph.storage.commit import commit_restore
 from omnigraph.storage.dataset import Dataset
@@ -35,7 +35,7 @@ def fence_table(dataset: Dataset, guard: Guard, *, restore: int | None = None) -
     """
     handle = dataset.newest() if restore is None else dataset
     target = handle.version if restore is None else restore
-    for _ in range(FENCE_ATTEMPTS_MAX):
+    for _ in range(limits.FENCE_ATTEMPTS_MAX):
         guard.hold()
         failpoint(Failpoint.FENCE_BEFORE)
         landed = commit_restore(handle, target, guard.properties)

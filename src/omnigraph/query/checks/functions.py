@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from omnigraph.base.limits import FUZZY_EDITS_MAX, RRF_K_MAX
+from omnigraph.base import limits
 from omnigraph.query.checks.comparisons import Check
 from omnigraph.query.checks.context import Env, Place
 from omnigraph.query.checks.vectors import check_constant, check_nearest
@@ -114,7 +114,7 @@ def _search(call: Call, env: Env, check: Check) -> Expr | None:
         env.report(QueryCode.SEARCH_PLACE, call.span, message, "search predicates stand in `match`")
         return None
     column, query = _text_and_query(call, env, check)
-    edits = _number_argument(call, env, default=1, high=FUZZY_EDITS_MAX)
+    edits = _number_argument(call, env, default=1, high=limits.FUZZY_EDITS_MAX)
     if column is None or query is None or edits is None:
         return None
     mode = _SEARCHES[call.name.text]
@@ -182,7 +182,7 @@ def _rrf(call: Call, env: Env, check: Check) -> Score | None:
         elif found is not None:
             message = "`rrf` joins two of `nearest(…)` and `bm25(…)`"
             env.report(QueryCode.RRF_ARGUMENT, argument.span, message)
-    k = _number_argument(call, env, default=_RRF_K, high=RRF_K_MAX)
+    k = _number_argument(call, env, default=_RRF_K, high=limits.RRF_K_MAX)
     return Rrf(scores[0], scores[1], k) if len(scores) == 2 and k is not None else None
 
 

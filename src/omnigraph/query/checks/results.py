@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from omnigraph.base.limits import QUERY_LIMIT_MAX
+from omnigraph.base import limits
 from omnigraph.query.checks.assembly import assemble
 from omnigraph.query.checks.blocks import Block, check_block
 from omnigraph.query.checks.context import Context, Env, Place
@@ -116,9 +116,9 @@ def _limit(body: ReadBody, context: Context) -> tuple[Expr, Expr | None] | None:
 
 def _count(given: NumberLiteral | Variable, context: Context) -> Expr | None:
     if isinstance(given, NumberLiteral):
-        if given.text.isdecimal() and int(given.text) <= QUERY_LIMIT_MAX:
+        if given.text.isdecimal() and int(given.text) <= limits.QUERY_LIMIT_MAX:
             return Literal(int(given.text), I64)
-        message = f"a limit is a whole number from 0 to {QUERY_LIMIT_MAX}"
+        message = f"a limit is a whole number from 0 to {limits.QUERY_LIMIT_MAX}"
         context.report(QueryCode.LIMIT_VALUE, given.span, message)
         return None
     checked = check_expression(given, Env(context, {}, Place.RETURN))

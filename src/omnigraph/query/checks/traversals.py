@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.limits import TRAVERSAL_HOPS_MAX
+from omnigraph.base import limits
 from omnigraph.query.checks.context import SHOW_TYPES, Bound, Env
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan_reads import Link
@@ -154,8 +154,8 @@ def _bounds(traversal: Traversal, env: Env) -> tuple[int, int] | None:
         hint = "begin at 1; the start itself is already a variable"
         env.report(QueryCode.BOUNDS_ZERO, given.span, "a traversal has at least one hop", hint)
         return None
-    if max(low, high) > TRAVERSAL_HOPS_MAX:
-        message = f"a traversal has at most {TRAVERSAL_HOPS_MAX} hops"
+    if max(low, high) > limits.TRAVERSAL_HOPS_MAX:
+        message = f"a traversal has at most {limits.TRAVERSAL_HOPS_MAX} hops"
         env.report(QueryCode.BOUNDS_TOO_HIGH, given.span, message)
         return None
     if low > high:

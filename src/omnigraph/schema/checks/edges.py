@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.base.limits import CARDINALITY_MAX
+from omnigraph.base import limits
 from omnigraph.schema.annotations import find_annotation
 from omnigraph.schema.checks.scope import Member, Scope
 from omnigraph.schema.codes import SchemaCode
@@ -27,7 +27,7 @@ def cardinality_bound(literal: Literal | None) -> int | None:
     if literal is None:
         return None
     value = value_from_literal(literal, ScalarType(Scalar.U32))
-    return value if isinstance(value, int) and value <= CARDINALITY_MAX else None
+    return value if isinstance(value, int) and value <= limits.CARDINALITY_MAX else None
 
 
 def _check_endpoint(label: str, end: Name, scope: Scope, known: tuple[list[str], ProblemList]) -> None:
@@ -61,7 +61,7 @@ def _check_cardinality(member: Member, problems: ProblemList) -> None:
         bounds = card.arguments[0]
         low, high = cardinality_bound(bounds.low), cardinality_bound(bounds.high)
         if (bounds.low is not None and low is None) or (bounds.high is not None and high is None):
-            message = f"the bounds of `@card` are whole numbers from 0 to {CARDINALITY_MAX}"
+            message = f"the bounds of `@card` are whole numbers from 0 to {limits.CARDINALITY_MAX}"
         elif high is not None and (low or 0) > high:
             message = f"`@card` has the minimum {low} above the maximum {high}"
         elif high == 0:

@@ -6,7 +6,7 @@ runs before the expansion, so that the size of the expansion is bounded by it.
 
 from __future__ import annotations
 
-from omnigraph.base.limits import SCHEMA_INHERITED_PARTS_MAX
+from omnigraph.base import limits
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.problems import ProblemList
 from omnigraph.schema.syntax import Body, InterfaceSyntax, NodeSyntax, Schema
@@ -24,11 +24,12 @@ def check_inherited_size(schema: Schema, problems: ProblemList) -> None:
         if not isinstance(declaration, NodeSyntax):
             continue
         total += sum(sizes.get(name.text, 0) for name in declaration.implements)
-        if total > SCHEMA_INHERITED_PARTS_MAX:
+        if total > limits.SCHEMA_INHERITED_PARTS_MAX:
             problems.add(
                 SchemaCode.TOO_MUCH_INHERITED,
                 declaration.name.span,
-                f"{declaration.label}: up to here interfaces add more than {SCHEMA_INHERITED_PARTS_MAX} parts to nodes",
+                f"{declaration.label}: interfaces add more than {limits.SCHEMA_INHERITED_PARTS_MAX} properties and "
+                "constraints to the nodes declared so far",
                 "make the interfaces smaller",
             )
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from omnigraph.base.limits import SCHEMA_NAME_LENGTH_MAX
+from omnigraph.base import limits
 from omnigraph.schema.checks.scope import Scope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.problems import ProblemList, quoted
@@ -100,10 +100,10 @@ def _check_property_names(declaration: Declaration, problems: ProblemList) -> No
 
 
 def _check_length(name: Name, label: str, problems: ProblemList) -> None:
-    if len(name.text) > SCHEMA_NAME_LENGTH_MAX:
-        start = label[: SCHEMA_NAME_LENGTH_MAX // 2]
+    if len(name.text) > limits.SCHEMA_NAME_LENGTH_MAX:
+        start = label[: limits.SCHEMA_NAME_LENGTH_MAX // 2]
         problems.add(
             SchemaCode.NAME_TOO_LONG,
             name.span,
-            f"{start}: a name has {len(name.text)} characters, more than {SCHEMA_NAME_LENGTH_MAX}",
+            f"{start}: a name has {len(name.text)} characters, more than {limits.SCHEMA_NAME_LENGTH_MAX}",
         )
