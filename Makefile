@@ -35,8 +35,8 @@ format: $(READY)  ## let ruff fix and format the code
 	$(BIN)/ruff format
 
 reference: $(READY)  ## write the generated pages of the documentation anew
-	$(BIN)/python -m omnigraph.cli.reference > docs/user/cli.md
-	$(BIN)/python -m omnigraph.api.reference > docs/user/python.md
+	$(BIN)/python -m docs._gen.cli_reference > docs/user/cli.md
+	$(BIN)/python -m docs._gen.python_reference > docs/user/python.md
 
 bench: $(PEERS)  ## measure beside other engines, for about forty minutes; for minutes with BENCH=quick
 	$(BIN)/python -m bench

@@ -26,15 +26,14 @@ from bench.harness import Ratio
 from omnigraph.api.graph import Graph
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.effects import observed
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.graph.tables import open_table
-from omnigraph.maintenance import TableOptimizeStats
-from omnigraph.storage.staging import stage_fragments, stage_upsert, write_rows
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN, open_table, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.maintenance.optimize.options import TableOptimizeStats
+from omnigraph.storage.lance.stage import stage_fragments, stage_upsert, write_rows
 
 TABLE: Final = "node:T0"
 ROWS: Final = 10

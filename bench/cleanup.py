@@ -22,16 +22,17 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import Ratio, compare, report, sized
 from omnigraph.base.clock import SystemClock
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.layout import EDGES, MANIFEST, NODES
-from omnigraph.graph.snapshot import MAIN
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.layout import EDGES, MANIFEST, NODES
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.storage.lance.stage import stage_fragments, stage_overwrite_with, write_rows
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_fragments, stage_overwrite_with, write_rows
 
 VERSIONS: Final = sized(1_000, 60)
 KEEP: Final = 10

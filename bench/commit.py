@@ -19,15 +19,15 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.publish import Change, CommitDraft, Target, publish
-from omnigraph.graph.records import Pin, TableRecord
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.publish import Change, CommitDraft, Target, publish
+from omnigraph.graph.manifest.records import Pin, TableRecord
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.storage.lance.stage import stage_fragments, write_rows
 from omnigraph.storage.location import Location, parse_location
-from omnigraph.storage.staging import stage_fragments, write_rows
 
 HISTORIES: Final = sized((10, 100, 500, 2_000, 5_000), (10, 50, 250))
 ROUNDS: Final = sized(48, 8)

@@ -19,17 +19,18 @@ import omnigraph
 from bench.cleanup import LaterClock
 from bench.harness import Ratio, report, sized
 from omnigraph.api.graph import Graph
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.maintenance import optimize_all_tables
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.pipeline.session import SparkSettings
-from omnigraph.pipeline.spark_runner import on_spark
-from omnigraph.storage.staging import stage_fragments, write_rows
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.pipeline.spark.runner import on_spark
+from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.storage.lance.stage import stage_fragments, write_rows
 
 COMMITS: Final = sized(1_000, 40)
 ROWS: Final = sized(2_000, 500)

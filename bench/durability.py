@@ -15,12 +15,12 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.api.graph import Graph, OpenOptions
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.storage.staging import stage_fragments, write_rows
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.storage.lance.stage import stage_fragments, write_rows
 
 ROUNDS: Final = sized(48, 8)
 ROWS: Final = sized((1, 100, 100_000), (1, 100, 10_000))

@@ -17,7 +17,7 @@ from typing import IO, Final
 import omnigraph
 from bench.generate import SCHEMA, graph_file
 from bench.harness import Ratio, compare, median_seconds, report, sized
-from omnigraph.pipeline.session import SparkSettings, spark_session
+from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 
 LINES: Final = sized(2_000_000, 50_000)
 ROUNDS: Final = sized(3, 7)

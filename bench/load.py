@@ -32,8 +32,8 @@ from bench.load_floors import (
     write_plainly,
 )
 from bench.load_shell import shell_ratios
-from omnigraph.api.exporting import ExportOptions, export_graph
-from omnigraph.pipeline.session import spark_session
+from omnigraph.api.export import ExportOptions, export_graph
+from omnigraph.pipeline.spark.session import spark_session
 
 LINES: Final = sized(2_000_000, 50_000)
 ROUNDS: Final = sized(3, 1)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 import omnigraph
-from omnigraph.integrity.ulids import new_ulids
-from omnigraph.storage.dataset import DATA_STORAGE_VERSION
+from omnigraph.arrow.ulids import new_ulids
+from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION
 
 _TEXT: Final[Any] = pa.utf8()
 _DATA: Final = pa.struct(

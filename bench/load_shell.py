@@ -17,7 +17,7 @@ from typing import Final
 import omnigraph
 from bench.generate import SCHEMA, people_file
 from bench.harness import RESULTS, Ratio, compare, median_seconds, sized
-from omnigraph.base.java import find_java
+from omnigraph.pipeline.spark.java import find_java
 
 ROUNDS: Final = sized(5, 1)
 _BARE_SESSION: Final = """
@@ -61,7 +61,7 @@ def shell_ratios(folder: Path, rounds: int = ROUNDS) -> list[Ratio]:
     """Both, each beside its measure."""
     shell = Shell(folder / "shell.omni")
     omnigraph.init(str(shell.graph), SCHEMA)
-    shell.python("-m", "omnigraph.pipeline.class_archive_build")
+    shell.python("-m", "omnigraph.pipeline.spark.class_archive_build")
     cold: dict[str, Callable[[], None]] = {
         "load": shell.load,
         "bare session": lambda: shell.python("-c", _BARE_SESSION),

@@ -21,16 +21,16 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import Ratio, compare, report, sized
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import Write, write
+from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.feed import commit_changes
-from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.manifest.publish import Change, Target, publish
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
-from omnigraph.graph.publish import Change, Target, publish
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.storage.lance.stage import stage_fragments, stage_upsert, write_rows
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import stage_fragments, stage_upsert, write_rows
 
 ROUNDS: Final = sized(9, 3)
 FEW: Final = 100

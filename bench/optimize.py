@@ -26,17 +26,16 @@ from bench import beside
 from bench.harness import Ratio, report, sized
 from bench.memory import Kind, peaks_of
 from omnigraph.api.graph import Graph
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.maintenance import optimize_all_tables
-from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.pipeline.session import SparkSettings
-from omnigraph.pipeline.spark_runner import on_spark
-from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.staging import StagedTransaction, stage_fragments
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
+from omnigraph.pipeline.spark.runner import on_spark
+from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.stage import StagedTransaction, stage_fragments
 
 TABLES: Final = sized(10, 2)
 FRAGMENTS: Final = sized(1_000, 60)

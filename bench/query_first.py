@@ -18,10 +18,9 @@ from typing import Any, Final
 from bench.harness import Ratio, compare, median_seconds, sized
 from bench.social import Social
 from omnigraph.api.graph import Graph
-from omnigraph.engine.adjacency import build_adjacency
-from omnigraph.engine.adjacency_file import PublishedTable, write_adjacency
 from omnigraph.engine.tables import one_array
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.engine.traversal.adjacency import PublishedTable, build_adjacency, write_adjacency
+from omnigraph.storage.lance.dataset import open_dataset
 
 ROUNDS: Final = sized(7, 2)
 START_ROUNDS: Final = sized(9, 2)

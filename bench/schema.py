@@ -16,15 +16,15 @@ import pyarrow as pa
 
 import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.pipeline.runner import Result, Task
+from omnigraph.storage.lance.stage import stage_fragments, write_rows
 from omnigraph.storage.location import Location, parse_location
-from omnigraph.storage.staging import stage_fragments, write_rows
 
 LARGE: Final = sized(5_000_000, 50_000)
 SMALL: Final = sized(5_000, 1_000)

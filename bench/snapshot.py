@@ -19,8 +19,8 @@ import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.base import limits
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.publish import Change, CommitDraft, Target, publish
-from omnigraph.graph.records import Pin
+from omnigraph.graph.manifest.publish import Change, CommitDraft, Target, publish
+from omnigraph.graph.manifest.records import Pin
 from omnigraph.storage.location import parse_location
 
 COMMITS: Final = sized(5_000, 200)

@@ -18,21 +18,21 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import sized
 from omnigraph.api.graph import Graph
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.indexes import (
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.indexes import (
     IndexPlan,
     IndexSpec,
     build_index_segment,
     commit_index_segments,
     plan_index,
 )
-from omnigraph.storage.staging import stage_fragments, write_rows
+from omnigraph.storage.lance.stage import stage_fragments, write_rows
 
 SCHEMA: Final = """\
 node Person {

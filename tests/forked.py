@@ -91,12 +91,6 @@ def _import_everything() -> None:
     import rich.console
     import rich.table  # noqa: F401
 
-    import omnigraph.api.graph
-    import omnigraph.api.loading
-    import omnigraph.api.maintaining
-    import omnigraph.api.merging
-    import omnigraph.api.mutating
-    import omnigraph.api.querying  # noqa: F401
     from omnigraph.cli.app import make_command
 
     def build(group: object) -> None:

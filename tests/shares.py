@@ -23,7 +23,7 @@ SHARES: Final[Mapping[str, int]] = {
     "tests/graph/test_create.py": 2,
     "tests/maintenance/test_schema_apply.py": 2,
     "tests/maintenance/test_schema_steps.py": 17,
-    "tests/pipeline/test_load_discards.py": 2,
+    "tests/pipeline/load/test_load_discards.py": 2,
     "tests/pipeline/test_query_spark.py": 3,
     "tests/pipeline/test_query_spark_cli.py": 2,
 }

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
         StorageError,
         UsageError,
     )
-    from omnigraph.engine.embedding import EmbeddingProvider
-    from omnigraph.engine.mutate import MutationRejectedError
+    from omnigraph.embedding.provider import EmbeddingProvider
+    from omnigraph.engine.mutation.run import MutationRejectedError
     from omnigraph.engine.options import QueryLimits
     from omnigraph.graph.feed import ChangeFeedGapError
+    from omnigraph.graph.manifest.requirements import PreconditionFailedError
     from omnigraph.graph.merge.conflicts import MergeConflictError
-    from omnigraph.graph.requirements import PreconditionFailedError
     from omnigraph.graph.schema_plan import SchemaRefusedError
     from omnigraph.maintenance.schema_apply import SchemaRejectedError
-    from omnigraph.pipeline.load import LoadRejectedError
+    from omnigraph.pipeline.load.run import LoadRejectedError
 
 __all__ = [
     "ChangeFeedGapError",
@@ -60,13 +60,13 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "ChangeFeedGapError": "omnigraph.graph.feed",
-    "EmbeddingProvider": "omnigraph.engine.embedding",
+    "EmbeddingProvider": "omnigraph.embedding.provider",
     "Graph": "omnigraph.api.graph",
-    "LoadRejectedError": "omnigraph.pipeline.load",
+    "LoadRejectedError": "omnigraph.pipeline.load.run",
     "MergeConflictError": "omnigraph.graph.merge.conflicts",
-    "MutationRejectedError": "omnigraph.engine.mutate",
+    "MutationRejectedError": "omnigraph.engine.mutation.run",
     "OpenOptions": "omnigraph.api.graph",
-    "PreconditionFailedError": "omnigraph.graph.requirements",
+    "PreconditionFailedError": "omnigraph.graph.manifest.requirements",
     "QueryLimits": "omnigraph.engine.options",
     "SchemaRefusedError": "omnigraph.graph.schema_plan",
     "SchemaRejectedError": "omnigraph.maintenance.schema_apply",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.pipeline.data_source import OmnigraphDataSource
-from omnigraph.pipeline.session import session
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource
+from omnigraph.pipeline.spark.session import session
 
 __all__ = ["OmnigraphDataSource", "session"]

@@ -17,7 +17,7 @@ import lance
 
 import omnigraph as og
 from omnigraph.engine.cache import SHARED_CACHE
-from omnigraph.storage.dataset import shared_session
+from omnigraph.storage.lance.dataset import shared_session
 from omnigraph.storage.location import parse_location
 from tests.graph.writers import SCHEMA, TABLES, run_compaction
 

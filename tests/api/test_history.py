@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.moments import When
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.graph.manifest.refs import When
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import optimize_all_tables
 from tests.pipeline.exporting import export_here, lines
 from tests.pipeline.in_place import in_place
 

@@ -15,11 +15,11 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import Applied
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import GraphReplacedError, read_snapshot
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import GraphReplacedError, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.writers import KNOWS, PERSON, Change, create, run, stage_changes
 

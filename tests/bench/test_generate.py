@@ -9,9 +9,10 @@ import pytest
 
 from bench import generate
 from bench.generate import SCHEMA, graph_file, people_file
-from omnigraph.integrity.check_batch import check_batch
-from omnigraph.pipeline.ndjson import parse_block
-from omnigraph.schema import build_catalog, parse_schema
+from omnigraph.integrity.check import check_batch
+from omnigraph.pipeline.load.inputs.ndjson import parse_block
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.parser import parse_schema
 
 
 @pytest.fixture(autouse=True)

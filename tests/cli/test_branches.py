@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.cli.moments import moment
+from omnigraph.base.clock import moment
 from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigraph_here
 
 

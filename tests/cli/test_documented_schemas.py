@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.schema import build_catalog, parse_schema
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.parser import parse_schema
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks
 
 SCHEMAS = [

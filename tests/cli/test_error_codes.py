@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from omnigraph.integrity.rules import Rule
-from omnigraph.query import LintCode, QueryCode
-from omnigraph.schema import SchemaCode
-from omnigraph.schema.evolution import EvolutionCode
+from omnigraph.query.codes import LintCode, QueryCode
+from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.evolution.codes import EvolutionCode
 from tests.style.source import ROOT, Source, python_sources
 
 ERRORS: Final = (ROOT / "docs" / "user" / "errors.md").read_text(encoding="utf-8")
@@ -50,5 +50,5 @@ def _codes(source: Source) -> Iterator[str]:
             case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
                 yield code
             case ast.Tuple(elts=[ast.Constant(value=str(code)), ast.Constant(), ast.Constant()]):
-                if source.module == "omnigraph.storage.failures":
+                if source.module == "omnigraph.storage.errors":
                     yield code

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.cli.log_file import LogFile
+from omnigraph.base.clock import moment
 from omnigraph.cli.main import _prepare_streams, run
-from omnigraph.cli.moments import moment
+from omnigraph.cli.options import LogFile
 from omnigraph.cli.output import RowsFormat, write_rows
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, environment, omnigraph_here
 from tests.waiting import SECONDS_MAX

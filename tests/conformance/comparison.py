@@ -6,9 +6,8 @@ import json
 from datetime import date, datetime
 from typing import Any, Final
 
-from omnigraph.query import Field
-from omnigraph.query.tables import Column
-from omnigraph.query.value_types import EntityType, ValueType
+from omnigraph.query.plan.expressions import Field
+from omnigraph.query.plan.types import Column, EntityType, ValueType
 from omnigraph.schema.property_types import ListType, Scalar, ScalarType
 from omnigraph.schema.values import value_text
 from tests.conformance.case_files import Changed, Expected, Failed, Rows

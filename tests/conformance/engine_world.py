@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, Final
 
 import omnigraph as og
-from omnigraph.api.checking import QuerySource
 from omnigraph.api.graph import Graph
-from omnigraph.api.mutating import MutationOptions, run_mutation_text
-from omnigraph.api.querying import PreparedQuery
+from omnigraph.api.mutate import MutationOptions, run_mutation_text
+from omnigraph.api.query import PreparedQuery, QuerySource
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.run import RunOptions
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
-from omnigraph.pipeline.inputs import find_inputs
-from omnigraph.pipeline.load import LoadRequest, load
-from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource
-from omnigraph.pipeline.ndjson import plan_json_pieces
-from omnigraph.schema import declared_indexes
-from omnigraph.storage.indexes import IndexSpec
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.files import find_inputs
+from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
+from omnigraph.pipeline.load.run import LoadRequest, load
+from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.schema.tables import declared_indexes
+from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
 from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Rows, Step
 from tests.graph.writers import run_index

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from omnigraph.query.json_values import value_from_json
-from omnigraph.query.plan import Assigned, DeleteRows, InsertRow, MutationPlan, UpdateRows
-from omnigraph.schema import Catalog, EdgeType, NodeType
+from omnigraph.query.plan.statements import Assigned, DeleteRows, InsertRow, MutationPlan, UpdateRows
+from omnigraph.query.values import value_from_json
+from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.schema.property_types import EnumType
 from omnigraph.schema.values import ValueMistake, value_text
 from tests.query.reference import run

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from omnigraph.api.querying import PreparedQuery
-from omnigraph.graph.snapshot import Snapshot, read_snapshot
-from omnigraph.pipeline.session import SparkSettings, spark_session
+from omnigraph.api.query import PreparedQuery
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from tests.conformance.case_files import Case, CaseFile, Expected, Rows, Step
 from tests.conformance.engine_world import PLAIN, build
 

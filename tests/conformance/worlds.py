@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from omnigraph.base.errors import OmnigraphError, TextError
-from omnigraph.query import (
-    MutationPlan,
-    bind_plan,
-    coerce_params,
-    parse_queries,
-    rewrite_plan,
-)
-from omnigraph.query.selection import check_chosen
+from omnigraph.query.checks.run import check_chosen
+from omnigraph.query.parameters import bind_plan, coerce_params
+from omnigraph.query.parser import parse_queries
+from omnigraph.query.plan.statements import MutationPlan
+from omnigraph.query.rules.run import rewrite_plan
 from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Failed, Rows, Step
 from tests.conformance.comparison import shown
 from tests.conformance.model import ModelGraph, RulesBrokenError

@@ -23,7 +23,7 @@ def test_every_command_and_flag_is_in_the_reference() -> None:
 
 
 def test_the_reference_is_the_generated_one() -> None:
-    generate = [sys.executable, "-m", "omnigraph.cli.reference"]
+    generate = [sys.executable, "-m", "docs._gen.cli_reference"]
     generated = subprocess.run(generate, capture_output=True, text=True, check=True).stdout
     assert REFERENCE.read_text() == generated, "run: make reference"
 

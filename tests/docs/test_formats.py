@@ -12,22 +12,22 @@ from typing import Any, Final
 
 import pytest
 
-from omnigraph.base.effects import observed
+from omnigraph.base.failpoints import observed
 from omnigraph.base.ids import OperationId, SchemaHash, new_ulid
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import World
-from omnigraph.graph.encoding import METADATA_KEYS
-from omnigraph.graph.layout import ROOT_NAMES
-from omnigraph.graph.lease import LeaseTerms
-from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.publish import Change, publish
-from omnigraph.graph.records import RecoveryRecord, SchemaRecord, StreamBatch, TombstoneRecord
-from omnigraph.graph.snapshot import Snapshot, read_snapshot
-from omnigraph.schema.arrow import NULL_FILLS_KEY
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseTerms
+from omnigraph.graph.manifest.encoding import METADATA_KEYS
+from omnigraph.graph.manifest.layout import ROOT_NAMES
+from omnigraph.graph.manifest.publish import Change, publish
+from omnigraph.graph.manifest.reader import open_manifest
+from omnigraph.graph.manifest.records import RecoveryRecord, SchemaRecord, StreamBatch, TombstoneRecord
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.schema.tables import NULL_FILLS_KEY
+from omnigraph.storage.lance.dataset import open_dataset
+from omnigraph.storage.lance.transactions import TransactionRecord, read_operations
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.operations import TransactionRecord, read_operations
 from tests.docs.markdown import ROOT
 from tests.graph.publishing import make_graph, new_draft, target_of
 from tests.graph.writers import COMPANY, PERSON, run

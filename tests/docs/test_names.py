@@ -16,9 +16,7 @@ from tests.docs.markdown import DOCUMENTS, ROOT
 DEV: Final = [path for path in DOCUMENTS if path.parts[:2] == ("docs", "dev")]
 _QUOTED: Final = re.compile(r"`([^`\n]+)`")
 SOURCE: Final = ROOT / "src" / "omnigraph"
-ROOMS: Final[list[tuple[str, str]]] = re.findall(
-    r"^\*\*`(\w+)/`\*\*(.*?)(?=^\*\*`|\Z)", (SOURCE / "README.md").read_text(), re.MULTILINE | re.DOTALL
-)
+MAP: Final = SOURCE / "README.md"
 _DECISIONS: Final = ROOT / "docs" / "dev" / "decisions"
 
 
@@ -28,7 +26,7 @@ def test_what_is_named_is_there(document: Path) -> None:
 
 
 def test_a_name_that_is_not_there_is_found() -> None:
-    there = "`graph/commit.py` `test_matrix.py` `tests/graph/`"
+    there = "`graph/branches.py` `test_matrix.py` `tests/graph/`"
     not_there = "`test_nothing.py` `graph/nothing.py` `tests/no/` `test_no_such`"
     assert list(_missing(f"{there} {not_there}")) == re.findall(r"[^` ]+", not_there)
 
@@ -43,21 +41,24 @@ def test_every_decision_is_listed() -> None:
     assert listed == sorted(path.name for path in _DECISIONS.glob("0*.md"))
 
 
-@pytest.mark.parametrize(("room", "text"), ROOMS, ids=[room for room, _ in ROOMS])
-def test_a_room_has_what_its_paragraph_names(room: str, text: str) -> None:
-    """Each name is a file or a folder of the room, or of another that is named with it, or a word of its files."""
-    folder = SOURCE / room
-    words = {word for path in folder.rglob("*.py") for word in re.findall(r"\w+", path.read_text())}
-    names = [name for name in _QUOTED.findall(text) if re.fullmatch(r"[a-z_*/]+(\.py)?", name)]
-    assert names
-    stems = [name.removesuffix(".py").removesuffix("/") for name in names]
-    there = [[*folder.glob(f"{stem}.py"), *SOURCE.glob(f"{stem}.py"), *SOURCE.glob(stem)] for stem in stems]
+def test_the_map_names_every_package_and_nothing_else() -> None:
+    """A name with a slash or an ending is a path below the package; another name is a module of it."""
+    text = MAP.read_text()
+    names = [name for name in _QUOTED.findall(text) if re.fullmatch(r"[a-z_/]+(\.py)?", name)]
+    modules = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.rglob("*/")}
     missing = [
         name
-        for name, stem, found in zip(names, stems, there, strict=True)
-        if not found and not (folder / stem).is_dir() and (name.endswith(".py") or stem not in words)
+        for name in names
+        if not (
+            (SOURCE / name).exists() or any(SOURCE.glob(f"*/{name}"))
+            if "/" in name or "." in name
+            else name in modules
+        )
     ]
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert missing == []
+    assert {package for package in packages if f"`{package}/`" not in text} == set()
+    assert len(text.splitlines()) <= 40
 
 
 def _missing(text: str) -> Iterator[str]:

@@ -15,7 +15,8 @@ import pytest
 import omnigraph
 import omnigraph.maintenance
 import omnigraph.spark
-from omnigraph.api import reference, surface
+from docs._gen import python_reference as reference
+from docs._gen import python_reference as surface
 from tests.docs.markdown import ROOT, anchors
 from tests.style.source import python_sources
 

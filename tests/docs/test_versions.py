@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from omnigraph import __version__
-from omnigraph.base.format import INTERNAL_SCHEMA_VERSION
+from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
 from tests.cli.process import omnigraph_here
 from tests.docs.markdown import ROOT
 

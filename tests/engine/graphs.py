@@ -10,17 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.api.graph import init
-from omnigraph.api.querying import PreparedQuery
+from omnigraph.api.query import PreparedQuery
 from omnigraph.engine.cache import Cache
+from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import RunOptions
-from omnigraph.engine.scope import Trace
-from omnigraph.graph.records import Pin
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import EdgeType, NodeType, arrow_schema
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.dataset import Dataset, create_dataset
-from omnigraph.storage.indexes import (
+from omnigraph.graph.manifest.records import Pin
+from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.schema.catalog import EdgeType, NodeType
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.schema.tables import arrow_schema
+from omnigraph.storage.lance.dataset import Dataset, create_dataset
+from omnigraph.storage.lance.indexes import (
     IndexPlan,
     IndexSpec,
     build_index_segment,

@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from omnigraph.api.graph import init
 from omnigraph.base.ids import Incarnation
-from omnigraph.graph.records import Pin, TableRecord
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import EdgeType, NodeType, arrow_schema
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.dataset import Dataset, create_dataset
-from omnigraph.storage.indexes import (
+from omnigraph.graph.manifest.records import Pin, TableRecord
+from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.schema.catalog import EdgeType, NodeType
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.schema.tables import arrow_schema
+from omnigraph.storage.lance.dataset import Dataset, create_dataset
+from omnigraph.storage.lance.indexes import (
     IndexPlan,
     IndexSpec,
     build_index_segment,

@@ -12,8 +12,10 @@ from omnigraph.base.errors import QueryTextError
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.run import RunOptions, gather_facts, run_query
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.query import NO_FACTS, ReadPlan, rewrite_plan
+from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.query.plan.types import NO_FACTS
+from omnigraph.query.rules.run import rewrite_plan
 from tests.engine.pool import Pool, make_pool
 from tests.query.golden_files import checked
 from tests.query.reference import run

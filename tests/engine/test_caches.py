@@ -8,24 +8,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.adjacency import build_adjacency
-from omnigraph.engine.adjacency_file import (
+from omnigraph.engine.cache import Cache, TableKey
+from omnigraph.engine.columns.domain import Domain, distinct_numbers, numbered
+from omnigraph.engine.context import Trace
+from omnigraph.engine.options import EngineOptions, TraversalMode
+from omnigraph.engine.traversal.adjacency import (
     PublishedTable,
     adjacency_path,
+    build_adjacency,
     decode_adjacency,
     encode_adjacency,
     read_adjacency,
     write_adjacency,
 )
-from omnigraph.engine.cache import Cache, TableKey
-from omnigraph.engine.domain import Domain, distinct_numbers, numbered
-from omnigraph.engine.options import EngineOptions, TraversalMode
-from omnigraph.engine.scope import Trace
-from omnigraph.graph.identity import BranchIdentity
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.tables import open_table
-from omnigraph.query.plan import Direction
-from omnigraph.storage.dataset import create_dataset
+from omnigraph.graph.manifest.identity import BranchIdentity
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table
+from omnigraph.query.plan.operators import Direction
+from omnigraph.storage.lance.dataset import create_dataset
 from tests.engine.graphs import ask, make_snapshot
 
 SCHEMA = "node P { k: String @key  n: I64 }\nedge E: P -> P\n"

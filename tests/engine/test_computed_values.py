@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import RunError
-from omnigraph.engine.mutate import MutationRejectedError
+from omnigraph.engine.mutation.run import MutationRejectedError
 
 SCHEMA: Final = """\
 node P {

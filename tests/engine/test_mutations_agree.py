@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import parse_location
 from tests.conformance.case_files import Changed, Expected, Failed, Step
 from tests.conformance.engine_world import PLAIN, EngineSession, EngineWorld

@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import QueryTextError
-from omnigraph.schema import print_schema, schema_from_catalog
-from omnigraph.schema.evolution import find_steps
+from omnigraph.schema.evolution.diff import find_steps
+from omnigraph.schema.printer import print_schema, schema_from_catalog
 from tests.schema.incarnations import catalog_of
 
 SCHEMA: Final = """\

@@ -13,9 +13,9 @@ import pytest
 
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.query.expressions import Bm25, ColumnRef, Expr, Literal, Nearest, Rrf, Score, TextMode
-from omnigraph.query.value_types import STRING
+from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.query.plan.expressions import Bm25, ColumnRef, Expr, Literal, Nearest, Rrf, Score, TextMode
+from omnigraph.query.plan.types import STRING
 from omnigraph.schema.property_types import VectorType
 from tests.engine.graphs import ask, make_snapshot
 from tests.query.reference_search import distance, matches, scored, words

@@ -13,8 +13,8 @@ from omnigraph.api.graph import Graph
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.run import RunOptions
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.indexes import IndexSpec
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
 from tests.conftest import S3Server
 from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, create, run, run_index

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.base.errors import RunError
 from omnigraph.engine.options import EngineOptions, TraversalMode
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.manifest.snapshot import Snapshot
 from tests.engine.graphs import ask, make_snapshot
 
 SCHEMA = """\

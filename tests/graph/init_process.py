@@ -13,7 +13,8 @@ from dataclasses import replace
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.process import current_process
 from omnigraph.graph.create import NewGraph, create_graph
-from omnigraph.schema import build_catalog, parse_schema
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.parser import parse_schema
 from omnigraph.storage.location import parse_location
 from tests.graph.writers import SCHEMA
 

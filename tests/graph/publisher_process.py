@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from omnigraph.graph.publish import Change, publish
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.manifest.publish import Change, publish
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import parse_location
 from tests.graph.publishing import moved, new_draft, target_of
 from tests.graph.writers import PERSON

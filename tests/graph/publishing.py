@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from omnigraph.api.graph import OpenOptions, init
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.manifest import Manifest, open_manifest
-from omnigraph.graph.publish import Change, CommitDraft, Publication, Publisher, Target, publish
-from omnigraph.graph.records import Pin, TableRecord
-from omnigraph.graph.requirements import Requirement
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.manifest.publish import Change, CommitDraft, Publication, Publisher, Target, publish
+from omnigraph.graph.manifest.reader import Manifest, open_manifest
+from omnigraph.graph.manifest.records import Pin, TableRecord
+from omnigraph.graph.manifest.requirements import Requirement
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.writers import PERSON, SCHEMA

@@ -12,9 +12,9 @@ import omnigraph
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.intent import INTENT_VERSION, Intent, IntentTable, read_intents
-from omnigraph.graph.layout import RECOVERY
-from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable, read_intents
+from omnigraph.graph.manifest.layout import RECOVERY
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.writers import COMPANY, Change, create, read_contents, run

@@ -7,9 +7,9 @@ import pytest
 
 import omnigraph
 from omnigraph.base.errors import FormatError
-from omnigraph.graph.layout import RECOVERY, lock_folder
-from omnigraph.graph.lease import acquire_lease
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.coordination.lease import acquire_lease
+from omnigraph.graph.manifest.layout import RECOVERY, lock_folder
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.test_bad_intents import good_intent

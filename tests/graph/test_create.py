@@ -17,9 +17,10 @@ import pytest
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.graph.create import NewGraph, create_graph
-from omnigraph.graph.layout import INIT_MARKERS
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.schema import build_catalog, parse_schema
+from omnigraph.graph.manifest.layout import INIT_MARKERS
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.parser import parse_schema
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.publishing import make_graph, tree

@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.feed import ChangeFeedGapError, read_feed
-from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.storage.location import Location
 from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_compaction, triple

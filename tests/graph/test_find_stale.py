@@ -9,12 +9,12 @@ import pytest
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
-from omnigraph.graph.check import StagingTooOldError, find_stale, refuse_old_staging
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.records import Pin
-from omnigraph.graph.snapshot import Snapshot, read_snapshot
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import Pin
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.graph.write.check import StagingTooOldError, find_stale, refuse_old_staging
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.storage.location import Location
 from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, create, stage_changes
 

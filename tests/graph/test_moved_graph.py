@@ -10,9 +10,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import FormatError
-from omnigraph.graph.commit import World
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.graph.coordination.environment import World
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from tests.cli.process import omnigraph_here
 from tests.maintenance.cleaning import TomorrowClock
 

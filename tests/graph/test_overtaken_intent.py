@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from omnigraph.base.effects import observed
-from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.recovery.decision import RecoveryAction
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.storage.location import Location
 from tests.graph.crash.death import Death, PatientClock, impatient_world
 from tests.graph.publishing import publish_next

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from omnigraph.graph.recovery.decision import Moved, RecoveryAction, TableFinding, decide_recovery
+from omnigraph.graph.recovery.decide import Moved, RecoveryAction, TableFinding, decide_recovery
 
 UNMOVED = TableFinding(Moved.NO, preserving=False)
 MOVED = TableFinding(Moved.NEXT, preserving=False)

@@ -9,7 +9,7 @@ import pytest
 from omnigraph.base.ids import OperationId
 from omnigraph.graph.recovery.fence import can_publish
 from omnigraph.graph.recovery.history import OPERATION_PROPERTY, TableHistory, operation_properties
-from omnigraph.storage.operations import (
+from omnigraph.storage.lance.transactions import (
     GapReason,
     Operation,
     TransactionGap,

@@ -6,11 +6,12 @@ import pytest
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SystemClock
-from omnigraph.graph.check import StagingTooOldError
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.write.check import StagingTooOldError
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, read_contents, run, stage_changes
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.records import CommitRecord, StreamBatch
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import Published, Staged
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import CommitRecord, StreamBatch
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import Published, Staged
 from omnigraph.storage.location import Location
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
 from tests.graph.writers import PERSON, Change, create, run, stage_changes

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.publishing import make_graph
 from tests.style.source import ROOT

@@ -14,16 +14,17 @@ import lance
 import pyarrow as pa
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage, WritableTable
-from omnigraph.graph.staged import Published, Staged
-from omnigraph.storage.commit import commit_compaction
-from omnigraph.storage.dataset import Dataset, open_dataset
-from omnigraph.storage.indexes import IndexSpec, Unbuildable
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage, WritableTable
+from omnigraph.graph.write.states import Published, Staged
+from omnigraph.storage.lance.commit import commit_compaction
+from omnigraph.storage.lance.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.indexes import IndexSpec, Unbuildable
+from omnigraph.storage.lance.stage import StagedTransaction, stage_upsert
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import StagedTransaction, stage_upsert
 from tests.storage.raw_writes import commit_index, stage_append, stage_delete
 
 SCHEMA: Final = """\

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.base.ids import TypeId
-from omnigraph.integrity import unique_keys
+from omnigraph.integrity.set_rules import unique_keys
 
 Row = Mapping[str, object]
 

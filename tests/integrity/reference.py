@@ -12,9 +12,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from omnigraph.integrity import Rule
-from omnigraph.schema import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
-from omnigraph.schema.property_types import FLOATS, INTEGER_BOUNDS
+from omnigraph.integrity.rules import Rule
+from omnigraph.schema.property_types import (
+    FLOATS,
+    INTEGER_BOUNDS,
+    EnumType,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    VectorType,
+)
 
 Typed = object
 _DATETIME = re.compile(

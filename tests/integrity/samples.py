@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.integrity import Breach
-from omnigraph.schema import EdgeType, NodeType
+from omnigraph.integrity.rules import Breach
+from omnigraph.schema.catalog import EdgeType, NodeType
 from tests.schema.incarnations import catalog_of
 
 CATALOG = catalog_of("""

@@ -8,9 +8,12 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.integrity import RawBatch, Rule, check_batch
-from omnigraph.schema import EnumType, NodeType, Property, Scalar, ScalarType
+from omnigraph.integrity.check import check_batch
+from omnigraph.integrity.raw import RawBatch
+from omnigraph.integrity.rules import Rule
+from omnigraph.schema.catalog import NodeType, Property
 from omnigraph.schema.patterns import matches_whole
+from omnigraph.schema.property_types import EnumType, Scalar, ScalarType
 from tests.integrity.reference import array_of, text_of, typed
 from tests.integrity.samples import node
 

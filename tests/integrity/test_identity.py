@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ulid import ULID
 
-from omnigraph.integrity import RawBatch, array_text, canonical_text, check_batch, key_text, new_ulids
-from omnigraph.schema import Scalar, ScalarType
+from omnigraph.arrow.ulids import new_ulids
+from omnigraph.integrity.check import check_batch
+from omnigraph.integrity.identity import array_text, canonical_text, key_text
+from omnigraph.integrity.raw import RawBatch
+from omnigraph.schema.property_types import Scalar, ScalarType
 from tests.integrity.reference import array_of, text_of
 from tests.integrity.samples import node, texts
 

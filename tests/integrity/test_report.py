@@ -14,23 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.base import limits
-from omnigraph.integrity import (
-    NO_ROW,
-    Breach,
-    Cells,
-    Places,
-    RawBatch,
-    Rule,
+from omnigraph.integrity.check import check_batch
+from omnigraph.integrity.raw import Cells, RawBatch
+from omnigraph.integrity.report import (
     TaskFindings,
     Violation,
     ViolationReport,
-    check_batch,
     gather_findings,
     lines_before,
     merge_reports,
     violations_of,
 )
-from omnigraph.integrity.breaches import shown
+from omnigraph.integrity.rules import NO_ROW, Breach, Places, Rule, shown
 from tests.integrity.samples import node, texts
 
 

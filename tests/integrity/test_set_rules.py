@@ -11,17 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.integrity import (
-    NO_ROW,
-    ChangeMode,
-    EmptyGraph,
-    Rule,
+from omnigraph.arrow.hashing import bucket_of
+from omnigraph.integrity.check import ChangeMode, EmptyGraph, TypeChange, check_change
+from omnigraph.integrity.rules import NO_ROW, Rule
+from omnigraph.integrity.set_rules import (
     SourceCounts,
-    TypeChange,
-    bucket_of,
     cardinality_breaches,
     changed_sources,
-    check_change,
     dangling_ends,
     duplicate_ids,
     repeated_keys,
@@ -30,7 +26,8 @@ from omnigraph.integrity import (
     taken_keys,
     unique_keys,
 )
-from omnigraph.schema import Cardinality, EdgeType, NodeType, arrow_schema
+from omnigraph.schema.catalog import Cardinality, EdgeType, NodeType
+from omnigraph.schema.tables import arrow_schema
 from tests.integrity.memory_graph import MemoryGraph, Row
 from tests.integrity.reference import counts_after, repeated
 from tests.integrity.samples import CATALOG, edge, node, texts, told

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.base.clock import SystemClock
-from omnigraph.graph.commit import World
-from omnigraph.graph.layout import LOCKS
-from omnigraph.graph.lease import LeaseTerms
-from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.snapshot import make_snapshot, read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseTerms
+from omnigraph.graph.manifest.layout import LOCKS
+from omnigraph.graph.manifest.reader import open_manifest
+from omnigraph.graph.manifest.snapshot import make_snapshot, read_snapshot
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import Location
 from tests.graph.writers import Contents, snapshot_contents

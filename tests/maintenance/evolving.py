@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.graph.commit import World
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.maintenance.schema_apply import SchemaApplied, SchemaRequest, apply_schema
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from tests.pipeline.in_place import in_place
 

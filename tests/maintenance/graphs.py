@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.storage.lance.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.stage import StagedTransaction, stage_upsert
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import StagedTransaction, stage_upsert
 from tests.storage.raw_writes import stage_append, stage_delete
 
 Task = TypeVar("Task")

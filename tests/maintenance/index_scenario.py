@@ -12,23 +12,23 @@ from typing import Any
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.failpoints import observed
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.progress import Progress
-from omnigraph.graph.commit import World
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
-from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-from omnigraph.maintenance.rewrite_tasks import RewriteTask, rewrite_group
-from omnigraph.maintenance.task_outcome import TaskOutcome
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.rewrite import RewriteTask, rewrite_group
+from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices, optimize_all_tables
+from omnigraph.maintenance.optimize.task_result import TaskOutcome
 from omnigraph.pipeline.runner import VARIABLE, RunTasks
-from omnigraph.pipeline.session import SparkSettings
-from omnigraph.pipeline.spark_runner import on_spark
-from omnigraph.storage.compaction import Rewritten
-from omnigraph.storage.coverage import read_indexes
+from omnigraph.pipeline.spark.runner import on_spark
+from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.storage.lance.compaction import Rewritten
+from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.maintenance.cleaning import DAY, TomorrowClock

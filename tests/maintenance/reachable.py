@@ -11,13 +11,13 @@ from itertools import combinations
 from pathlib import Path
 
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.layout import EDGES, MANIFEST, NODES
-from omnigraph.graph.lineage import Lineage
-from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.records import CommitRecord, Pin
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.graph.manifest.layout import EDGES, MANIFEST, NODES
+from omnigraph.graph.manifest.lineage import Lineage
+from omnigraph.graph.manifest.reader import open_manifest
+from omnigraph.graph.manifest.records import CommitRecord, Pin
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.files import list_files
+from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 
 

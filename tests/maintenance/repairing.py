@@ -13,9 +13,9 @@ from typing import Final
 
 from omnigraph.api.graph import Graph
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.records import TableRecord
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.repair_outcome import TableRepairStats
+from omnigraph.graph.manifest.records import TableRecord
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.repair import TableRepairStats
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, run, triple
 from tests.style.source import ROOT

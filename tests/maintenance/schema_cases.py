@@ -10,8 +10,8 @@ from typing import Any
 
 import omnigraph
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import create
 from tests.pipeline.in_place import in_place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from omnigraph.base.effects import observed
-from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.schema_apply import SchemaRejectedError, SchemaRequest, apply_schema
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.storage.location import Location, parse_location

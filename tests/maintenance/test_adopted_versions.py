@@ -6,11 +6,11 @@ import pytest
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import World
-from omnigraph.graph.lease import LeaseBusyError, LeaseTerms
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseBusyError, LeaseTerms
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.location import Location
 from tests.graph.concurrency import jobs
 from tests.graph.concurrency.actors import Actor

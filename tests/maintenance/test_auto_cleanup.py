@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from omnigraph.api.graph import Graph
 from omnigraph.base import limits
-from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.writers import AUTO_CLEANUP, COMPANY, PERSON, Change, create, plant_auto_cleanup, run, triple
 from tests.maintenance.graphs import in_place, open_table

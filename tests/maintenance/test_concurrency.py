@@ -12,9 +12,10 @@ import pytest
 from omnigraph.api.graph import Graph, OpenOptions, init
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.maintenance.index_tasks import build_segments
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.maintenance.optimize.indexes import build_segments
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.rewrite import rewrite_group
+from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.pipeline.runner import VARIABLE, maintenance_concurrency
 from omnigraph.storage.location import Location
 

@@ -7,15 +7,9 @@ from typing import Final
 import pytest
 
 from omnigraph.graph.recovery.history import TableHistory, operation_properties
-from omnigraph.maintenance.drift import MAINTENANCE, Classification, classify_drift
-from omnigraph.maintenance.repair_outcome import (
-    Obstacles,
-    RepairAction,
-    RepairOptions,
-    decide_action,
-    explain,
-)
-from omnigraph.storage.operations import (
+from omnigraph.maintenance.drift import MAINTENANCE, Classification, Obstacles, classify_drift
+from omnigraph.maintenance.repair import RepairAction, RepairOptions, decide_action, explain
+from omnigraph.storage.lance.transactions import (
     GapReason,
     Operation,
     TransactionGap,

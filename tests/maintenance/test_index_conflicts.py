@@ -9,17 +9,16 @@ import lance
 import pytest
 
 from omnigraph.base import limits
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import ConflictError
+from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.ensure_indices import IndexOptions, ensure_indices
-from omnigraph.maintenance.index_plan import IndexStatus
-from omnigraph.maintenance.index_tasks import BuildTask, build_segments
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.coverage import Degraded, read_coverage, read_indexes
-from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.indexes import IndexSpec
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.optimize.index_plan import IndexStatus
+from omnigraph.maintenance.optimize.indexes import BuildTask, build_segments
+from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.dataset import open_dataset
+from omnigraph.storage.lance.indexes import Degraded, IndexSpec, read_coverage, read_indexes
 from omnigraph.storage.location import Location
 from tests.graph.writers import run_compaction
 from tests.maintenance.graphs import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.graph.snapshot import MAIN
-from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.maintenance.index_plan import IndexStatus
-from omnigraph.storage.coverage import read_indexes
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.maintenance.optimize.index_plan import IndexStatus
+from omnigraph.maintenance.optimize.run import ensure_indices
+from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
 from tests.graph.crash.observe import unsteady

@@ -9,12 +9,11 @@ import pytest
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.ensure_indices import ensure_indices
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.index_status import FREE_TEXT, NO_INDEX, IndexCoverage
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.coverage import Degraded, Indexed
-from omnigraph.storage.indexes import NO_ROWS
+from omnigraph.maintenance.optimize.run import ensure_indices
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.indexes import NO_ROWS, Degraded, Indexed
 from omnigraph.storage.location import Location
 from tests.maintenance.graphs import CITES, DOC, EMPTY, append, create, in_place
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.records import Pin
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.maintenance.cleanup_tasks import doomed_of, read_facts
-from omnigraph.maintenance.retention import Needs, Policy, decide
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.records import Pin
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.maintenance.cleanup.retention import Needs, Policy, decide
+from omnigraph.maintenance.cleanup.tasks import doomed_of, read_facts
 from omnigraph.storage.files import StoredFile, list_files
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, run, stage_changes
 

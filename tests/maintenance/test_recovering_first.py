@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import OmnigraphError, RefusedError
-from omnigraph.graph.layout import RECOVERY
+from omnigraph.graph.manifest.layout import RECOVERY
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.acts import DEV, EVOLVED

@@ -16,19 +16,19 @@ import lance
 import pytest
 
 from omnigraph.api.graph import Graph, init
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import RefusedError, StorageError, UsageError
-from omnigraph.graph.check import DriftError
-from omnigraph.graph.commit import World
-from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.check import DriftError
 from omnigraph.maintenance.drift import Classification
-from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.maintenance.repair_outcome import RepairAction, TableRepairStats
-from omnigraph.storage.coverage import Indexed
-from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.durability import IncompleteFileError
+from omnigraph.maintenance.optimize.run import ensure_indices
+from omnigraph.maintenance.repair import RepairAction, TableRepairStats
+from omnigraph.storage.lance.dataset import open_dataset
+from omnigraph.storage.lance.durability import IncompleteFileError
+from omnigraph.storage.lance.indexes import Indexed
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple

@@ -9,22 +9,19 @@ import pytest
 
 import omnigraph
 from omnigraph.api.graph import Graph
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import RefusedError
-from omnigraph.base.failpoints import Failpoint
+from omnigraph.base.failpoints import Failpoint, observed
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.branches import delete_branch
-from omnigraph.graph.commit import World
-from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.history import operation_properties
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.drift import Classification
-from omnigraph.maintenance.drift_look import UNDER_WAY
-from omnigraph.maintenance.repair import DELETED, repair_all_tables
-from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
-from omnigraph.storage.commit import commit_restore
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.maintenance.drift import UNDER_WAY, Classification
+from omnigraph.maintenance.repair import DELETED, RepairAction, RepairOptions, repair_all_tables
+from omnigraph.storage.lance.commit import commit_restore
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import read_tree, unsteady

@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from omnigraph.arrow.hashing import digest_rows
 from omnigraph.maintenance.row_counts import RowCounts, compare_rows
-from omnigraph.maintenance.row_digests import digest_rows
-from omnigraph.storage.dataset import create_dataset, open_dataset
+from omnigraph.storage.lance.dataset import create_dataset, open_dataset
 from omnigraph.storage.location import parse_location
 
 Row = tuple[Any, ...]

@@ -11,11 +11,11 @@ import pytest
 import omnigraph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import World
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.schema_plan import SchemaRefusedError
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
-from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRejectedError
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore

@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 
 import omnigraph
-from omnigraph.api.checking import QuerySource
-from omnigraph.api.mutating import MutationOptions, run_mutation_text
-from omnigraph.graph.requirements import ReadSetConflictError
-from omnigraph.graph.snapshot import read_commit_snapshot, read_snapshot
+from omnigraph.api.mutate import MutationOptions, run_mutation_text
+from omnigraph.api.query import QuerySource
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
 from tests.graph.crash.observe import unsteady

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.maintenance.schema_apply import SchemaRejectedError
-from omnigraph.pipeline.load import LoadRejectedError
-from omnigraph.schema import Catalog, EdgeType, NodeType, Scalar, ScalarType
+from omnigraph.pipeline.load.run import LoadRejectedError
+from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
+from omnigraph.schema.property_types import Scalar, ScalarType
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
 from tests.maintenance.evolving import evolve

@@ -13,13 +13,13 @@ import pytest
 import omnigraph
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph import manifest
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.moments import When
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
-from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.storage.coverage import read_indexes
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.graph.manifest import reader as manifest
+from omnigraph.graph.manifest.refs import When
+from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
+from omnigraph.maintenance.optimize.run import ensure_indices
+from omnigraph.storage.lance.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
 from tests.pipeline.exporting import export_here, lines

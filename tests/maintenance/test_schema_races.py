@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.schema_change import stage_schema
 from omnigraph.graph.schema_plan import plan_schema
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.death import PatientClock, impatient_world
 from tests.maintenance.evolving import contents, create, evolve

@@ -12,10 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.graph.commit import World
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-from omnigraph.schema import arrow_schema
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import unsteady
 from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents

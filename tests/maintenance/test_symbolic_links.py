@@ -18,19 +18,19 @@ import pytest
 from omnigraph.base.errors import OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.graph.create import NewGraph, create_graph
-from omnigraph.graph.layout import GRAPH_INDEX, INIT_MARKERS, MANIFEST, SCRATCH
+from omnigraph.graph.manifest.layout import GRAPH_INDEX, INIT_MARKERS, MANIFEST, SCRATCH
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.scratch import Scratch, open_scratch
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.schema import build_catalog, parse_schema
-from omnigraph.storage.commit import commit_branch
-from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.deletion import delete_branch, delete_files, delete_fragments
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.parser import parse_schema
+from omnigraph.storage.lance.commit import commit_branch, no_strays
+from omnigraph.storage.lance.dataset import open_dataset
+from omnigraph.storage.lance.delete import delete_branch, delete_files, delete_fragments
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.stray_folders import no_strays
 from tests.graph.test_create import start_init
 from tests.graph.writers import COMPANY, PERSON, SCHEMA, TABLES, Change, create, read_contents, run
 from tests.maintenance.cleaning import DAY, Aging, Place, errors_of, files_of

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.api.graph import Graph
-from omnigraph.maintenance import OptimizeOptions, optimize_all_tables
-from omnigraph.storage.dataset import Dataset
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.stage import StagedTransaction, stage_upsert
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import StagedTransaction, stage_upsert
 from tests.maintenance.graphs import DIMENSIONS, DOC, append, change, create, docs, in_place, open_table
 
 COUNT = 40

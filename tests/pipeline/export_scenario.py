@@ -16,10 +16,10 @@ from typing import Any
 
 import lance
 
-from omnigraph.pipeline.export import ExportRequest, export
-from omnigraph.pipeline.export_part import ExportFormat
-from omnigraph.pipeline.export_target import parse_target
-from omnigraph.pipeline.spark_runner import SparkWorkers
+from omnigraph.pipeline.export.run import ExportRequest, export
+from omnigraph.pipeline.export.target import parse_target
+from omnigraph.pipeline.export.tasks import ExportFormat
+from omnigraph.pipeline.spark.runner import SparkWorkers
 from omnigraph.storage.location import parse_location
 
 PART_BYTES = 150_000

@@ -12,18 +12,18 @@ from uuid import uuid4
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stamp import FORMAT, Format
-from omnigraph.pipeline.export import Exported, ExportRequest, export
-from omnigraph.pipeline.export_part import ExportFormat
-from omnigraph.pipeline.export_target import parse_target
-from omnigraph.pipeline.inputs import find_inputs
-from omnigraph.pipeline.load import Loaded, LoadRequest, load
-from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource
-from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.pipeline.export.run import Exported, ExportRequest, export
+from omnigraph.pipeline.export.target import parse_target
+from omnigraph.pipeline.export.tasks import ExportFormat
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.files import find_inputs
+from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
+from omnigraph.pipeline.load.run import Loaded, LoadRequest, load
+from omnigraph.pipeline.load.source import PieceSource
 from omnigraph.pipeline.runner import Result, Task
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 
 Record = Mapping[str, Any]

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.pipeline.export_part import ExportFormat
+from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.storage.location import parse_location
 from tests.file_faults import arm, counted
 from tests.pipeline.exporting import export_here

@@ -17,7 +17,7 @@ from pyspark.sql import functions
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.progress import Progress
-from omnigraph.pipeline.load import LoadRejectedError
+from omnigraph.pipeline.load.run import LoadRejectedError
 from tests.pipeline.in_place import contents, files
 
 SCHEMA = """\

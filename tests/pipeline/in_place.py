@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from omnigraph.api.loading import LoadOptions, open_source, plan_load
+from omnigraph.api.load import LoadOptions, open_source, plan_load
 from omnigraph.base.progress import report_nothing
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.pipeline.load import Loaded, LoadRejectedError, LoadRequest, load
-from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
+from omnigraph.pipeline.load.source import PieceSource
 from omnigraph.pipeline.runner import Result, Task
-from omnigraph.pipeline.session import SparkSettings
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 

@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import omnigraph as og
-from omnigraph.api.exporting import ExportOptions, export_graph
-from omnigraph.base.effects import observed
-from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.pipeline.inputs import find_inputs
-from omnigraph.pipeline.load import LoadRejectedError, LoadRequest, load
-from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_source import PieceSource
-from omnigraph.pipeline.load_task import LoadPart, LoadShape, LoadTask, load_piece
-from omnigraph.pipeline.ndjson import JsonPiece
-from omnigraph.pipeline.ranges import plan_ranges
+from omnigraph.api.export import ExportOptions, export_graph
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.files import find_inputs
+from omnigraph.pipeline.load.inputs.ndjson import JsonPiece
+from omnigraph.pipeline.load.inputs.ranges import plan_ranges
+from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
+from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_piece
 from omnigraph.pipeline.runner import Result, RunTasks, Task
-from omnigraph.pipeline.session import spark_session
-from omnigraph.pipeline.tasks import run_tasks
+from omnigraph.pipeline.spark.runner import run_tasks
+from omnigraph.pipeline.spark.session import spark_session
 from omnigraph.storage.location import Location, parse_location
 from tests.pipeline.export_scenario import rows_forbidden
 

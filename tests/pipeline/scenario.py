@@ -20,8 +20,8 @@ from typing import Any
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.progress import Progress
 from omnigraph.pipeline.runner import TaskSize
-from omnigraph.pipeline.session import SparkSettings, spark_session
-from omnigraph.pipeline.tasks import RunOptions, run_tasks
+from omnigraph.pipeline.spark.runner import RunOptions, run_tasks
+from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 
 SETTINGS = (
     "spark.sql.caseSensitive",

@@ -23,10 +23,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 import omnigraph as og
 from omnigraph.api.results import Result
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.storage.lance.dataset import open_dataset
+from omnigraph.storage.lance.read import Scan, scan_fragments
 from omnigraph.storage.location import parse_location
-from omnigraph.storage.scan import Scan, scan_fragments
 from tests.docs.markdown import ROOT, blocks
 from tests.graph.writers import PERSON, Change, run
 from tests.waiting import wait_until

@@ -17,18 +17,17 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import ContentError
-from omnigraph.graph.snapshot import read_snapshot
-from omnigraph.pipeline.blocks import Block, Piece
-from omnigraph.pipeline.inputs import InputFile, find_inputs
-from omnigraph.pipeline.load import LoadRequest, load
-from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.load_inputs import plan_files, sort_inputs
-from omnigraph.pipeline.load_source import PieceSource
-from omnigraph.pipeline.ndjson import JsonPiece
-from omnigraph.pipeline.ranges import plan_ranges
-from omnigraph.schema import Catalog
-from omnigraph.storage.byte_sink import write_file
-from omnigraph.storage.deletion import delete_files
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.blocks import Block, Piece
+from omnigraph.pipeline.load.inputs.files import InputFile, find_inputs
+from omnigraph.pipeline.load.inputs.ndjson import JsonPiece
+from omnigraph.pipeline.load.inputs.ranges import plan_ranges
+from omnigraph.pipeline.load.run import LoadRequest, load
+from omnigraph.pipeline.load.source import PieceSource, plan_files, sort_inputs
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.files import write_file
+from omnigraph.storage.lance.delete import delete_files
 from omnigraph.storage.location import Location
 from tests.pipeline.in_place import contents, files, in_place
 

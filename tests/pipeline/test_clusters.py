@@ -13,8 +13,8 @@ import lance
 import pyspark
 import pytest
 
-from omnigraph.base.java import find_java
-from omnigraph.pipeline.connect import is_listening
+from omnigraph.pipeline.spark.connect import is_listening
+from omnigraph.pipeline.spark.java import find_java
 from tests.conftest import _free_port
 from tests.pipeline.process import World
 from tests.style.source import ROOT

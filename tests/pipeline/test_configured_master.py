@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.base.errors import UsageError
-from omnigraph.pipeline.classic import read_spark_defaults
-from omnigraph.pipeline.connect import connect_session
-from omnigraph.pipeline.session import configured_master
+from omnigraph.pipeline.spark.connect import connect_session
+from omnigraph.pipeline.spark.session import configured_master, read_spark_defaults
 
 
 def test_nothing_is_configured() -> None:

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from omnigraph.api.graph import Graph
-from omnigraph.api.querying import PreparedQuery
+from omnigraph.api.query import PreparedQuery
 from omnigraph.base.errors import QueryTextError, RunError, UsageError
 from omnigraph.engine.options import EngineOptions
-from omnigraph.graph.snapshot import Snapshot, read_snapshot
-from omnigraph.pipeline.query_run import run_query_on_spark
-from omnigraph.query import NO_FACTS, rewrite_plan
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.pipeline.query.run import run_query_on_spark
+from omnigraph.query.plan.types import NO_FACTS
+from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.storage.location import parse_location
 from tests.conformance.spark_world import small_session
 from tests.engine.pool import Pool, make_pool

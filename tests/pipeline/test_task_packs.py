@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from omnigraph.pipeline.tasks import TASKS_PER_PACK, pack_tasks, unpack_task
+from omnigraph.pipeline.spark.runner import TASKS_PER_PACK, pack_tasks, unpack_task
 
 
 @pytest.mark.parametrize("count", [1, TASKS_PER_PACK, TASKS_PER_PACK + 1, 5 * TASKS_PER_PACK - 1])

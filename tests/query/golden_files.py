@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from omnigraph.query import CheckedQuery, check_queries, parse_queries
-from omnigraph.schema import Catalog
+from omnigraph.query.checks.run import CheckedQuery, check_queries
+from omnigraph.query.parser import parse_queries
+from omnigraph.schema.catalog import Catalog
 from tests.schema.golden_files import compare, read_text
 from tests.schema.incarnations import catalog_of
 

@@ -12,8 +12,7 @@ from functools import cmp_to_key
 from typing import Any, Final
 
 from omnigraph.base.errors import RunError
-from omnigraph.query.coercion import midnight
-from omnigraph.query.expressions import (
+from omnigraph.query.plan.expressions import (
     AggregateCall,
     And,
     ColumnRef,
@@ -35,7 +34,7 @@ from omnigraph.query.expressions import (
     Substring,
     TextMatch,
 )
-from omnigraph.query.plan import (
+from omnigraph.query.plan.operators import (
     Aggregate,
     Argument,
     CrossJoin,
@@ -53,13 +52,14 @@ from omnigraph.query.plan import (
     Order,
     Pattern,
     Project,
-    Relation,
     Scan,
     Search,
     Unit,
 )
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import is_opaque
 from omnigraph.query.syntax import Operator, Sign
-from omnigraph.query.tables import is_opaque
+from omnigraph.query.values import midnight
 from tests.query.reference_search import matches, scored
 
 Row = dict[str, Any]

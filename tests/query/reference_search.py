@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from omnigraph.query.expressions import Bm25, Expr, Nearest, Rrf, Score, TextMode
+from omnigraph.query.plan.expressions import Bm25, Expr, Nearest, Rrf, Score, TextMode
 
 Row = dict[str, Any]
 Evaluate = Callable[[Expr, Row], Any]

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from omnigraph.query import ReadPlan
-from omnigraph.query.plan import Order
-from omnigraph.query.plan_walk import steps_of
+from omnigraph.query.plan.operators import Order
+from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.query.plan.walk import steps_of
 
 Rows = list[dict[str, Any]]
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from omnigraph.query import ParameterValues, QueryPlan, ReadPlan, bind_plan, coerce_params
-from omnigraph.query.expression_walk import rewritten
-from omnigraph.query.expressions import Expr, Literal, Now, Param
-from omnigraph.query.plan_walk import rewritten_plan, with_expressions
-from omnigraph.query.value_types import DATETIME
+from omnigraph.query.parameters import ParameterValues, bind_plan, coerce_params
+from omnigraph.query.plan.expression_walk import rewritten
+from omnigraph.query.plan.expressions import Expr, Literal, Now, Param
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan
+from omnigraph.query.plan.types import DATETIME
+from omnigraph.query.plan.walk import rewritten_plan, with_expressions
 from omnigraph.schema.values import narrow
 
 NOW: Final = datetime(2020, 1, 1, 0, 0, 0, 1000, UTC)

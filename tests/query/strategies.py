@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from omnigraph.lang.syntax import (
+    Annotation,
+    Name,
+    NumberLiteral,
+    StringLiteral,
+    TimeLiteral,
+    TypeExpression,
+    WordLiteral,
+)
 from omnigraph.query.syntax import (
     Access,
     Arithmetic,
@@ -42,15 +51,6 @@ from omnigraph.query.syntax import (
     Update,
     Variable,
     Word,
-)
-from omnigraph.schema.syntax import (
-    Annotation,
-    Name,
-    NumberLiteral,
-    StringLiteral,
-    TimeLiteral,
-    TypeExpression,
-    WordLiteral,
 )
 
 _WORDS = (

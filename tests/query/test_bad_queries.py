@@ -10,7 +10,9 @@ import pytest
 
 from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError
-from omnigraph.query import CheckOptions, QueryCode, check_queries, parse_queries
+from omnigraph.query.checks.run import CheckOptions, check_queries
+from omnigraph.query.codes import QueryCode
+from omnigraph.query.parser import parse_queries
 from tests.query.golden_files import BAD, catalog, checked, compare, query_files, read_text
 
 FILES = query_files(BAD)
@@ -108,7 +110,8 @@ def test_a_ceiling_allows_open_bounds() -> None:
 
 
 def repr_of(plan: object) -> str:
-    from omnigraph.query import MutationPlan, ReadPlan, explain_plan
+    from omnigraph.query.explain import explain_plan
+    from omnigraph.query.plan.statements import MutationPlan, ReadPlan
 
     assert isinstance(plan, ReadPlan | MutationPlan)
     return explain_plan(plan)

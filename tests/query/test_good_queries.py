@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.query import (
-    CheckedQuery,
-    ReadPlan,
-    explain_plan,
-    numbered_steps,
-    parse_queries,
-    print_queries,
-    query_shape,
-    rewrite_plan,
-)
-from omnigraph.query.plan import Pattern
+from omnigraph.query.checks.run import CheckedQuery
+from omnigraph.query.explain import explain_plan, numbered_steps
+from omnigraph.query.parser import parse_queries
+from omnigraph.query.plan.operators import Pattern
+from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.query.printer import print_queries
+from omnigraph.query.rules.run import rewrite_plan
+from omnigraph.query.shapes import query_shape
 from tests.query.golden_files import GOOD, catalog, checked, compare, query_files, read_text
 from tests.query.tree_text import tree_text
 

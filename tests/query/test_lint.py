@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.query import LintCode, lint_queries
+from omnigraph.query.codes import LintCode
+from omnigraph.query.lint import lint_queries
 from tests.query.golden_files import LINT, catalog, compare, query_files, read_text
 
 FILES = query_files(LINT)

@@ -13,22 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.base.errors import ParameterError
-from omnigraph.query import (
-    MutationPlan,
-    QueryPlan,
-    ReadPlan,
-    Relation,
-    bind_plan,
-    coerce_params,
-    explain_plan,
-    numbered_steps,
-    rewrite_plan,
-)
-from omnigraph.query.expression_walk import walk
-from omnigraph.query.expressions import Literal, Now, Param
-from omnigraph.query.plan import InsertRow, UpdateRows
-from omnigraph.query.plan_walk import with_expressions
-from omnigraph.query.value_types import I64
+from omnigraph.query.explain import explain_plan, numbered_steps
+from omnigraph.query.parameters import bind_plan, coerce_params
+from omnigraph.query.plan.expression_walk import walk
+from omnigraph.query.plan.expressions import Literal, Now, Param
+from omnigraph.query.plan.statements import InsertRow, MutationPlan, QueryPlan, ReadPlan, Relation, UpdateRows
+from omnigraph.query.plan.types import I64
+from omnigraph.query.plan.walk import with_expressions
+from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.schema.property_types import PropertyType, type_text
 from tests.query.golden_files import GOOD, checked, query_files, read_text
 

@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError
-from omnigraph.query import (
-    check_queries,
-    explain_plan,
-    lint_queries,
-    parse_queries,
-    print_queries,
-    rewrite_plan,
-)
+from omnigraph.query.checks.run import check_queries
+from omnigraph.query.explain import explain_plan
+from omnigraph.query.lint import lint_queries
+from omnigraph.query.parser import parse_queries
+from omnigraph.query.printer import print_queries
+from omnigraph.query.rules.run import rewrite_plan
 from tests.query.golden_files import BAD, GOOD, RULES, catalog, query_files, read_text
 
 TEXTS: Final = [read_text(path) for folder in (GOOD, BAD, RULES) for path in query_files(folder)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.query import QueryFile, parse_queries, print_queries
-from omnigraph.query.syntax import MutationBody, Projection, Query, ReadBody
-from omnigraph.schema.syntax import Name, StringLiteral
+from omnigraph.lang.syntax import Name, StringLiteral
+from omnigraph.query.parser import parse_queries
+from omnigraph.query.printer import print_queries
+from omnigraph.query.syntax import MutationBody, Projection, Query, QueryFile, ReadBody
 from tests.query.strategies import files
 
 

@@ -6,10 +6,12 @@ from typing import Final
 
 import pytest
 
-from omnigraph.query import RULES as REWRITES
-from omnigraph.query import IndexFact, PlanFacts, ReadPlan, TableFacts, explain_plan, rewrite_plan
-from omnigraph.query.plan import QueryPlan
-from omnigraph.schema import IndexKind
+from omnigraph.query.explain import explain_plan
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan
+from omnigraph.query.plan.types import IndexFact, PlanFacts, TableFacts
+from omnigraph.query.rules.run import RULES as REWRITES
+from omnigraph.query.rules.run import rewrite_plan
+from omnigraph.schema.property_types import IndexKind
 from tests.query.golden_files import RULES, catalog, checked, compare, query_files, read_text
 
 NAMES: Final = [rule.__name__ for rule in REWRITES]

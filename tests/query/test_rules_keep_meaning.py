@@ -9,8 +9,9 @@ from typing import Final
 from hypothesis import given, settings
 
 from omnigraph.base.errors import QueryTextError
-from omnigraph.query import NO_FACTS, RULES, PlanFacts, ReadPlan, TableFacts, rewrite_plan
-from omnigraph.query.plan import QueryPlan
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan
+from omnigraph.query.plan.types import NO_FACTS, PlanFacts, TableFacts
+from omnigraph.query.rules.run import RULES, rewrite_plan
 from tests.query.golden_files import checked
 from tests.query.reference import Tables, run
 from tests.query.sample_graphs import VARIANTS, Rows, choices, comparable, sample_rows

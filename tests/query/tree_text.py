@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
+from omnigraph.lang.syntax import Span
 from omnigraph.query.syntax import QueryFile
-from omnigraph.schema.syntax import Span
 
 
 def tree_text(file: QueryFile) -> str:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from itertools import count
 
 from omnigraph.base.ids import Incarnation
-from omnigraph.schema import Catalog, Schema, build_catalog, parse_schema
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.parser import parse_schema
+from omnigraph.schema.syntax import Schema
 
 
 def counted_incarnations() -> Callable[[], Incarnation]:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from omnigraph.schema.syntax import (
+from omnigraph.lang.syntax import (
     Annotation,
     Argument,
-    Body,
-    Declaration,
-    EdgeSyntax,
-    InterfaceSyntax,
     Literal,
     Name,
     NamedArgument,
-    NodeSyntax,
     NumberLiteral,
-    PropertySyntax,
     RangeArgument,
-    Schema,
     StringLiteral,
     TimeLiteral,
     TypeExpression,
     WordLiteral,
+)
+from omnigraph.schema.syntax import (
+    Body,
+    Declaration,
+    EdgeSyntax,
+    InterfaceSyntax,
+    NodeSyntax,
+    PropertySyntax,
+    Schema,
 )
 from omnigraph.schema.transform import canonical, is_constraint
 

@@ -10,7 +10,9 @@ import pytest
 
 from omnigraph.base import limits
 from omnigraph.base.errors import SchemaTextError
-from omnigraph.schema import SchemaCode, build_catalog, parse_schema
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.parser import parse_schema
 from tests.schema.golden_files import BAD, compare, read_text, schema_files
 
 FILES = schema_files(BAD)

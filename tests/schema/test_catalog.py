@@ -7,7 +7,10 @@ import pickle
 from hypothesis import given, settings
 
 from omnigraph.base.ids import PropertyId, TypeId
-from omnigraph.schema import EdgeType, Rules, Schema, TypeKind, build_catalog, parse_schema
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.catalog import EdgeType, Rules, TypeKind
+from omnigraph.schema.parser import parse_schema
+from omnigraph.schema.syntax import Schema
 from tests.schema.incarnations import catalog_of
 from tests.schema.strategies import valid_schemas
 

@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.schema import (
-    Catalog,
-    arrow_schema,
-    catalog_from_json,
-    catalog_to_json,
-    declared_indexes,
-    parse_schema,
-    print_schema,
-    schema_from_catalog,
-)
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json
+from omnigraph.schema.parser import parse_schema
+from omnigraph.schema.printer import print_schema, schema_from_catalog
+from omnigraph.schema.tables import arrow_schema, declared_indexes
 from tests.schema.golden_files import GOOD, compare, read_text, schema_files
 from tests.schema.incarnations import catalog_of
 

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from omnigraph.base import limits
 from omnigraph.base.errors import SchemaTextError
-from omnigraph.schema import build_catalog, catalog_from_json, catalog_to_json, parse_schema, print_schema
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json
+from omnigraph.schema.parser import parse_schema
+from omnigraph.schema.printer import print_schema
 from tests.schema.golden_files import BAD, GOOD, read_text, schema_files
 
 TEXTS = [read_text(path) for path in (*schema_files(GOOD), *schema_files(BAD))]

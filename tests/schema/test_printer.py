@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.schema import Schema, parse_schema, print_schema, schema_from_catalog
-from omnigraph.schema.syntax import Annotation, Name, NodeSyntax, StringLiteral
+from omnigraph.lang.syntax import Annotation, Name, StringLiteral
+from omnigraph.schema.parser import parse_schema
+from omnigraph.schema.printer import print_schema, schema_from_catalog
+from omnigraph.schema.syntax import NodeSyntax, Schema
 from tests.schema.incarnations import catalog_of
 from tests.schema.strategies import trees, valid_schemas
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.storage.dataset import create_dataset, open_dataset
+from omnigraph.storage.lance.dataset import create_dataset, open_dataset
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.storage.samples import people

@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from omnigraph.storage.dataset import ADDRESS, Dataset
-from omnigraph.storage.failures import substrate_errors
-from omnigraph.storage.indexes import (
+from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.lance.dataset import ADDRESS, Dataset
+from omnigraph.storage.lance.indexes import (
     IndexSpec,
     Unbuildable,
     build_index_segment,
     commit_index_segments,
     plan_index,
 )
-from omnigraph.storage.staging import (
+from omnigraph.storage.lance.stage import (
     Rows,
     StagedTransaction,
     stage_delete_rows,

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from omnigraph.storage.commit import commit_compaction, commit_restore, commit_staged
-from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.row_reads import locate_rows
-from omnigraph.storage.staging import (
+from omnigraph.storage.lance.commit import commit_compaction, commit_restore, commit_staged
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.read import locate_rows
+from omnigraph.storage.lance.stage import (
     stage_replacement,
     stage_update,
     stage_upsert,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import lance
 import pyarrow as pa
 
-from omnigraph.storage.dataset import Dataset, create_dataset
+from omnigraph.storage.lance.dataset import Dataset, create_dataset
 from omnigraph.storage.location import Location
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}

@@ -8,8 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.storage.dataset import create_dataset, open_dataset
-from omnigraph.storage.failures import DatasetExistsError
+from omnigraph.storage.errors import DatasetExistsError
+from omnigraph.storage.lance.dataset import create_dataset, open_dataset
 from omnigraph.storage.location import Location
 
 ROUNDS: Final = 20

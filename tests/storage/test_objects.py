@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.failpoints import observed
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectEntry, ObjectStore
 from tests.storage.lossy_proxy import LossyProxy

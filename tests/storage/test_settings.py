@@ -14,7 +14,7 @@ import pytest
 
 from omnigraph.base.errors import StorageError
 from omnigraph.storage import settings
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.settings import StorageSettings, read_settings, send_secrets

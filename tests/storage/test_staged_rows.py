@@ -5,12 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from omnigraph.integrity import RawBatch, check_batch
-from omnigraph.storage.commit import commit_staged
-from omnigraph.storage.dataset import ADDRESS, Dataset, create_dataset
+from omnigraph.integrity.check import check_batch
+from omnigraph.integrity.raw import RawBatch
+from omnigraph.storage.lance.commit import commit_staged
+from omnigraph.storage.lance.dataset import ADDRESS, Dataset, create_dataset
+from omnigraph.storage.lance.read import read_blobs
+from omnigraph.storage.lance.stage import stage_delete_rows, stage_update
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_slices import read_blobs
-from omnigraph.storage.staging import stage_delete_rows, stage_update
 from tests.schema.incarnations import catalog_of
 from tests.storage.samples import ids_of, make_people
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import lance
 import pytest
 
-from omnigraph.storage.commit import commit_branch, commit_staged
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.lance.commit import commit_branch, commit_staged
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from tests.storage.raw_writes import stage_append
 from tests.storage.samples import ids_of, make_people, people

@@ -19,8 +19,8 @@ import pytest
 from lance.optimize import Compaction
 from lance.query import MatchQuery
 
-from omnigraph.storage.commit import commit_compaction
-from omnigraph.storage.dataset import Dataset, create_dataset
+from omnigraph.storage.lance.commit import commit_compaction
+from omnigraph.storage.lance.dataset import Dataset, create_dataset
 from omnigraph.storage.location import Location
 from tests.storage.samples import make_people, people
 

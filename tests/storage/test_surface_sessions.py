@@ -11,10 +11,10 @@ from typing import Any
 
 import lance
 
-from omnigraph.schema.indexable import IndexKind
-from omnigraph.storage.commit import commit_restore
-from omnigraph.storage.dataset import Dataset, open_dataset, shared_session
-from omnigraph.storage.indexes import IndexSpec
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.commit import commit_restore
+from omnigraph.storage.lance.dataset import Dataset, open_dataset, shared_session
+from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.storage.raw_writes import commit_index

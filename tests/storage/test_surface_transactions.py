@@ -15,9 +15,9 @@ from lance import LanceOperation
 from lance.fragment import RowIdSequence
 from lance.optimize import Compaction
 
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.stage import StagedTransaction, stage_upsert
 from omnigraph.storage.location import Location
-from omnigraph.storage.staging import StagedTransaction, stage_upsert
 from tests.storage.raw_writes import stage_append, stage_delete, stage_overwrite
 from tests.storage.samples import foreign_append, ids_of, make_people, people
 

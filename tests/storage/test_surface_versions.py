@@ -13,8 +13,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.commit import commit_branch, commit_compaction
-from omnigraph.storage.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.commit import commit_branch, commit_compaction
+from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.storage.samples import foreign_append, ids_of, make_people, people

@@ -14,8 +14,8 @@ import pytest
 from lance.fragment import write_fragments
 
 from omnigraph.base.errors import RefusedError
-from omnigraph.storage.dataset import create_dataset
-from omnigraph.storage.durability import (
+from omnigraph.storage.lance.dataset import create_dataset
+from omnigraph.storage.lance.durability import (
     delete_first_version,
     delete_torn_references,
     delete_torn_versions,

@@ -24,7 +24,7 @@ _SHARED_CHANCE: Final = re.compile(
 # The exceptions, all of them.
 LONG_FILES: Final[set[str]] = set()
 LONG_FUNCTIONS: Final[set[str]] = set()
-PICKLING_MODULE: Final = "omnigraph.pipeline.tasks"
+PICKLING_MODULE: Final = "omnigraph.pipeline.spark.runner"
 PICKLES: Final = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "serializers"}
 PROCESS_EDGES: Final[set[str]] = {"omnigraph.cli.main"}  # where any exception becomes an exit code
 

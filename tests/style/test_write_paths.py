@@ -14,23 +14,23 @@ from tests.style.source import Source, python_sources
 # A module's name stands for everything below it too. A new entry here is a decision about the design.
 CALLERS: Final[dict[str, tuple[str, ...]]] = {
     "commit_": (
-        "omnigraph.graph.commit",
-        "omnigraph.graph.loose",  # what commit lets Lance do by itself
+        "omnigraph.graph.write.commit",
+        "omnigraph.graph.write.multi_commit",  # what commit lets Lance do by itself
+        "omnigraph.graph.write.stage",  # forks, which move no head
         "omnigraph.graph.recovery",
-        "omnigraph.graph.publish",  # the manifest's own head
-        "omnigraph.graph.compaction",  # the manifest's own fragments
-        "omnigraph.graph.stage",  # forks, which move no head
+        "omnigraph.graph.manifest.publish",  # the manifest's own head
+        "omnigraph.graph.manifest.compaction",  # the manifest's own fragments
+        "omnigraph.graph.manifest.stamp",  # the manifest's own migrations
         "omnigraph.graph.branches",
-        "omnigraph.graph.stamp",  # the manifest's own migrations
     ),
     "delete_": (
         "omnigraph.maintenance.cleanup",
-        "omnigraph.pipeline.load",  # what a refused load staged itself
-        "omnigraph.pipeline.source_write",  # what the tasks of a failed Spark write staged
-        "omnigraph.graph.stage",  # a fork that the write made itself and does not need
+        "omnigraph.pipeline.load.run",  # what a refused load staged itself
+        "omnigraph.pipeline.datasource.write",  # what the tasks of a failed Spark write staged
+        "omnigraph.graph.write.stage",  # a fork that the write made itself and does not need
         "omnigraph.graph.scratch",  # what one operation passed between its workers
-        "omnigraph.api.branching",  # the graph's own delete_branch, which removes a row
-        "omnigraph.api.merging",  # the same
+        "omnigraph.api.graph",  # the graph's own delete_branch, which removes a row
+        "omnigraph.api.merge",  # the same
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
     ),
 }

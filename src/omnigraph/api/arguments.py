@@ -14,8 +14,8 @@ from functools import wraps
 from os import PathLike
 from typing import Final, ParamSpec, TypeVar
 
+from omnigraph.base.actors import refuse_blank_actor
 from omnigraph.base.errors import UsageError
-from omnigraph.base.process import refuse_blank_actor
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,33 +7,325 @@ command that only reads starts twice as fast without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.arguments import checked, checked_methods
-from omnigraph.api.evolving import SchemaMethods
-from omnigraph.api.versioning import VersionedGraph
-from omnigraph.base.process import login_name
-from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.moments import When, read_state
-from omnigraph.graph.records import RecoveryRecord
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.api.arguments import checked, checked_methods, refuse_none_at_all
+from omnigraph.base.actors import login_name
+from omnigraph.base.errors import UsageError
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.reader import open_manifest
+from omnigraph.graph.manifest.records import CommitRecord, RecoveryRecord
+from omnigraph.graph.manifest.refs import When, read_state
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_snapshot
 from omnigraph.storage.location import Location, parse_location
 
 if TYPE_CHECKING:
-    from omnigraph.api.exporting import ExportOutcome
-    from omnigraph.api.loading import LoadOutcome
-    from omnigraph.api.mutating import MutationResult
-    from omnigraph.api.querying import PreparedQuery
+    from typing import Self
+
+    from omnigraph.api.export import ExportOutcome
+    from omnigraph.api.history import ChangeFeed, EntityChange
+    from omnigraph.api.load import LoadOutcome
+    from omnigraph.api.mutate import MutationResult
+    from omnigraph.api.query import PreparedQuery
     from omnigraph.api.results import Result
     from omnigraph.base.progress import Report
-    from omnigraph.engine.embedding import EmbeddingProvider
+    from omnigraph.embedding.provider import EmbeddingProvider
     from omnigraph.engine.options import QueryLimits
-    from omnigraph.graph.pending import PendingIntent
-    from omnigraph.maintenance.cleanup_options import TableCleanupStats
+    from omnigraph.graph.branches import BranchStanding
+    from omnigraph.graph.coordination.intent import PendingIntent
+    from omnigraph.graph.merge.run import MergeOutcome
+    from omnigraph.graph.schema_plan import SchemaPlan
+    from omnigraph.maintenance.cleanup.options import TableCleanupStats
+    from omnigraph.maintenance.doctor.findings import Finding
+    from omnigraph.maintenance.index_status import IndexCoverage
+    from omnigraph.maintenance.optimize.options import IndexOutcome, TableOptimizeStats
+    from omnigraph.maintenance.repair import TableRepairStats
+    from omnigraph.maintenance.schema_apply import SchemaApplied
+
+
+@checked_methods
+class SchemaMethods:
+    """The methods of a graph that are about its schema."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def location(self) -> Location: ...
+
+        @property
+        def branch_name(self) -> str: ...
+
+        def snapshot(self) -> Snapshot: ...
+
+        def refuse_if_read_only(self) -> None: ...
+
+        def _writer(self, named: str | None) -> str: ...
+
+    def plan_schema(
+        self, schema: str, *, allow_data_loss: bool = False, source_name: str = "<schema>"
+    ) -> SchemaPlan:
+        """What it takes to bring the branch to this `.pg` schema: steps with their costs, and what is refused.
+
+        `allow_data_loss`: what is dropped goes for good. `source_name` is what errors in the text call it.
+        """
+        from omnigraph.graph.schema_plan import plan_schema
+
+        return plan_schema(self.snapshot(), schema, source_name=source_name, hard=allow_data_loss)
+
+    def apply_schema(  # noqa: PLR0913  # a program names what it wants
+        self,
+        schema: str,
+        *,
+        actor: str | None = None,
+        allow_data_loss: bool = False,
+        source_name: str = "<schema>",
+        spark_master: str | None = None,
+        report: Report | None = None,
+    ) -> SchemaApplied:
+        """Bring the branch to this `.pg` schema as one commit, or raise with nothing written.
+
+        New rules are checked against the rows first. What is dropped can be read at earlier commits until cleanup; with
+        `allow_data_loss` its values are in no file of the new commit, and the next cleanup removes the earlier ones.
+        Large tables are worked on by Spark.
+        """
+        self.refuse_if_read_only()
+        from omnigraph.graph.recovery.run import recover_on_open
+        from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
+        from omnigraph.pipeline.spark.runner import on_master
+
+        request = SchemaRequest(schema, self._writer(actor), source_name, allow_data_loss)
+        recover_on_open(self.location, self.branch_name)
+        return apply_schema(self.location, self.branch_name, request, on_master(spark_master, report))
+
+
+@checked_methods
+class Maintained:
+    """What keeps the tables of a graph healthy."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def location(self) -> Location: ...
+
+        @property
+        def branch_name(self) -> str: ...
+
+        @property
+        def read_only(self) -> bool: ...
+
+        @property
+        def actor(self) -> str | None: ...
+
+    def optimize(  # noqa: PLR0913  # a program names what it wants
+        self,
+        *,
+        tables: tuple[str, ...] = (),
+        dry_run: bool = False,
+        partial_progress: bool = False,
+        max_rows_per_task: int | None = None,
+        max_tasks: int | None = None,
+        spark_master: str | None = None,
+        report: Report | None = None,
+    ) -> list[TableOptimizeStats]:
+        """Compact the tables of the branch, fold and build their indexes, as at most one commit that changes no row.
+
+        `tables` are types by name or alias, all unless given. `dry_run` only plans. `partial_progress` commits groups
+        of tasks as they finish. The bounds are for one task and for the run. One row per table, then `__manifest`.
+        Writes that stopped, on any branch, are recovered first.
+        """
+        if not dry_run:
+            self.refuse_if_read_only()
+        from omnigraph.graph.recovery.run import recover_every_branch
+        from omnigraph.maintenance.optimize.options import OptimizeOptions
+        from omnigraph.maintenance.optimize.run import optimize_all_tables
+        from omnigraph.pipeline.spark.runner import on_master
+
+        options = OptimizeOptions(
+            tables=frozenset(tables) or None,
+            dry_run=dry_run,
+            partial_progress=partial_progress,
+            rows_per_task=max_rows_per_task,
+            tasks_max=max_tasks,
+        )
+        options.refuse_nonsense()
+        if not dry_run:
+            recover_every_branch(self.location)
+        return optimize_all_tables(self, options, on_master(spark_master, report))
+
+    def ensure_indices(
+        self, *, tables: tuple[str, ...] = (), spark_master: str | None = None, report: Report | None = None
+    ) -> IndexOutcome:
+        """Build the declared indexes that tables lack, as at most one commit; one row per declared index."""
+        self.refuse_if_read_only()
+        from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
+        from omnigraph.pipeline.spark.runner import on_master
+
+        options, workers = IndexOptions(frozenset(tables) or None), on_master(spark_master, report)
+        return ensure_indices(self.location, self.branch_name, workers, options)
+
+    def doctor(self, *, deep: bool = False) -> list[Finding]:
+        """Everything about the graph and this machine in one go, each finding with the command that helps.
+
+        `deep` also opens each data file and index, and looks for edges without nodes in large tables.
+        """
+        from omnigraph.maintenance.doctor.run import examine
+
+        return examine(self, deep=deep)
+
+    def index_status(self) -> list[IndexCoverage]:
+        """How well the declared indexes cover the tables of the branch, and which columns have none."""
+        from omnigraph.maintenance.index_status import index_status
+
+        return index_status(self, self.branch_name)
+
+    def repair(
+        self, *, confirm: bool = False, force: bool = False, discard: bool = False
+    ) -> list[TableRepairStats]:
+        """Look at what foreign tools did to the tables of every branch; with `confirm`, put it right.
+
+        `force` publishes what is not known to be harmless, `discard` drops it. One row per table and branch. With
+        `confirm`, writes that stopped, on any branch, are recovered first.
+        """
+        if confirm:
+            self.refuse_if_read_only()
+        from omnigraph.graph.recovery.run import recover_every_branch
+        from omnigraph.maintenance.repair import RepairOptions, repair_all_tables
+
+        options = RepairOptions(confirm, force, discard)
+        options.refuse_contradiction()
+        if confirm:
+            recover_every_branch(self.location)
+        return repair_all_tables(self, options)
+
+    def refuse_if_read_only(self) -> None:
+        """Raise when the graph was opened for reading only."""
+        if self.read_only:
+            raise UsageError(
+                "the graph is open for reading only", code="graph_read_only", hint="open it without read_only"
+            )
+
+    def _writer(self, named: str | None) -> str:
+        """Who writes: whom a call names, or whom the graph was opened by, or the login name."""
+        return named or self.actor or login_name()
+
+
+@checked_methods
+class VersionedGraph(Maintained):
+    """Branches and history of a graph, beside its maintenance."""
+
+    __slots__ = ()
+
+    def commits(self) -> Iterator[CommitRecord]:
+        """The branch's history, newest first."""
+        snapshot = read_snapshot(self.location, self.branch_name)
+        return make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
+
+    def commit(self, commit_id: str) -> CommitRecord:
+        """One commit of the branch's lineage, by its id, by enough of its beginning or end, or as `HEAD`."""
+        return find_named_commit(read_snapshot(self.location, self.branch_name), commit_id)
+
+    def branch(self, name: str, *, create_from: str | None = None, actor: str | None = None) -> Self:
+        """The graph on another branch; `create_from`, a branch or a commit, makes it first."""
+        if create_from is not None:
+            self.refuse_if_read_only()
+            from omnigraph.api.merge import create_branch_from
+
+            create_branch_from(self.location, name, create_from, self._writer(actor))
+        else:
+            read_snapshot(self.location, name)
+        graph: Any = self
+        return replace(graph, branch_name=name)  # type: ignore[no-any-return]
+
+    def branches(self) -> tuple[BranchStanding, ...]:
+        """Every branch, main first, with its newest commit and how far it and main are apart."""
+        from omnigraph.graph.branches import list_branches
+
+        return list_branches(self.location)
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch. Main stays, and so does a branch that a live branch was made from."""
+        self.refuse_if_read_only()
+        from omnigraph.api.merge import remove_branch
+
+        remove_branch(self.location, name)
+
+    def merge(  # noqa: PLR0913  # a program names what it wants
+        self,
+        source: str,
+        *,
+        into: str | None = None,
+        strategy: str | Mapping[str, str] | None = None,
+        resolve: Mapping[tuple[str, str], str] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> MergeOutcome:
+        """Merge a branch, or a commit of one, into a branch as one commit, or raise with every conflict.
+
+        `into` is the graph's branch unless given. `strategy` is ours (the target's) or theirs (the source's), for every
+        conflict or by kind; `resolve` is a side for single entities, by table, such as node:Person, and id. `dry_run`
+        writes nothing and returns the conflicts.
+        """
+        if not dry_run:
+            self.refuse_if_read_only()
+        from omnigraph.api.merge import make_resolution, run_merge
+        from omnigraph.graph.merge.run import MergeRequest
+
+        resolution = make_resolution(strategy, resolve)
+        target = into or self.branch_name
+        request = MergeRequest(source, self._writer(actor), target, resolution, dry_run)
+        return run_merge(self.location, request)
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        strategy: str | Mapping[str, str] | None = None,
+        resolve: Mapping[tuple[str, str], str] | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> MergeOutcome:
+        """Undo what a commit of the branch changed, as a new commit; conflicts are those of a merge."""
+        if not dry_run:
+            self.refuse_if_read_only()
+        from omnigraph.api.merge import make_resolution, run_revert
+        from omnigraph.graph.merge.run import RevertRequest
+
+        resolution = make_resolution(strategy, resolve)
+        who = self._writer(actor)
+        request = RevertRequest(self.commit(commit).id, who, self.branch_name, resolution, dry_run)
+        return run_revert(self.location, request)
+
+    def commit_changes(self, commit: str) -> Iterator[EntityChange]:
+        """What a commit of the branch changed against its first parent, with images before and after."""
+        from omnigraph.api.history import entity_changes
+        from omnigraph.graph.feed import commit_changes
+
+        newest = read_snapshot(self.location, self.branch_name)
+        return entity_changes(commit_changes(newest, find_named_commit(newest, commit)))
+
+    def diff(self, left: str, right: str) -> Iterator[EntityChange]:
+        """What differs between two branches or commits: the change that leads from the first to the second."""
+        from omnigraph.api.history import read_diff
+
+        return read_diff(self.location, left, right)
+
+    def changes(self, cursor: str | None = None, *, limit: int = 100) -> ChangeFeed:
+        """The next commits of the branch after a cursor, with their changes, oldest first; the caller keeps the cursor.
+
+        A cursor is a commit id. Without one it is all commits. `limit` is how many commits at most, 1 or more.
+        """
+        refuse_none_at_all("limit", limit)
+        from omnigraph.api.history import feed_changes
+
+        return feed_changes(self.location, self.branch_name, cursor, limit)
 
 
 @checked_methods
@@ -80,7 +372,7 @@ class Graph(VersionedGraph, SchemaMethods):
         `engine` is process, or spark for graphs that outgrow one machine, which does not search. `embed` makes vectors
         from the texts that the query gives to `nearest`. `limits` says how much memory and time it may take.
         """
-        from omnigraph.api.querying import QueryOptions, run_prepared
+        from omnigraph.api.query import QueryOptions, run_prepared
         from omnigraph.engine.options import NO_LIMITS
 
         options = QueryOptions(engine, spark_master, embed, limits or NO_LIMITS)
@@ -94,7 +386,7 @@ class Graph(VersionedGraph, SchemaMethods):
 
         Of `limits` only the ceiling of open traversals counts here; the others are for each run.
         """
-        from omnigraph.api.querying import prepared
+        from omnigraph.api.query import prepared
         from omnigraph.engine.options import NO_LIMITS
 
         return prepared(source, name, limits or NO_LIMITS)
@@ -104,7 +396,7 @@ class Graph(VersionedGraph, SchemaMethods):
     ) -> Snapshot:
         """The state to read: the newest, the one of a commit or version, or the newest that was there at a moment."""
         if commit is None and version is None and at is None:
-            from omnigraph.api.querying import newest_snapshot
+            from omnigraph.api.query import newest_snapshot
 
             return newest_snapshot(self.location, self.branch_name)
         return self.snapshot(commit=commit, version=version, at=at)
@@ -133,9 +425,9 @@ class Graph(VersionedGraph, SchemaMethods):
         builds the declared indexes of what was loaded right after the commit. `report` is told how far the work is.
         """
         self.refuse_if_read_only()
-        from omnigraph.api.loading import LoadOptions, plan_load, run_load
+        from omnigraph.api.load import LoadOptions, plan_load, run_load
         from omnigraph.base.progress import report_nothing
-        from omnigraph.pipeline.session import SparkSettings
+        from omnigraph.pipeline.spark.session import SparkSettings
 
         options = LoadOptions(
             mode=mode,
@@ -168,9 +460,9 @@ class Graph(VersionedGraph, SchemaMethods):
         `format` is ndjson, which load reads, or parquet. `types` are all unless given. `commit`, `version` or `at`
         name an earlier state. `force` replaces what an earlier export left. `report` is told how far the work is.
         """
-        from omnigraph.api.exporting import ExportOptions, export_graph
+        from omnigraph.api.export import ExportOptions, export_graph
         from omnigraph.base.progress import report_nothing
-        from omnigraph.pipeline.session import SparkSettings
+        from omnigraph.pipeline.spark.session import SparkSettings
 
         options = ExportOptions(
             out=None if out is None else fspath(out),
@@ -198,8 +490,8 @@ class Graph(VersionedGraph, SchemaMethods):
         `limits` says how much memory and time it may take before it commits.
         """
         self.refuse_if_read_only()
-        from omnigraph.api.checking import QuerySource
-        from omnigraph.api.mutating import MutationOptions, run_mutation_text
+        from omnigraph.api.mutate import MutationOptions, run_mutation_text
+        from omnigraph.api.query import QuerySource
         from omnigraph.engine.options import NO_LIMITS
 
         options = MutationOptions(
@@ -223,9 +515,9 @@ class Graph(VersionedGraph, SchemaMethods):
         """
         if confirm:
             self.refuse_if_read_only()
-        from omnigraph.api.cleaning import run_cleanup
-        from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-        from omnigraph.pipeline.session import SparkSettings
+        from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+        from omnigraph.maintenance.cleanup.run import run_cleanup
+        from omnigraph.pipeline.spark.session import SparkSettings
 
         options = CleanupPolicyOptions(keep, older_than, confirm=confirm)
         if orphans_older_than is not None:
@@ -239,7 +531,7 @@ class Graph(VersionedGraph, SchemaMethods):
 
     def pending_intents(self) -> tuple[PendingIntent, ...]:
         """Every write under way or waiting for recovery, on any branch, and every intent that cannot be read."""
-        from omnigraph.graph.pending import list_pending
+        from omnigraph.graph.coordination.intent import list_pending
 
         return list_pending(self.location)
 
@@ -278,7 +570,8 @@ def init(
     how = options or OpenOptions()
     location = parse_location(fspath(uri), how.storage_options, how.durability)
     from omnigraph.graph.create import NewGraph, create_graph
-    from omnigraph.schema import build_catalog, parse_schema
+    from omnigraph.schema.build import build_catalog
+    from omnigraph.schema.parser import parse_schema
 
     catalog = build_catalog(parse_schema(schema, schema_name))
     create_graph(location, NewGraph(schema, catalog, how.actor or login_name(), beside_other_files=force))
@@ -304,7 +597,7 @@ def open(  # noqa: A001  # users write omnigraph.open
     else:
         read_snapshot(location, branch)
     if not read_only:
-        from omnigraph.graph.recovery.on_open import recover_on_open
+        from omnigraph.graph.recovery.run import recover_on_open
 
         recover_on_open(location, branch)
     return Graph(location, branch, read_only, how.actor)

@@ -12,11 +12,10 @@ from typing import Any
 
 from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
 from omnigraph.graph.feed import FeedBlock, SchemaStep, commit_changes, read_feed
-from omnigraph.graph.image_text import image_lines
-from omnigraph.graph.images import Image
-from omnigraph.graph.records import CommitRecord, TableId
-from omnigraph.graph.references import read_reference
-from omnigraph.schema import Entity
+from omnigraph.graph.manifest.records import CommitRecord, TableId
+from omnigraph.graph.manifest.refs import read_reference
+from omnigraph.graph.rows.entity_rows import Image, image_lines
+from omnigraph.schema.catalog import Entity
 from omnigraph.storage.location import Location
 
 __all__ = [

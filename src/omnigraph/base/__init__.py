@@ -1,1 +1,1 @@
-"""Errors, ids, limits, clock, failpoints and progress events: what every other room may use."""
+"""Errors, ids, limits, clock, failpoints and progress events: what every other package may use."""

@@ -13,7 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from omnigraph.base.flag_words import in_python
+from omnigraph.base.hints import in_python
 
 _UNPRINTABLE: Final = "\N{REPLACEMENT CHARACTER}"
 """What stands for a letter that could send codes to a terminal; it takes one place, as the caret expects."""

@@ -10,12 +10,35 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
+
+Observer = Callable[[str, str], None]
+
+_observers: list[Observer] = []
+
+
+def announce(effect: str, target: str) -> None:
+    """Tell the observers that `effect` is about to happen to `target`."""
+    for observer in _observers:
+        observer(effect, target)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Have `observer` told of every durable call within the block, in this process."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
 
 ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
 

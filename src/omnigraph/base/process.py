@@ -9,7 +9,6 @@ containers share host names and `/proc` may hide processes. Nothing here writes.
 from __future__ import annotations
 
 import errno
-import getpass
 import os
 import socket
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Final
-
-from omnigraph.base.errors import UsageError
 
 _PROC: Final = Path("/proc")
 _MACHINE_ID_FILES: Final = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
@@ -99,25 +96,6 @@ def shows_other_users(mountinfo: str) -> bool:
     """Return whether `/proc` shows every user's processes, from the text of `/proc/self/mountinfo`."""
     options = [_super_options(line) for line in mountinfo.splitlines() if _mount_point(line) == str(_PROC)]
     return bool(options) and all(one is not None and _hides_nothing(one) for one in options)
-
-
-def login_name() -> str:
-    """Whom this process runs for."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
-
-
-def refuse_blank_actor(actor: str | None) -> str | None:
-    """The actor that was named, if one was; raise for a name that nobody could read in the history."""
-    if actor is not None and not actor.strip():
-        raise UsageError(
-            "the actor has no name",
-            code="actor_blank",
-            hint="name who writes, or leave --as out for your login name",
-        )
-    return actor
 
 
 def _is_same_system(holder: ProcessIdentity, observer: ProcessIdentity) -> bool:

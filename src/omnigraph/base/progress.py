@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from omnigraph.base.errors import Fact
+
+
+def log_event(
+    logger: logging.Logger,
+    sentence: str,
+    *,
+    level: int = logging.INFO,
+    in_result: bool = False,
+    **facts: Fact,
+) -> None:
+    """Log one event. The logger's name starts with `omnigraph.`.
+
+    `in_result`: the caller also gets this as a part of the result, so a command does not print it twice.
+    """
+    logger.log(level, sentence, extra={"facts": facts, "in_result": in_result})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The command line `omnigraph`: one file per command, loaded when it is asked for."""
+"""The command line `omnigraph`. A command imports heavy libraries inside its function."""

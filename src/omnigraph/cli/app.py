@@ -10,7 +10,7 @@ from typing import Any, Final
 from typer.core import TyperCommand, TyperGroup
 
 from omnigraph.cli.command import HELP, build_command
-from omnigraph.cli.usage import unknown_command
+from omnigraph.cli.errors import unknown_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,59 +22,61 @@ class Family:
 
 
 COMMANDS: Final[Mapping[str, str | Family]] = {
-    "init": "omnigraph.cli.init",
-    "load": "omnigraph.cli.load",
-    "export": "omnigraph.cli.export",
-    "query": "omnigraph.cli.query",
-    "mutate": "omnigraph.cli.mutate",
-    "lint": "omnigraph.cli.lint",
-    "explain": "omnigraph.cli.explain",
-    "snapshot": "omnigraph.cli.snapshot",
+    "init": "omnigraph.cli.commands.init",
+    "load": "omnigraph.cli.commands.load",
+    "export": "omnigraph.cli.commands.export",
+    "query": "omnigraph.cli.commands.query",
+    "mutate": "omnigraph.cli.commands.mutate",
+    "lint": "omnigraph.cli.commands.lint",
+    "explain": "omnigraph.cli.commands.explain",
+    "snapshot": "omnigraph.cli.commands.snapshot",
     "schema": Family(
         "Look at the accepted schema, and change it.",
         {
-            "show": "omnigraph.cli.schema_show",
-            "plan": "omnigraph.cli.schema_plan",
-            "apply": "omnigraph.cli.schema_apply",
+            "show": "omnigraph.cli.commands.schema.show",
+            "plan": "omnigraph.cli.commands.schema.plan",
+            "apply": "omnigraph.cli.commands.schema.apply",
         },
     ),
     "branch": Family(
         "Work on branches of a graph.",
         {
-            "create": "omnigraph.cli.branch_create",
-            "list": "omnigraph.cli.branch_list",
-            "delete": "omnigraph.cli.branch_delete",
-            "merge": "omnigraph.cli.branch_merge",
+            "create": "omnigraph.cli.commands.branch.create",
+            "list": "omnigraph.cli.commands.branch.list",
+            "delete": "omnigraph.cli.commands.branch.delete",
+            "merge": "omnigraph.cli.commands.branch.merge",
         },
     ),
     "commit": Family(
         "Look at the history of a branch, and undo a commit.",
         {
-            "list": "omnigraph.cli.commit_list",
-            "show": "omnigraph.cli.commit_show",
-            "changes": "omnigraph.cli.commit_changes",
-            "revert": "omnigraph.cli.commit_revert",
+            "list": "omnigraph.cli.commands.commit.list",
+            "show": "omnigraph.cli.commands.commit.show",
+            "changes": "omnigraph.cli.commands.commit.changes",
+            "revert": "omnigraph.cli.commands.commit.revert",
         },
     ),
-    "optimize": "omnigraph.cli.optimize",
-    "repair": "omnigraph.cli.repair",
-    "doctor": "omnigraph.cli.doctor",
-    "index": Family("Look at the indexes.", {"status": "omnigraph.cli.index_status"}),
-    "changes": Family("Follow the changes of a branch.", {"poll": "omnigraph.cli.changes_poll"}),
-    "diff": "omnigraph.cli.diff",
-    "log": "omnigraph.cli.log",
-    "recovery": Family("Look at writes that stopped half-way.", {"list": "omnigraph.cli.recovery_list"}),
-    "cleanup": "omnigraph.cli.cleanup",
+    "optimize": "omnigraph.cli.commands.optimize",
+    "repair": "omnigraph.cli.commands.repair",
+    "doctor": "omnigraph.cli.commands.doctor",
+    "index": Family("Look at the indexes.", {"status": "omnigraph.cli.commands.index_status"}),
+    "changes": Family("Follow the changes of a branch.", {"poll": "omnigraph.cli.commands.changes"}),
+    "diff": "omnigraph.cli.commands.diff",
+    "log": "omnigraph.cli.commands.log",
+    "recovery": Family(
+        "Look at writes that stopped half-way.", {"list": "omnigraph.cli.commands.recovery_list"}
+    ),
+    "cleanup": "omnigraph.cli.commands.cleanup",
     "spark": Family(
         "Keep a Spark warm for later commands.",
         {
-            "start": "omnigraph.cli.spark_start",
-            "stop": "omnigraph.cli.spark_stop",
-            "status": "omnigraph.cli.spark_status",
+            "start": "omnigraph.cli.commands.spark.start",
+            "stop": "omnigraph.cli.commands.spark.stop",
+            "status": "omnigraph.cli.commands.spark.status",
         },
     ),
-    "demo": "omnigraph.cli.demo",
-    "version": "omnigraph.cli.version",
+    "demo": "omnigraph.cli.demo.run",
+    "version": "omnigraph.cli.commands.version",
 }
 
 _ABOUT: Final = """A versioned graph database on open Lance files.

@@ -14,10 +14,9 @@ import signal
 import sys
 from io import TextIOWrapper
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
-if TYPE_CHECKING:
-    from omnigraph.cli.flags import Flags
+from omnigraph.cli.options import Flags
 
 BROKEN_PIPE_EXIT_CODE = 128 + 13
 INTERRUPT_AGAIN_SECONDS: Final = 0.05
@@ -67,8 +66,7 @@ def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command in this process; its exit code."""
-    from omnigraph.cli.flags import read_flags
-    from omnigraph.cli.renamed import use_one_name
+    from omnigraph.cli.options import read_flags
 
     flags = read_flags(arguments)
     return _invoke(use_one_name(arguments, flags), flags)
@@ -80,8 +78,7 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
 
     from omnigraph.base.errors import OmnigraphError
     from omnigraph.cli.app import make_command
-    from omnigraph.cli.errors import exit_code, show_defect, show_error
-    from omnigraph.cli.usage import explain_usage
+    from omnigraph.cli.errors import exit_code, explain_usage, show_defect, show_error
 
     _log_to_stderr(quiet=flags.quiet)
     try:
@@ -148,6 +145,19 @@ def _end(exit_code: int) -> NoReturn:
         pass
     finally:
         os._exit(exit_code)
+
+
+def use_one_name(arguments: list[str], flags: Flags) -> list[str]:
+    """The arguments with `lint` for `check`, `query lint` and `query check`; the latter two are warned about."""
+    match arguments:
+        case ["check", *rest]:
+            return ["lint", *rest]
+        case ["query", "lint" | "check" as word, *rest]:
+            if not flags.quiet:
+                sys.stderr.write(f"warning: `omnigraph query {word}` is an old name of `omnigraph lint`\n")
+            return ["lint", *rest]
+        case _:
+            return arguments
 
 
 if __name__ == "__main__":

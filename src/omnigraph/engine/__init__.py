@@ -1,1 +1,1 @@
-"""Runs query plans in the process."""
+"""Runs query plans in the process. Imports no Spark."""

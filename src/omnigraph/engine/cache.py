@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from omnigraph.base import limits
-from omnigraph.graph.identity import BranchIdentity
+from omnigraph.graph.manifest.identity import BranchIdentity
 
 Found = TypeVar("Found")
 

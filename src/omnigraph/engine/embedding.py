@@ -7,25 +7,16 @@ length. Every text is embedded once per run. What the provider does is its own; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph.base.errors import RunError, UsageError
-from omnigraph.query.expression_walk import rewritten
-from omnigraph.query.expressions import Expr, Literal, Nearest, Rrf
-from omnigraph.query.plan import ReadPlan, Search
-from omnigraph.query.plan_walk import rewritten_plan, steps_of, with_expressions
+from omnigraph.embedding.provider import EmbeddingProvider
+from omnigraph.query.plan.expression_walk import rewritten
+from omnigraph.query.plan.expressions import Expr, Literal, Nearest, Rrf
+from omnigraph.query.plan.operators import Search
+from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.query.plan.walk import rewritten_plan, steps_of, with_expressions
 from omnigraph.schema.property_types import VectorType
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingProvider:
-    """Makes vectors from the texts that a query gives to `nearest`."""
-
-    embed: Callable[[str], Sequence[float]]
-    """Makes the vector of a text, as long as the property's."""
-    model: str | None = None
-    """The model's name. It must be the one of `@embed(…, model="…")`, when the schema names one."""
 
 
 def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:

@@ -14,27 +14,31 @@ from typing import Final, assert_never
 import pyarrow as pa
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.engine.aggregate import aggregate_rows
-from omnigraph.engine.budget import Budget
+from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.engine.cache import SHARED_CACHE, Cache
-from omnigraph.engine.edges import edge_expanded_rows, edge_scan_rows
-from omnigraph.engine.embedding import EmbeddingProvider, with_vectors
-from omnigraph.engine.expand import checked_rows, expanded_rows
-from omnigraph.engine.frame import Frame
-from omnigraph.engine.joins import crossed_rows, exists_rows, left_joined_rows
-from omnigraph.engine.lookup import looked_up_rows
+from omnigraph.engine.columns.frame import Frame
+from omnigraph.engine.context import Needed, Scope, Tables, Trace
+from omnigraph.engine.embedding import with_vectors
+from omnigraph.engine.limits import Budget
+from omnigraph.engine.operators.aggregate import aggregate_rows
+from omnigraph.engine.operators.joins import crossed_rows, exists_rows, left_joined_rows
+from omnigraph.engine.operators.rows import (
+    filtered_rows,
+    limited_rows,
+    ordered_rows,
+    projected_rows,
+    result_schema,
+)
+from omnigraph.engine.operators.scan import looked_up_rows, scan_rows
+from omnigraph.engine.operators.search import searched_rows
 from omnigraph.engine.options import EngineOptions
-from omnigraph.engine.order import ordered_rows
-from omnigraph.engine.rows import filtered_rows, limited_rows, projected_rows, result_schema
-from omnigraph.engine.scan import scan_rows
-from omnigraph.engine.scope import Needed, Scope, Tables, Trace
-from omnigraph.engine.search import searched_rows
 from omnigraph.engine.tables import TableReader
-from omnigraph.engine.walker import Walker
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.engine.traversal.edges import edge_expanded_rows, edge_scan_rows
+from omnigraph.engine.traversal.expand import checked_rows, expanded_rows
+from omnigraph.engine.traversal.walker import Walker
+from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.explain import StepFigures, numbered_steps
-from omnigraph.query.facts import PlanFacts
-from omnigraph.query.plan import (
+from omnigraph.query.plan.operators import (
     Aggregate,
     Argument,
     CrossJoin,
@@ -51,13 +55,12 @@ from omnigraph.query.plan import (
     Order,
     Pattern,
     Project,
-    QueryPlan,
-    ReadPlan,
-    Relation,
     Scan,
     Search,
     Unit,
 )
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan, Relation
+from omnigraph.query.plan.types import PlanFacts
 
 DEFAULT_OPTIONS: Final = EngineOptions()
 

@@ -8,24 +8,48 @@ such. What is not cached is read from storage, batch by batch, for as long as th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.budget import Budget
 from omnigraph.engine.cache import Cache, Key, TableKey
-from omnigraph.engine.deadline import taken_in_time
-from omnigraph.engine.domain import Array, Codes, Domain
-from omnigraph.engine.facts import read_table_facts
+from omnigraph.engine.columns.domain import Array, Codes, Domain
+from omnigraph.engine.limits import Budget, taken_in_time
 from omnigraph.engine.options import EngineOptions
-from omnigraph.graph.records import TableRecord
-from omnigraph.graph.snapshot import Snapshot, refuse_replaced
-from omnigraph.graph.tables import open_table
-from omnigraph.query.facts import TableFacts
-from omnigraph.storage.conditions import any_of
-from omnigraph.storage.dataset import Dataset
+from omnigraph.graph.manifest.records import TableRecord
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table, refuse_replaced
+from omnigraph.query.plan.types import IndexFact, TableFacts
+from omnigraph.storage.lance.dataset import Dataset, any_of
+from omnigraph.storage.lance.indexes import (
+    Coverage,
+    Degraded,
+    Indexed,
+    IndexSpec,
+    read_coverage,
+    read_indexes,
+)
 from omnigraph.storage.location import Location
+
+
+def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
+    """The facts of one table that is open already."""
+    kinds = {(index.column, index.kind) for index in read_indexes(dataset)}
+    specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
+    if not specs:
+        return TableFacts(rows)
+    return TableFacts(rows, tuple(_fact(*entry) for entry in read_coverage(dataset, specs).items()))
+
+
+def _fact(spec: IndexSpec, coverage: Coverage) -> IndexFact:
+    match coverage:
+        case Indexed():
+            return IndexFact(spec.column, spec.kind)
+        case Degraded(fragments, rows):
+            return IndexFact(spec.column, spec.kind, len(fragments), rows)
+        case _:
+            assert_never(coverage)
+
 
 _TEXT_BYTES: Final = 24
 _FACTS_BYTES: Final = 1024

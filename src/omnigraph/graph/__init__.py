@@ -1,1 +1,1 @@
-"""Manifest, snapshots and the write path."""
+"""Manifest, snapshots, the write path, leases, recovery, branches, merge and diff. Imports no Spark."""

@@ -9,20 +9,34 @@ branch names are never used twice; files are reclaimed by cleanup.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
 
-from omnigraph.base.errors import Applied, OmnigraphError, RefusedError
+from omnigraph.base import limits
+from omnigraph.base.errors import (
+    Applied,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    OmnigraphError,
+    RefusedError,
+    UsageError,
+)
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
-from omnigraph.graph.branch_names import check_branch_name
-from omnigraph.graph.commit import World, Write, commit_unseen
-from omnigraph.graph.encoding import branch_object_id
-from omnigraph.graph.lease import Lease, acquire_lease
-from omnigraph.graph.manifest import open_manifest
-from omnigraph.graph.publish import Change, Target, publish
-from omnigraph.graph.records import BranchParent, BranchRecord
-from omnigraph.graph.requirements import BranchIs, HeadIs, Requirement
-from omnigraph.graph.snapshot import (
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import Lease, acquire_lease
+from omnigraph.graph.manifest.encoding import branch_object_id
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.publish import Change, Target, publish
+from omnigraph.graph.manifest.reader import open_manifest
+from omnigraph.graph.manifest.records import BranchParent, BranchRecord, CommitRecord
+from omnigraph.graph.manifest.requirements import BranchIs, HeadIs, Requirement
+from omnigraph.graph.manifest.snapshot import (
     MAIN,
     Snapshot,
     find_branch,
@@ -30,11 +44,156 @@ from omnigraph.graph.snapshot import (
     read_snapshot,
     refuse_moved,
 )
-from omnigraph.graph.stage import Stage, discard_forks, discarding
-from omnigraph.graph.staged import Published
-from omnigraph.storage.commit import commit_branch
+from omnigraph.graph.write.commit import Write, commit_unseen
+from omnigraph.graph.write.stage import Stage, discard_forks, discarding
+from omnigraph.graph.write.states import Published
+from omnigraph.storage.lance.commit import commit_branch
+from omnigraph.storage.lance.dataset import own_files
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStanding:
+    """A branch and how far it and main are apart, in commits."""
+
+    record: BranchRecord
+    """The branch."""
+    head: CommitRecord | None
+    """Its newest commit; None when the branch cannot be read."""
+    ahead: int | None
+    """How many commits it has that main lacks; None when it cannot be read."""
+    behind: int | None
+    """How many commits main has that it lacks; None when it cannot be read."""
+    error: str = ""
+    """Why the branch cannot be read, or empty."""
+
+    @property
+    def is_readable(self) -> bool:
+        """False if files of the branch are missing or damaged, and of every branch but main in a moved graph."""
+        return self.head is not None
+
+
+def list_branches(root: Location) -> tuple[BranchStanding, ...]:
+    """Every live branch, main first and then by name. Commits are counted along both parents, against main."""
+    main = read_snapshot(root)
+    trunk = make_lineage(main.head, main.manifest.read_commits())
+    others = [record for name, record in sorted(main.state.branches.items()) if name != MAIN]
+    first = BranchStanding(main.branch, trunk.commits[trunk.head], 0, 0)
+    if is_moved(main.manifest, root):
+        return (first, *(_unreadable(record, "the graph was moved") for record in others))
+    known = trunk.ancestors(trunk.head)
+    behind: dict[CommitId, int] = {}
+    store = ObjectStore(root)
+
+    def standing(record: BranchRecord) -> BranchStanding:
+        assert record.parent is not None, "only main has none"
+        assert record.lance_branch is not None, "only main has none"
+        start = record.parent.commit
+        if start in known and _is_unwritten(store, record.lance_branch):
+            if start not in behind:
+                behind[start] = len(known - trunk.ancestors(start))
+            return BranchStanding(record, trunk.commits[start], 0, behind[start])
+        try:
+            manifest = open_manifest(root, lance_branch=record.lance_branch)
+            own = make_lineage(*manifest.read_history(trunk.commits))
+        except (FormatError, NotFoundError) as error:
+            return _unreadable(record, error.message)
+        reached = own.ancestors(own.head)
+        return BranchStanding(record, own.commits[own.head], len(reached - known), len(known - reached))
+
+    with ThreadPoolExecutor(limits.BRANCHES_READ_AT_ONCE) as pool:
+        found = tuple(pool.map(standing, others))
+    return (first, *found)
+
+
+def _is_unwritten(store: ObjectStore, lance_branch: str) -> bool:
+    """Whether a branch is as it was created: one version, and no data of its own.
+
+    No version at all, an empty one, or further versions without data mean that files are missing.
+    """
+    if store.list(own_files(MANIFEST, lance_branch)):
+        return False
+    versions = store.list(f"{MANIFEST}/tree/{lance_branch}/_versions")
+    sizes = [entry.size for entry in versions if entry.path.endswith(".manifest")]
+    return len(sizes) == 1 and sizes[0] > 0
+
+
+def _unreadable(record: BranchRecord, error: str) -> BranchStanding:
+    return BranchStanding(record, None, None, None, error)
+
+
+def read_all_commits(
+    root: Location,
+) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId | None]]:
+    """Every commit that a live branch contains, and the head of each branch, main first; None of an unreadable one."""
+    main = read_snapshot(root)
+    commits = {commit.id: commit for commit in main.manifest.read_commits()}
+    heads: dict[str, CommitId | None] = {MAIN: main.head}
+    only_main = is_moved(main.manifest, root)
+    for name, record in sorted(main.state.branches.items()):
+        if name != MAIN and only_main:
+            heads[name] = None
+        elif name != MAIN:
+            manifest = open_manifest(root, lance_branch=record.lance_branch)
+            own = make_lineage(*manifest.read_history(commits))
+            heads[name] = own.head
+            commits |= own.commits
+    return commits, heads
+
+
+_SEGMENT: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*")
+_HINT: Final = (
+    "use lower-case letters, digits, '.', '_' and '-', with '/' between segments, such as review/42"
+)
+
+
+def check_branch_name(name: str, live: Iterable[str]) -> None:
+    """Raise unless `name` is well-formed, free, and neither above nor below a live branch in the path of names."""
+    why = _why_malformed(name)
+    if why is not None:
+        raise UsageError(
+            f"'{name}' is no branch name: {why}", code="branch_name", hint=_HINT, facts={"branch": name}
+        )
+    for other in live:
+        if name == other:
+            raise ConflictError(
+                f"there is already a branch '{name}'",
+                code="branch_exists",
+                hint="choose another name, or delete that branch first",
+                facts={"branch": name},
+            )
+        if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
+            raise ConflictError(
+                f"'{name}' and the branch '{other}' would lie inside each other",
+                code="branch_nested",
+                hint="choose a name that is not an ancestor path of a live branch",
+                facts={"branch": name, "other": other},
+            )
+
+
+def _why_malformed(name: str) -> str | None:
+    if not name or len(name.encode()) > limits.BRANCH_NAME_BYTES_MAX:
+        return f"it has {len(name.encode())} bytes, 1 to {limits.BRANCH_NAME_BYTES_MAX} are allowed"
+    if name.lower() == MAIN:
+        return "main is always there" if name == MAIN else "it reads like main, which is always there"
+    for segment in name.split("/"):
+        if not _SEGMENT.fullmatch(segment):
+            return f"the segment '{segment}' {_why_not_a_segment(segment)}"
+        if segment.startswith("__") or ".." in segment or segment.endswith(".lock"):
+            return f"the segment '{segment}' is reserved"
+    return None
+
+
+def _why_not_a_segment(segment: str) -> str:
+    if not segment:
+        return "is empty"
+    if segment[0] in ".-":
+        return f"starts with '{segment[0]}'"
+    if _SEGMENT.fullmatch(segment.lower()):
+        return "has upper-case letters"
+    strange = next(one for one in segment if not _SEGMENT.fullmatch(f"a{one}"))
+    return f"has {strange!r}, which is not allowed"
 
 
 def create_branch(

@@ -24,7 +24,7 @@ from omnigraph.base.errors import ConflictError, NotFoundError, OmnigraphError, 
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
-from omnigraph.graph.encoding import (
+from omnigraph.graph.manifest.encoding import (
     MANIFEST_SCHEMA,
     encode_branch,
     encode_commit,
@@ -33,7 +33,7 @@ from omnigraph.graph.encoding import (
     encode_table,
     rows_to_table,
 )
-from omnigraph.graph.layout import (
+from omnigraph.graph.manifest.layout import (
     EDGES,
     INIT_MARKERS,
     MANIFEST,
@@ -42,12 +42,21 @@ from omnigraph.graph.layout import (
     init_marker_path,
     table_path,
 )
-from omnigraph.graph.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableMove, TableRecord
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.graph.stamp import FORMAT, ROOT_KEY, STAMP_KEY
-from omnigraph.schema import Catalog, arrow_schema, catalog_to_json, schema_hash
-from omnigraph.storage.dataset import create_dataset, open_dataset
-from omnigraph.storage.failures import DatasetExistsError
+from omnigraph.graph.manifest.records import (
+    BranchRecord,
+    CommitRecord,
+    Pin,
+    SchemaRecord,
+    TableMove,
+    TableRecord,
+)
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, STAMP_KEY
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
+from omnigraph.schema.tables import arrow_schema
+from omnigraph.storage.errors import DatasetExistsError
+from omnigraph.storage.lance.dataset import create_dataset, open_dataset
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore

@@ -21,16 +21,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import RefusedError
-from omnigraph.graph.changes import compare_pins
-from omnigraph.graph.equality import same_states
-from omnigraph.graph.images import Image, Located, Mask, locate, pieces, read_image
-from omnigraph.graph.records import TableId, TableRecord, table_id
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.tables import open_pin
-from omnigraph.schema import Entity, EnumType, Property
-from omnigraph.storage.dataset import Dataset, Texts
+from omnigraph.graph.manifest.records import TableId, TableRecord, table_id
+from omnigraph.graph.manifest.snapshot import Snapshot, open_pin
+from omnigraph.graph.rows.changed_rows import compare_pins
+from omnigraph.graph.rows.entity_rows import Image, Located, Mask, locate, pieces, read_image, same_states
+from omnigraph.schema.catalog import Entity, Property
+from omnigraph.schema.property_types import EnumType
+from omnigraph.storage.lance.dataset import Dataset, Texts
+from omnigraph.storage.lance.read import every_id
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_reads import every_id
 
 
 class SchemaDiffError(RefusedError):

@@ -14,21 +14,20 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId, TypeId
-from omnigraph.graph.commit_names import name_commit
 from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_lost_values
-from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.records import CommitRecord, TableId, table_id
+from omnigraph.graph.manifest.lineage import make_lineage, name_commit
+from omnigraph.graph.manifest.records import CommitRecord, TableId, table_id
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_counts
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
-from omnigraph.schema.evolution import (
+from omnigraph.schema.evolution.diff import find_steps_by_id
+from omnigraph.schema.evolution.steps import (
     DropType,
     RenameProperty,
     RenameType,
     Step,
     UpdateInterfaces,
     UpdateText,
-    find_steps_by_id,
 )
 from omnigraph.storage.location import Location
 

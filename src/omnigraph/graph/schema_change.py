@@ -15,26 +15,21 @@ from typing import Final
 from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, TypeId
-from omnigraph.graph.layout import table_path
-from omnigraph.graph.publish import Change
-from omnigraph.graph.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
+from omnigraph.graph.manifest.layout import table_path
+from omnigraph.graph.manifest.publish import Change
+from omnigraph.graph.manifest.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
+from omnigraph.graph.manifest.snapshot import read_main_id
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.schema_plan import SchemaPlan
-from omnigraph.graph.snapshot import read_main_id
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import ExactEffect, Staged
-from omnigraph.schema import Entity, arrow_schema, catalog_to_json, schema_hash
-from omnigraph.schema.arrow import system_columns
-from omnigraph.schema.evolution import (
-    AddType,
-    DropProperty,
-    DropType,
-    UpdateInterfaces,
-    UpdateText,
-    null_filled,
-)
-from omnigraph.storage.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
-from omnigraph.storage.dataset import Dataset, create_dataset
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import ExactEffect, Staged
+from omnigraph.schema.catalog import Entity
+from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
+from omnigraph.schema.evolution.steps import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
+from omnigraph.schema.evolution.type_diff import null_filled
+from omnigraph.schema.tables import arrow_schema, system_columns
+from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
+from omnigraph.storage.lance.dataset import Dataset, create_dataset
 
 HARD_DROPS: Final = "hard_drops"
 """The count by which a commit says that something was dropped for good: cleanup lets go of what was before it."""

@@ -14,10 +14,12 @@ from typing import Final
 
 from omnigraph.base.errors import Fact, RefusedError, fact_rows, list_all
 from omnigraph.base.ids import CommitId, TypeId
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.tables import open_table
-from omnigraph.schema import Catalog, Entity, build_catalog, parse_schema
-from omnigraph.schema.evolution import (
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.catalog import Catalog, Entity
+from omnigraph.schema.evolution.apply import next_catalog, raise_counters
+from omnigraph.schema.evolution.diff import find_steps
+from omnigraph.schema.evolution.steps import (
     AddConstraint,
     AddProperty,
     AddType,
@@ -28,14 +30,12 @@ from omnigraph.schema.evolution import (
     UpdateInterfaces,
     UpdateText,
     cost_of,
-    find_steps,
     kind_of,
-    next_catalog,
-    null_filled,
-    raise_counters,
     text_of,
 )
-from omnigraph.storage.dataset import Dataset
+from omnigraph.schema.evolution.type_diff import null_filled
+from omnigraph.schema.parser import parse_schema
+from omnigraph.storage.lance.dataset import Dataset
 
 NullCounts = Mapping[TypeId, Mapping[str, int]]
 """The number of nulls by type and by the new name of the property."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import new_ulid
-from omnigraph.graph.layout import SCRATCH
-from omnigraph.storage.byte_source import read_bytes
+from omnigraph.graph.manifest.layout import SCRATCH
+from omnigraph.storage.files import read_bytes
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 

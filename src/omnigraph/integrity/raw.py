@@ -14,33 +14,20 @@ JSON. The contract with readers:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from datetime import UTC, date, datetime
+from enum import Enum
+from typing import Final, assert_never
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.schema import (
-    EdgeType,
-    Entity,
-    EnumType,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    VectorType,
-)
-
-if TYPE_CHECKING:
-    Column = pa.Array[Any]
-else:
-    Column = pa.Array
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-Bytes = npt.NDArray[np.uint8]
+from omnigraph.arrow.columns import NO_ROWS, Column, Mask, Rows, plain_array, rows_where, taken_array
+from omnigraph.schema.catalog import EdgeType, Entity
+from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 
 ID: Final = "id"
 FROM: Final = "from"
@@ -121,47 +108,6 @@ def _raw_scalar(scalar: Scalar) -> pa.DataType:
             assert_never(scalar)
 
 
-def plain_array(column: Column | pa.ChunkedArray[Any]) -> Column:
-    """The column as one array of a plain type: no dictionary, view, run ends, extension or large text."""
-    array = whole_array(column)
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        return plain_array(pc.cast(array, kind.value_type))
-    if pa.types.is_run_end_encoded(kind):
-        return plain_array(pc.run_end_decode(array))
-    wanted = _plain_type(kind)
-    return array if wanted == kind else pc.cast(array, wanted)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.utf8()
-    if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
-        return pa.large_binary()
-    if pa.types.is_float16(kind):
-        return pa.float32()
-    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        return pa.list_(kind.value_type)
-    return kind
-
-
-def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
-    """The column as one array; what is in one piece already is not copied."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return joined  # type: ignore[no-any-return]
-
-
-def nulls(count: int, kind: pa.DataType) -> Column:
-    """A column without values."""
-    make: Any = pa.nulls
-    column: Column = make(count, kind)
-    return column
-
-
 def null_rows(column: RawColumn) -> Rows:
     """The rows without a value."""
     if isinstance(column, Cells):
@@ -174,36 +120,6 @@ def taken(column: RawColumn, rows: Rows) -> RawColumn:
     if isinstance(column, Cells):
         return Cells([column.values[row] for row in rows])
     return taken_array(column, rows)
-
-
-def taken_array(array: Column, rows: Rows) -> Column:
-    """The values of some rows of an array."""
-    chosen: Column = array.take(pa.array(rows, pa.int64()))
-    return chosen
-
-
-def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
-    """The offsets of a column of text, one more than it has rows, and the bytes they point into."""
-    buffers: list[Any] = texts.buffers()
-    _, offsets, data = buffers
-    if offsets is None or not len(texts):
-        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
-    bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return bounds.astype(np.int64), np.frombuffer(data, dtype=np.uint8) if data else np.empty(
-        0, dtype=np.uint8
-    )
-
-
-def rows_where(mask: Column) -> Rows:
-    """The rows in which a boolean column is true; null is not."""
-    return np.flatnonzero(bools(mask)).astype(np.int64, copy=False)
-
-
-def bools(mask: Column) -> Mask:
-    """A boolean column as numpy has it; null is false."""
-    filled = mask.fill_null(False) if mask.null_count else mask
-    found: Mask = filled.to_numpy(zero_copy_only=False)
-    return found
 
 
 def values_of(column: RawColumn) -> Iterator[object]:
@@ -223,4 +139,134 @@ def values_of(column: RawColumn) -> Iterator[object]:
             yield f"({column.type})"
 
 
-NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
+_I64: Final = range(-(2**63), 2**63)
+_U64: Final = range(2**64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lists:
+    """Lists of anything: the length of each (0 when it is null), which are not null, and all items in a row."""
+
+    lengths: Rows
+    valid: Mask
+    items: Column | Cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HugeIntegers:
+    """Whole numbers beyond 64 bits, as the nearest floats; infinite when there is none."""
+
+    nearest: Column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellsOfOneKind:
+    """Some rows of the cells, and their values, none of which is null."""
+
+    rows: Rows
+    values: Column | Lists | HugeIntegers
+
+
+class _Kind(Enum):
+    BOOL = "bool"
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+    HUGE = "huge"
+    FLOAT = "float"
+    TEXT = "text"
+    BYTES = "bytes"
+    DATE = "date"
+    MOMENT = "moment"
+    LOCAL_MOMENT = "local moment"
+    LIST = "list"
+    OBJECT = "object"
+
+
+def split_kinds(cells: Cells) -> list[CellsOfOneKind]:
+    """The cells that are not null, by kind."""
+    rows: dict[_Kind, list[int]] = defaultdict(list)
+    for row, value in enumerate(cells.values):
+        if value is not None:
+            rows[_kind_of(value)].append(row)
+    return [
+        CellsOfOneKind(np.array(found, dtype=np.int64), _values(kind, [cells.values[row] for row in found]))
+        for kind, found in rows.items()
+    ]
+
+
+def _kind_of(value: object) -> _Kind:
+    match value:
+        case bool():
+            return _Kind.BOOL
+        case int():
+            return _Kind.SIGNED if value in _I64 else _Kind.UNSIGNED if value in _U64 else _Kind.HUGE
+        case float():
+            return _Kind.FLOAT
+        case str():
+            return _Kind.TEXT
+        case bytes():
+            return _Kind.BYTES
+        case datetime():
+            return _Kind.LOCAL_MOMENT if value.utcoffset() is None else _Kind.MOMENT
+        case date():
+            return _Kind.DATE
+        case list() | tuple():
+            return _Kind.LIST
+        case _:
+            return _Kind.OBJECT
+
+
+def _values(kind: _Kind, values: list[object]) -> Column | Lists | HugeIntegers:
+    match kind:
+        case _Kind.LIST:
+            return _lists(values)
+        case _Kind.HUGE:
+            return HugeIntegers(pa.array([_nearest(value) for value in values], pa.float64()))
+        case _Kind.OBJECT:
+            # Nothing takes objects, so what is in them does not matter.
+            return pa.StructArray.from_arrays([pa.nulls(len(values))], names=["object"])
+        case _Kind.TEXT:
+            return _texts(values)
+        case _Kind.MOMENT:
+            return pa.array([_microseconds(value) for value in values], pa.int64()).view(_MOMENT)
+    return pa.array(values, _ARROW_TYPES[kind])
+
+
+_MOMENT: Final = pa.timestamp("us", "UTC")
+_ARROW_TYPES: Final = {
+    _Kind.BOOL: pa.bool_(),
+    _Kind.SIGNED: pa.int64(),
+    _Kind.UNSIGNED: pa.uint64(),
+    _Kind.FLOAT: pa.float64(),
+    _Kind.BYTES: pa.large_binary(),
+    _Kind.DATE: pa.date32(),
+    _Kind.LOCAL_MOMENT: pa.timestamp("us"),
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _lists(values: list[object]) -> Lists:
+    lists = [value for value in values if isinstance(value, list | tuple)]
+    lengths = np.array([len(value) for value in lists], dtype=np.int64)
+    items = Cells([item for value in lists for item in value])
+    return Lists(lengths, np.ones(len(lists), dtype=np.bool_), items)
+
+
+def _texts(values: list[object]) -> Column:
+    """Text as bytes, so that a lone surrogate arrives where text that is not UTF-8 is refused."""
+    raw = [str(value).encode(errors="surrogatepass") for value in values]
+    return pa.Array.from_buffers(pa.utf8(), len(raw), pa.array(raw, pa.binary()).buffers())
+
+
+def _nearest(value: object) -> float:
+    assert isinstance(value, int)
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _microseconds(value: object) -> int:
+    assert isinstance(value, datetime)
+    difference = value - _EPOCH
+    return (difference.days * 86_400 + difference.seconds) * 1_000_000 + difference.microseconds

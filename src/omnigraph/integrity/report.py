@@ -17,8 +17,7 @@ import numpy as np
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact
-from omnigraph.integrity.breaches import Breach, Places
-from omnigraph.integrity.rules import Rule
+from omnigraph.integrity.rules import Breach, Places, Rule
 
 
 @dataclass(frozen=True, slots=True)

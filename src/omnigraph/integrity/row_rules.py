@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.integrity.breaches import Breach
-from omnigraph.integrity.canonical_text import canonical_text
-from omnigraph.integrity.raw import Column, RawColumn, Rows, null_rows, rows_where, taken_array
-from omnigraph.integrity.rules import Rule
-from omnigraph.schema import CheckRule, Entity, EnumType, Property, RangeRule
-from omnigraph.schema.range_bounds import RangeBounds
-from omnigraph.schema.values import value_text
+from omnigraph.arrow.columns import Column, Rows, rows_where, taken_array
+from omnigraph.integrity.identity import canonical_text
+from omnigraph.integrity.raw import RawColumn, null_rows
+from omnigraph.integrity.rules import Breach, Rule
+from omnigraph.schema.catalog import CheckRule, Entity, Property, RangeRule
+from omnigraph.schema.property_types import EnumType
+from omnigraph.schema.values import RangeBounds, value_text
 
 _ENUM_VALUES_SHOWN_MAX = 20
 

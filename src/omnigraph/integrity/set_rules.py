@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.integrity.breaches import NO_ROW, Breach
-from omnigraph.integrity.canonical_text import key_text
-from omnigraph.integrity.raw import ID, NO_ROWS, Column, Rows, bools, rows_where, taken, taken_array
-from omnigraph.integrity.rules import Rule
-from omnigraph.integrity.text_hash import hash_texts
-from omnigraph.schema import Cardinality, Entity
-from omnigraph.schema.arrow import system_columns
+from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bools, rows_where, taken_array
+from omnigraph.arrow.hashing import hash_texts
+from omnigraph.integrity.identity import key_text
+from omnigraph.integrity.raw import ID, taken
+from omnigraph.integrity.rules import NO_ROW, Breach, Rule
+from omnigraph.schema.catalog import Cardinality, Entity
+from omnigraph.schema.tables import system_columns
 
 
 def key_columns(entity: Entity) -> list[str]:

@@ -5,27 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.cleanup import cleanup_all_tables
-    from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions, TableCleanupStats
-    from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-    from omnigraph.maintenance.optimize_stats import PendingIndex, SkipReason, TableOptimizeStats
-    from omnigraph.maintenance.repair import repair_all_tables
-    from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions, TableRepairStats
-
-_HOMES = {
-    "cleanup_all_tables": "omnigraph.maintenance.cleanup",
-    "CleanupPolicyOptions": "omnigraph.maintenance.cleanup_options",
-    "TableCleanupStats": "omnigraph.maintenance.cleanup_options",
-    "optimize_all_tables": "omnigraph.maintenance.optimize",
-    "OptimizeOptions": "omnigraph.maintenance.optimize",
-    "PendingIndex": "omnigraph.maintenance.optimize_stats",
-    "SkipReason": "omnigraph.maintenance.optimize_stats",
-    "TableOptimizeStats": "omnigraph.maintenance.optimize_stats",
-    "repair_all_tables": "omnigraph.maintenance.repair",
-    "RepairAction": "omnigraph.maintenance.repair_outcome",
-    "RepairOptions": "omnigraph.maintenance.repair_outcome",
-    "TableRepairStats": "omnigraph.maintenance.repair_outcome",
-}
+    from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
+    from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+    from omnigraph.maintenance.optimize.options import (
+        OptimizeOptions,
+        PendingIndex,
+        SkipReason,
+        TableOptimizeStats,
+    )
+    from omnigraph.maintenance.optimize.run import optimize_all_tables
+    from omnigraph.maintenance.repair import RepairAction, RepairOptions, TableRepairStats, repair_all_tables
 
 __all__ = [
     "CleanupPolicyOptions",
@@ -41,6 +30,21 @@ __all__ = [
     "optimize_all_tables",
     "repair_all_tables",
 ]
+
+_HOMES = {
+    "cleanup_all_tables": "omnigraph.maintenance.cleanup.run",
+    "CleanupPolicyOptions": "omnigraph.maintenance.cleanup.options",
+    "TableCleanupStats": "omnigraph.maintenance.cleanup.options",
+    "optimize_all_tables": "omnigraph.maintenance.optimize.run",
+    "OptimizeOptions": "omnigraph.maintenance.optimize.options",
+    "PendingIndex": "omnigraph.maintenance.optimize.options",
+    "SkipReason": "omnigraph.maintenance.optimize.options",
+    "TableOptimizeStats": "omnigraph.maintenance.optimize.options",
+    "repair_all_tables": "omnigraph.maintenance.repair",
+    "RepairAction": "omnigraph.maintenance.repair",
+    "RepairOptions": "omnigraph.maintenance.repair",
+    "TableRepairStats": "omnigraph.maintenance.repair",
+}
 
 
 def __getattr__(name: str) -> Any:

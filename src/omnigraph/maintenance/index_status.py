@@ -13,18 +13,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base.errors import Fact
-from omnigraph.graph.records import TableId, TableRecord
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.graph.tables import open_table
-from omnigraph.maintenance.graph_place import GraphPlace
+from omnigraph.graph.manifest.records import TableId, TableRecord
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
+from omnigraph.maintenance.target import GraphPlace
 from omnigraph.pipeline.runner import maintenance_concurrency
-from omnigraph.schema import Entity, Property, declared_indexes
-from omnigraph.schema.catalog import told_order
-from omnigraph.schema.indexable import IndexKind, has_index
-from omnigraph.schema.indexes import ColumnIndex
-from omnigraph.storage.coverage import Coverage, Degraded, Indexed, coverage_of, read_indexes
-from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.indexes import NO_ROWS, NO_VECTORS, IndexSpec, has_vectors
+from omnigraph.schema.catalog import Entity, Property, told_order
+from omnigraph.schema.property_types import IndexKind, has_index
+from omnigraph.schema.tables import ColumnIndex, declared_indexes
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.indexes import (
+    NO_ROWS,
+    NO_VECTORS,
+    Coverage,
+    Degraded,
+    Indexed,
+    IndexSpec,
+    coverage_of,
+    has_vectors,
+    read_indexes,
+)
 
 NO_INDEX: Final = "has no @index"
 FREE_TEXT: Final = "is free text: its index serves search, and `=` reads every row"

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from omnigraph.arrow.hashing import Hashes, digest_rows, hash_texts
 from omnigraph.base import limits
-from omnigraph.integrity.text_hash import Hashes, hash_texts
-from omnigraph.maintenance.row_digests import digest_rows
-from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.fragments import read_fragment_states
-from omnigraph.storage.scan import Scan, scan_fragments
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.fragments import read_fragment_states
+from omnigraph.storage.lance.read import Scan, scan_fragments
 
 
 @dataclass(frozen=True, slots=True)

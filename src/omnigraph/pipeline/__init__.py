@@ -1,1 +1,1 @@
-"""Spark session, load and export."""
+"""Bulk work as tasks of a runner: load, export, the Spark data source and queries on Spark.."""

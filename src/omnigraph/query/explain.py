@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
-from omnigraph.query.access import ScanFilter
-from omnigraph.query.expression_text import conjunction_text, expression_text
-from omnigraph.query.expressions import Param
-from omnigraph.query.facts import IndexFact
-from omnigraph.query.plan import (
+from omnigraph.query.plan.estimates import fan_out, filtered_rows, rows_of, selectivity
+from omnigraph.query.plan.expression_text import conjunction_text, expression_text
+from omnigraph.query.plan.expression_walk import ScanFilter
+from omnigraph.query.plan.expressions import Expr, Literal, Param
+from omnigraph.query.plan.operators import (
     Aggregate,
     Argument,
-    Assigned,
     CrossJoin,
-    DeleteRows,
     Direction,
     EdgeExpand,
     EdgeScan,
@@ -27,27 +25,31 @@ from omnigraph.query.plan import (
     Expand,
     ExpandInto,
     Filter,
-    InsertRow,
     LeftJoin,
     Limit,
     Link,
     Lookup,
-    MutationPlan,
     Order,
     Pattern,
     Project,
+    Scan,
+    Search,
+    Unit,
+)
+from omnigraph.query.plan.statements import (
+    Assigned,
+    DeleteRows,
+    InsertRow,
+    MutationPlan,
     QueryPlan,
     ReadPlan,
     Relation,
-    Scan,
-    Search,
     StatementPlan,
-    Unit,
     UpdateRows,
 )
-from omnigraph.query.plan_walk import inputs_of, roots_of, steps_of
-from omnigraph.query.value_types import value_type_text
-from omnigraph.schema.indexable import IndexKind
+from omnigraph.query.plan.types import IndexFact, PlanFacts, value_type_text
+from omnigraph.query.plan.walk import inputs_of, roots_of, steps_of
+from omnigraph.schema.property_types import IndexKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,3 +284,84 @@ def _without(indexes: tuple[IndexFact, ...]) -> str:
 
 def _by(keys: tuple[str, ...]) -> str:
     return f" by {', '.join(keys)}" if keys else ""
+
+
+_KEPT_BY_CHECK: Final = 0.5
+_GROUPS: Final = 0.1
+
+
+def estimate_steps(plan: QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigures]:
+    """A figure for every numbered step of a rewritten plan."""
+    rows = (found for root in roots_of(plan) for found in _walk(root, facts, 1.0))
+    return {number: StepFigures(rows_estimated=round(found)) for number, found in enumerate(rows, start=1)}
+
+
+def _walk(relation: Relation, facts: PlanFacts, outer: float) -> Iterator[float]:
+    """The rows of a step and of those below it, in the order of their numbers."""
+    yield _estimated_rows(relation, facts, outer)
+    match relation:
+        case ExistsJoin(below, inner) | LeftJoin(below, inner):
+            yield from _walk(below, facts, outer)
+            yield from _walk(inner, facts, _estimated_rows(below, facts, outer))
+        case _:
+            for below in inputs_of(relation):
+                yield from _walk(below, facts, outer)
+
+
+def _estimated_rows(relation: Relation, facts: PlanFacts, outer: float) -> float:
+    match relation:
+        case Unit():
+            return 1.0
+        case Argument():
+            return outer
+        case Scan(entity, _, scan_filter):
+            return filtered_rows(entity, scan_filter.conjuncts, facts)
+        case EdgeScan(edge, undirected=undirected, filter=scan_filter):
+            return filtered_rows(edge, scan_filter.conjuncts, facts) * (2 if undirected else 1)
+        case Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
+            return _extended(relation, facts, outer)
+        case Filter(below, conditions):
+            return _kept(_estimated_rows(below, facts, outer), conditions)
+        case CrossJoin(left, right, on):
+            pairs = _estimated_rows(left, facts, outer), _estimated_rows(right, facts, outer)
+            return max(pairs) if on else pairs[0] * pairs[1]
+        case ExistsJoin(below):
+            return _estimated_rows(below, facts, outer) * _KEPT_BY_CHECK
+        case LeftJoin(below, inner):
+            rows = _estimated_rows(below, facts, outer)
+            return max(rows, _estimated_rows(inner, facts, rows))
+        case Aggregate(below, keys):
+            return max(1.0, _estimated_rows(below, facts, outer) * _GROUPS) if keys else 1.0
+        case Limit(below, Literal(int() as count)):
+            return min(_estimated_rows(below, facts, outer), float(count))
+        case Limit(below) | Search(below) | Order(below) | Project(below):
+            return _estimated_rows(below, facts, outer)
+
+
+def _extended(
+    relation: Pattern | Expand | ExpandInto | EdgeExpand | Lookup, facts: PlanFacts, outer: float
+) -> float:
+    match relation:
+        case Pattern(below, entities):
+            rows = 1.0 if below is None else _estimated_rows(below, facts, outer)
+            for entity in entities:
+                rows *= rows_of(entity, facts)
+            return rows
+        case Expand(below, table, source, target, _, low, high):
+            link = Link(table, source, target, low, high)
+            return _estimated_rows(below, facts, outer) * fan_out(link, source, facts)
+        case ExpandInto(below):
+            return _estimated_rows(below, facts, outer) * _KEPT_BY_CHECK
+        case EdgeExpand(below, edge, source, target, filter=scan_filter, into=into):
+            rows = _estimated_rows(below, facts, outer) * fan_out(
+                Link(edge.table, source, target), source, facts
+            )
+            return _kept(rows * (_KEPT_BY_CHECK if into else 1.0), scan_filter.conjuncts)
+        case Lookup(below, _, _, scan_filter):
+            return _kept(_estimated_rows(below, facts, outer), scan_filter.conjuncts)
+
+
+def _kept(rows: float, conditions: tuple[Expr, ...]) -> float:
+    for condition in conditions:
+        rows *= selectivity(condition)
+    return rows

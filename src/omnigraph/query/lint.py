@@ -1,21 +1,157 @@
-"""Checks query files without running them: parse errors, type errors, warnings, and the shape of each query.
-
-Comes in: texts with the names to show for them, and a catalog. Goes out: a `LintReport`. Never raises for what a text
-says. A query with errors does not hide the others; a file that cannot be parsed has no queries to look at.
-"""
+"""The warnings of lint: what is allowed, and probably not meant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from omnigraph.base.errors import Fact, Problem, QueryTextError
-from omnigraph.query.check import CheckedQuery, CheckOptions, check_file
-from omnigraph.query.lint_warnings import warn_about_file, warn_about_updates
+from omnigraph.lang.problems import QueryProblems, quoted
+from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
+from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_file
+from omnigraph.query.codes import LintCode
 from omnigraph.query.parser import parse_queries
-from omnigraph.query.problems import QueryProblems
+from omnigraph.query.plan.operators import CrossJoin
+from omnigraph.query.plan.statements import ReadPlan, UpdateRows
+from omnigraph.query.plan.walk import steps_of
+from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import QueryShape, query_shape
+from omnigraph.query.syntax import (
+    Binding,
+    Clause,
+    Comparison,
+    Expression,
+    Filter,
+    NotBlock,
+    NullLiteral,
+    Operator,
+    OptionalBlock,
+    Query,
+    ReadBody,
+    Traversal,
+    Update,
+    expressions_of,
+    statement_expressions,
+    variables_of,
+)
 from omnigraph.schema.catalog import Catalog
+
+
+def warn_about_file(checked: Sequence[CheckedQuery], problems: QueryProblems) -> None:
+    """The warnings that one query alone gives reason for."""
+    for query in checked:
+        _warn_about_names(query.query, problems)
+        _warn_about_literals(query.query, problems)
+        _warn_about_cross_joins(query, problems)
+
+
+def warn_about_updates(
+    files: Sequence[tuple[Sequence[CheckedQuery], QueryProblems]], catalog: Catalog
+) -> None:
+    """L201 looks at all files together: a property may be set by an update of another file."""
+    updated: dict[str, set[str]] = {}
+    first: dict[str, tuple[Name, str, QueryProblems]] = {}
+    for checked, problems in files:
+        for query in checked:
+            for name, columns in _updates(query):
+                updated.setdefault(name.text, set()).update(columns)
+                first.setdefault(name.text, (name, query.name, problems))
+    for type_name, columns in updated.items():
+        entity = catalog.type_named(type_name)
+        assert entity is not None, "the queries are checked"
+        name, query_name, problems = first[type_name]
+        missing = [
+            found.name
+            for found in entity.properties
+            if found.nullable and found.embedding is None and found.name not in columns
+        ]
+        if missing:
+            listed = ", ".join(quoted(found) for found in missing)
+            message = f"query {query_name}: no update of {type_name} ever sets {listed}"
+            hint = "once null they stay null; add them to an update, or ignore this"
+            problems.report(LintCode.NEVER_UPDATED, name.span, message, hint)
+
+
+def _updates(query: CheckedQuery) -> Iterator[tuple[Name, set[str]]]:
+    body, plan = query.query.body, query.plan
+    if isinstance(body, ReadBody) or isinstance(plan, ReadPlan):
+        return
+    for statement, planned in zip(body.statements, plan.statements, strict=True):
+        if isinstance(statement, Update) and isinstance(planned, UpdateRows):
+            yield statement.type, {found.column for found in planned.values}
+
+
+def _warn_about_names(query: Query, problems: QueryProblems) -> None:
+    mentioned = variables_of(query)
+    for parameter in query.parameters:
+        name = parameter.variable.name
+        if name not in mentioned:
+            message = f"query {query.name.text}: the parameter {quoted(f'${name}')} is never used"
+            problems.report(LintCode.UNUSED_PARAMETER, parameter.variable.span, message, "remove it")
+    if not isinstance(query.body, ReadBody):
+        return
+    declared = {parameter.variable.name for parameter in query.parameters}
+    for name, places in mentioned.items():
+        if len(places) == 1 and name not in declared and name != "_":
+            message = f"query {query.name.text}: {quoted(f'${name}')} is never used"
+            problems.report(LintCode.UNUSED_VARIABLE, places[0].span, message, "write `$_`")
+
+
+def _warn_about_literals(query: Query, problems: QueryProblems) -> None:
+    body = query.body
+    label = f"query {query.name.text}"
+    expressions = (
+        list(_clause_expressions(body.clauses))
+        if isinstance(body, ReadBody)
+        else [found for statement in body.statements for found in statement_expressions(statement)]
+    )
+    written: list[StringLiteral | NumberLiteral | TimeLiteral] = []
+    for expression in expressions:
+        for found in expressions_of(expression):
+            if isinstance(found, Comparison):
+                for side in (found.left, found.right):
+                    if isinstance(side, NullLiteral):
+                        _warn_about_null(side, label, problems)
+            if isinstance(body, ReadBody):
+                continue
+            if isinstance(found, StringLiteral | NumberLiteral | TimeLiteral):
+                written.append(found)
+    if written:
+        # One warning for all of them: a query that fills a graph has hundreds.
+        count = "a hard-coded value" if len(written) == 1 else f"{len(written)} hard-coded values"
+        hint = "make it a parameter, so that the query can be used again"
+        problems.report(LintCode.HARD_CODED, written[0].span, f"{label}: a mutation has {count}", hint)
+
+
+def _clause_expressions(clauses: tuple[Clause, ...]) -> Iterator[Expression]:
+    """The conditions of the clauses; an inline value as the comparison that it is."""
+    for clause in clauses:
+        match clause:
+            case Filter(condition):
+                yield condition
+            case NotBlock(inner) | OptionalBlock(inner):
+                yield from _clause_expressions(inner)
+            case Binding(properties=properties):
+                for found in properties:
+                    is_null = isinstance(found.value, NullLiteral)
+                    yield Comparison(Operator.EQ, found.value, found.value) if is_null else found.value
+            case Traversal():
+                pass
+
+
+def _warn_about_null(literal: NullLiteral, label: str, problems: QueryProblems) -> None:
+    message = f"{label}: a comparison with null is never true"
+    problems.report(LintCode.NULL_COMPARISON, literal.span, message, "write `is null` or `is not null`")
+
+
+def _warn_about_cross_joins(checked: CheckedQuery, problems: QueryProblems) -> None:
+    plan = rewrite_plan(checked.plan)
+    if not isinstance(plan, ReadPlan):
+        return
+    if any(isinstance(step, CrossJoin) and not step.on for step in steps_of(plan.root)):
+        message = f"query {checked.name}: parts of the match are not connected, so all pairs are made"
+        hint = "connect them by a traversal or an equality"
+        problems.report(LintCode.CROSS_JOIN, checked.query.name.span, message, hint)
 
 
 @dataclass(frozen=True, slots=True)

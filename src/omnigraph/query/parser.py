@@ -12,17 +12,36 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
+from omnigraph.lang.parsing import Grammar, find_surrogate, load_parser, read_tree
+from omnigraph.lang.problems import QueryProblems
+from omnigraph.lang.syntax import NOWHERE, Span
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.problems import QueryProblems
-from omnigraph.query.size import check_size
-from omnigraph.query.syntax import QueryFile
-from omnigraph.schema.grammar import Grammar, load_parser
-from omnigraph.schema.reading import find_surrogate, read_tree
-from omnigraph.schema.syntax import NOWHERE, Span
+from omnigraph.query.syntax import Clause, NotBlock, OptionalBlock, Query, QueryFile, ReadBody
 
 if TYPE_CHECKING:
     from lark import Lark, Tree, UnexpectedInput
     from lark.lexer import Token
+
+
+def check_size(query: Query, problems: QueryProblems) -> None:
+    """Report a query with more clauses or statements than it may have."""
+    body = query.body
+    if isinstance(body, ReadBody):
+        count, count_max, what = _clauses(body.clauses), limits.QUERY_CLAUSES_MAX, "clauses"
+    else:
+        count, count_max, what = len(body.statements), limits.QUERY_STATEMENTS_MAX, "statements"
+    if count > count_max:
+        message = f"query {query.name.text}: it has {count} {what}, more than {count_max}"
+        hint = "split the query" if what == "clauses" else "split the query, or load the rows"
+        problems.report(QueryCode.TOO_MANY_CLAUSES, query.name.span, message, hint)
+
+
+def _clauses(clauses: tuple[Clause, ...]) -> int:
+    return sum(
+        1 + (_clauses(found.clauses) if isinstance(found, NotBlock | OptionalBlock) else 0)
+        for found in clauses
+    )
+
 
 GRAMMAR: Final = Grammar("omnigraph.query", "query", has_positions=True)
 _DECLARATION: Final = re.compile(r"^[ \t]*query[ \t]+[A-Za-z_]", re.MULTILINE)
@@ -66,7 +85,7 @@ def _check_text(text: str, problems: QueryProblems) -> None:
 
 def _parse(text: str, problems: QueryProblems) -> Tree[Token]:
     def report(error: UnexpectedInput) -> int:
-        from omnigraph.query.syntax_errors import report_syntax_error
+        from omnigraph.query.transform import report_syntax_error
 
         return report_syntax_error(error, text, problems)
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Final, assert_never
 
+from omnigraph.lang.syntax import NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.query.syntax import (
     Access,
     Arithmetic,
@@ -44,7 +45,6 @@ from omnigraph.query.syntax import (
     Word,
 )
 from omnigraph.schema.printer import print_annotation, print_type
-from omnigraph.schema.syntax import NumberLiteral, StringLiteral, TimeLiteral
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
 _DIRECTIONS: Final = {None: "", False: " asc", True: " desc"}

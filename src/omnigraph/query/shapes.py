@@ -5,24 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.base.errors import Fact
-from omnigraph.query.check import CheckedQuery
-from omnigraph.query.plan import (
-    EdgeExpand,
-    EdgeScan,
-    Expand,
-    ExpandInto,
-    InsertRow,
-    Lookup,
-    Pattern,
-    QueryPlan,
-    ReadPlan,
-    Relation,
-    Scan,
-    UpdateRows,
-)
-from omnigraph.query.plan_walk import roots_of, steps_of
-from omnigraph.query.tables import Table
-from omnigraph.query.value_types import value_type_text
+from omnigraph.query.checks.run import CheckedQuery
+from omnigraph.query.plan.operators import EdgeExpand, EdgeScan, Expand, ExpandInto, Lookup, Pattern, Scan
+from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, Relation, UpdateRows
+from omnigraph.query.plan.types import Table, value_type_text
+from omnigraph.query.plan.walk import roots_of, steps_of
 from omnigraph.schema.catalog import Catalog, TypeKind, told_order
 
 

@@ -8,41 +8,83 @@ does to existing ids is decided by comparing catalogs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId, new_incarnation, type_id_from_number
-from omnigraph.schema.annotations import find_annotation, metadata_of
-from omnigraph.schema.build_rules import build_rules
+from omnigraph.lang.syntax import Annotation, NamedArgument, RangeArgument, StringLiteral, WordLiteral
 from omnigraph.schema.catalog import (
     Cardinality,
     Catalog,
+    CheckRule,
     EdgeType,
     Embedding,
     Interface,
     NodeType,
     Property,
     PropertyShape,
+    RangeRule,
     Rules,
 )
-from omnigraph.schema.check import check_schema
-from omnigraph.schema.checks.edges import cardinality_bound
-from omnigraph.schema.expand import expand
+from omnigraph.schema.checks.declarations import cardinality_bound
+from omnigraph.schema.checks.run import check_schema
 from omnigraph.schema.property_types import PropertyType
-from omnigraph.schema.resolve import TypeMistake, resolve_type
+from omnigraph.schema.resolve import (
+    Expansion,
+    TypeMistake,
+    expand,
+    find_annotation,
+    metadata_of,
+    resolve_type,
+)
 from omnigraph.schema.syntax import (
-    Annotation,
     Declaration,
     EdgeSyntax,
     InterfaceSyntax,
-    NamedArgument,
     NodeSyntax,
     PropertySyntax,
-    RangeArgument,
     Schema,
-    StringLiteral,
-    WordLiteral,
 )
-from omnigraph.schema.values import Value, ValueMistake, value_from_literal
+from omnigraph.schema.values import RangeBounds, Value, ValueMistake, range_bounds, value_from_literal
+
+
+def build_rules(expansion: Expansion, types: Mapping[str, PropertyType]) -> Rules:
+    """Every rule once, properties' own annotations before the body's constraints."""
+    keys = list(_column_lists(expansion, "key"))
+    uniques: dict[frozenset[str], tuple[str, ...]] = {}
+    for columns in _column_lists(expansion, "unique"):
+        uniques.setdefault(frozenset(columns), columns)
+    return Rules(
+        key=keys[0] if keys else (),
+        uniques=tuple(uniques.values()),
+        ranges=tuple(dict.fromkeys(_ranges(expansion.constraints, types))),
+        checks=tuple(dict.fromkeys(_checks(expansion.constraints))),
+    )
+
+
+def _column_lists(expansion: Expansion, kind: str) -> Iterator[tuple[str, ...]]:
+    for found in expansion.properties:
+        if find_annotation(found.annotations, kind):
+            yield (found.name.text,)
+    for constraint in expansion.constraints:
+        if constraint.name.text == kind:
+            names = (argument.text for argument in constraint.arguments if isinstance(argument, WordLiteral))
+            yield tuple(names)
+
+
+def _ranges(constraints: tuple[Annotation, ...], types: Mapping[str, PropertyType]) -> Iterator[RangeRule]:
+    for constraint in constraints:
+        match constraint.name.text, constraint.arguments:
+            case "range", [WordLiteral(name), RangeArgument() as bounds]:
+                read = range_bounds(bounds, types[name])
+                assert isinstance(read, RangeBounds), "the checks ran before"
+                yield RangeRule(name, read)
+
+
+def _checks(constraints: tuple[Annotation, ...]) -> Iterator[CheckRule]:
+    for constraint in constraints:
+        match constraint.name.text, constraint.arguments:
+            case "check", [WordLiteral(name), StringLiteral(pattern)]:
+                yield CheckRule(name, pattern)
 
 
 def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] = new_incarnation) -> Catalog:

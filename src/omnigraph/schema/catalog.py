@@ -14,10 +14,9 @@ from enum import Enum
 from typing import TypeVar
 
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
+from omnigraph.lang.syntax import Annotation
 from omnigraph.schema.property_types import PropertyType
-from omnigraph.schema.range_bounds import RangeBounds
-from omnigraph.schema.syntax import Annotation
-from omnigraph.schema.values import Value
+from omnigraph.schema.values import RangeBounds, Value
 
 
 class TypeKind(Enum):

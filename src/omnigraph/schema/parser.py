@@ -12,11 +12,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
+from omnigraph.lang.parsing import Grammar, find_surrogate, load_parser, read_tree
+from omnigraph.lang.problems import ProblemList
+from omnigraph.lang.syntax import NOWHERE
 from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.grammar import Grammar, load_parser
-from omnigraph.schema.problems import ProblemList
-from omnigraph.schema.reading import find_surrogate, read_tree
-from omnigraph.schema.syntax import NOWHERE, Schema
+from omnigraph.schema.syntax import Schema
 
 if TYPE_CHECKING:
     from lark import Lark, Tree, UnexpectedInput
@@ -61,7 +61,7 @@ def _check_text(text: str, problems: ProblemList) -> None:
 
 def _parse(text: str, problems: ProblemList) -> Tree[Token]:
     def report(error: UnexpectedInput) -> int:
-        from omnigraph.schema.syntax_errors import report_syntax_error
+        from omnigraph.schema.transform import report_syntax_error
 
         return report_syntax_error(error, text, problems)
 

@@ -1,8 +1,8 @@
-"""The dialect of `@check`: regular expressions that are safe on any input and mean the same to every engine.
+r"""The dialect of `@check`: regular expressions that are safe on any input and mean the same to every engine.
 
 A value passes when the *whole* of it matches. The dialect is what Python's `re` and RE2 both understand: literals, `.`,
 classes, groups `(…)` and `(?:…)`, `|`, `^ $`, `* + ?` and their lazy forms, `{n}`, `{n,}`, `{n,m}`, and the escapes
-`\\d \\D \\w \\W \\s \\S \\b \\B \\t \\n \\r \\f \\v` (ASCII). Back-references, look-around, inline flags and possessive
+`\d \D \w \W \s \S \b \B \t \n \r \f \v` (ASCII). Back-references, look-around, inline flags and possessive
 repeats are refused, because RE2 matches in linear time only without them. Sizes are bounded, so that a pattern that
 passes here also fits RE2's memory.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.schema.problems import quoted
+from omnigraph.lang.problems import quoted
 
 _PIECE: Final = re.compile(
     r"(?P<escape>\\.)"

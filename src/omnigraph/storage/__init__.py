@@ -1,1 +1,1 @@
-"""Objects and Lance datasets; the only importer of lance and obstore; knows nothing of graphs."""
+"""Locations, objects and files of a local disk or an object store. Knows nothing of graphs."""

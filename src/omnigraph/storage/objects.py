@@ -11,27 +11,20 @@ from __future__ import annotations
 import posixpath
 import re
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from secrets import randbits
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Final
 
 import obstore
-from lance.file import LanceFileSession
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
-from omnigraph.base.effects import announce
-from omnigraph.storage.failures import substrate_errors
-from omnigraph.storage.local_tree import (
-    remove_empty_directories,
-    require_no_link,
-    unlink_files,
-    walk_tree,
-)
+from omnigraph.base.failpoints import announce
+from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.local_tree import remove_empty_directories, require_no_link, unlink_files, walk_tree
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.settings import require_settings, settings_number
 from omnigraph.storage.sync import SyncError, sync_entries, sync_file
@@ -183,7 +176,7 @@ class ObjectStore:
 
     def _store(self) -> _Backend:
         if self._backend is None:
-            self._backend = _open_backend(self.location)
+            self._backend = open_backend(self.location)
         return self._backend
 
     def _errors(self, doing: str, path: str) -> AbstractContextManager[None]:
@@ -218,50 +211,8 @@ def _open_draft(draft: Path) -> BinaryIO:
     return draft.open("xb")
 
 
-def move_objects(source: Location, target: Location) -> None:
-    """Move every object below one place to the same path below another of the same store; nothing may be there yet."""
-    announce("object.move", target.uri)
-    with substrate_errors("move files", source.uri):
-        match source.scheme:
-            case Scheme.LOCAL:
-                Path(target.uri).parent.mkdir(parents=True, exist_ok=True)
-                Path(source.uri).rename(target.uri)
-                if target.is_synced:
-                    sync_entries([Path(target.uri)], Path(target.uri).parent.parent)
-            case Scheme.S3:
-                root = replace(
-                    source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)
-                )
-                store = open_s3_store(root)
-                for entry in ObjectStore(source).list(""):
-                    ends = (f"{place.uri.removeprefix(root.uri)}/{entry.path}" for place in (source, target))
-                    obstore.rename(store, *(path.lstrip("/") for path in ends))
-            case Scheme.MEMORY:
-                _move_in_memory(source, target)
-
-
-def write_file(place: Location, path: str, data: bytes) -> None:
-    """Create a file of a dataset, which the caller announces; nothing may be there yet."""
-    if place.scheme is Scheme.MEMORY:  # Lance keeps memory of its own
-        with TemporaryDirectory() as folder:
-            draft = Path(folder) / "draft"
-            draft.write_bytes(data)
-            LanceFileSession(place.lance_uri).upload_file(str(draft), path)
-        return
-    obstore.put(_open_backend(place), path, data, mode="create", use_multipart=False)
-
-
-def _move_in_memory(source: Location, target: Location) -> None:
-    """Lance keeps memory of its own."""
-    one, other = (LanceFileSession(place.lance_uri) for place in (source, target))
-    with TemporaryDirectory() as folder:
-        for path in one.list():
-            draft = str(Path(folder) / "moved")
-            one.download_file(path, draft)
-            other.upload_file(draft, path)
-
-
-def _open_backend(location: Location) -> _Backend:
+def open_backend(location: Location) -> _Backend:
+    """Open the object store of a location."""
     match location.scheme:
         case Scheme.LOCAL:
             if not Path(location.uri).is_dir():

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from omnigraph.base import failpoints
 from omnigraph.base.errors import Applied, OmnigraphError
-from omnigraph.graph.commit import World
-from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseTerms
 from tests.waiting import SECONDS_MAX, wait_until
 
 SHORT_LEASE_SECONDS: Final = 0.4

@@ -9,13 +9,13 @@ from typing import Final
 import pytest
 
 from omnigraph.base.ids import CommitId, new_ulid
-from omnigraph.graph.check import DriftError
-from omnigraph.graph.layout import RECOVERY
-from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.records import CommitRecord
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.manifest.layout import RECOVERY
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.graph.write.check import DriftError
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency.actors import impatient

@@ -12,15 +12,16 @@ import pyarrow as pa
 
 from omnigraph.base.errors import ConflictError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.coordination.lease import LeaseTerms
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Published, Staged
+from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Published, Staged
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import impatient
 from tests.graph.writers import KNOWS, PERSON, Change, rows_table, run, run_compaction, stage_changes

@@ -12,16 +12,17 @@ from omnigraph.base.clock import SYSTEM_CLOCK, SystemClock
 from omnigraph.base.errors import Applied
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.check import StagingTooOldError
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.lease import LeaseTerms
-from omnigraph.graph.publish import Change as ManifestChange
-from omnigraph.graph.publish import CommitDraft, Target, publish
-from omnigraph.graph.requirements import ReadSetConflictError
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.coordination.lease import LeaseTerms
+from omnigraph.graph.manifest.publish import Change as ManifestChange
+from omnigraph.graph.manifest.publish import CommitDraft, Target, publish
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.check import StagingTooOldError
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency import jobs

@@ -16,8 +16,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Applied, FormatError
 from omnigraph.base.ids import BranchId, new_ulid
 from omnigraph.base.process import current_process
-from omnigraph.graph.layout import lock_folder
-from omnigraph.graph.lease import (
+from omnigraph.graph.coordination.lease import (
     LOCK_VERSION,
     LeaseBusyError,
     LeaseLostError,
@@ -26,6 +25,7 @@ from omnigraph.graph.lease import (
     acquire_lease,
     is_epoch_over,
 )
+from omnigraph.graph.manifest.layout import lock_folder
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency.actors import Actor

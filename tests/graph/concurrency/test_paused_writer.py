@@ -12,12 +12,12 @@ import pytest
 
 from omnigraph.base.errors import Applied
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.commit import World
-from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.publish import Change as ManifestChange
-from omnigraph.graph.publish import CommitDraft, Publisher, Target, publish
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.publish import Change as ManifestChange
+from omnigraph.graph.manifest.publish import CommitDraft, Publisher, Target, publish
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.concurrency import jobs
 from tests.graph.concurrency.actors import Actor, Answer, impatient

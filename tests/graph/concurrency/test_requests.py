@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.base.effects import observed
+from omnigraph.base.failpoints import observed
 from omnigraph.storage.location import Location
 from tests.conftest import S3Server
 from tests.graph.writers import PERSON, Change, create, run

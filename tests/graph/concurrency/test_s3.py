@@ -17,10 +17,10 @@ import pytest
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Applied, OmnigraphError
-from omnigraph.graph.commit import World
-from omnigraph.graph.lease import LeaseTerms, acquire_lease
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseTerms, acquire_lease
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.conftest import S3Server

@@ -11,11 +11,10 @@ from typing import Final
 import pytest
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.graph.commit import World
-from omnigraph.graph.lease import LeaseTerms
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.recovery.run import RECOVERY_ACTOR
-from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseTerms
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import Actor
 from tests.graph.concurrency.checks import EMPTY, drifting, linear_history, pending

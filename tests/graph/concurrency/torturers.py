@@ -16,13 +16,14 @@ import msgspec
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, OmnigraphError
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.lease import LeaseTerms, acquire_lease
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.coordination.lease import LeaseTerms, acquire_lease
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.writers import (

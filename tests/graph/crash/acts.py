@@ -8,32 +8,31 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from omnigraph.api.checking import QuerySource
 from omnigraph.api.graph import Graph
-from omnigraph.api.mutating import MutationOptions, run_mutation_text
+from omnigraph.api.mutate import MutationOptions, run_mutation_text
+from omnigraph.api.query import QuerySource
 from omnigraph.base import failpoints
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import World
-from omnigraph.graph.lease import LeaseTerms
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseTerms
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.manifest.stamp import Format
 from omnigraph.graph.merge.run import MergeRequest, RevertRequest, merge_branch, revert_commit
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stamp import Format
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.maintenance.ensure_indices import ensure_indices
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
-from omnigraph.maintenance.repair import repair_all_tables
-from omnigraph.maintenance.repair_outcome import RepairAction, RepairOptions
-from omnigraph.maintenance.rewrite_tasks import rewrite_group
+from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.rewrite import rewrite_group
+from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
+from omnigraph.maintenance.repair import RepairAction, RepairOptions, repair_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
-from omnigraph.pipeline.inputs import find_inputs
-from omnigraph.pipeline.load import LoadRequest, load
-from omnigraph.pipeline.load_change import LoadMode
-from omnigraph.pipeline.ndjson import plan_json_pieces
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.files import find_inputs
+from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
+from omnigraph.pipeline.load.run import LoadRequest, load
 from omnigraph.pipeline.runner import VARIABLE as CONCURRENCY
-from omnigraph.storage.commit import commit_schema_metadata
-from omnigraph.storage.dataset import Dataset
+from omnigraph.storage.lance.commit import commit_schema_metadata
+from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import STEP_MARK
 from tests.graph.writers import (

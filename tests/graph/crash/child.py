@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from omnigraph.base import failpoints
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.base.failpoints import observed
 from omnigraph.storage.location import Location, parse_location
 from tests.file_faults import arm, counted, limit_file_size
 from tests.graph.crash.power_cut import recorded

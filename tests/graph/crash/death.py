@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from omnigraph.base.clock import Clock
-from omnigraph.base.effects import observed
-from omnigraph.graph.commit import World
-from omnigraph.graph.layout import MANIFEST, RECOVERY
-from omnigraph.graph.lease import LeaseTerms
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import LeaseTerms
+from omnigraph.graph.manifest.layout import MANIFEST, RECOVERY
 
 SECOND_US = 1_000_000
 WAIT_SECONDS = 2.0

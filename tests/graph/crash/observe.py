@@ -7,12 +7,12 @@ from pathlib import Path
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import BranchId
-from omnigraph.graph.commit import World
-from omnigraph.graph.layout import LOCKS, RECOVERY
-from omnigraph.graph.lease import is_epoch_over
-from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.snapshot import Snapshot, read_snapshot
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.lease import is_epoch_over
+from omnigraph.graph.manifest.layout import LOCKS, RECOVERY
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.writers import Contents, snapshot_contents

@@ -16,14 +16,14 @@ from omnigraph.base import limits
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import World
-from omnigraph.graph.compaction import needs_compaction
-from omnigraph.graph.layout import MANIFEST
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.compaction import needs_compaction
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.manifest.stamp import STAMP_KEY
 from omnigraph.graph.recovery.history import operation_properties
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stamp import STAMP_KEY
-from omnigraph.storage.commit import commit_restore, commit_schema_metadata
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.lance.commit import commit_restore, commit_schema_metadata
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash import acts
 from tests.graph.crash.observe import BranchState, GraphState

@@ -8,18 +8,19 @@ import pytest
 
 from omnigraph.base.errors import Applied, ConflictError, ContentError
 from omnigraph.graph.branches import create_branch, create_branch_with, delete_branch
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.layout import LOCKS, MANIFEST, RECOVERY
-from omnigraph.graph.records import BranchParent
-from omnigraph.graph.recovery.on_open import recover_every_branch, recover_on_open
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.durability import IncompleteFileError
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.layout import LOCKS, MANIFEST, RECOVERY
+from omnigraph.graph.manifest.records import BranchParent
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.recovery.run import recover_every_branch, recover_on_open
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.storage.lance.dataset import open_dataset
+from omnigraph.storage.lance.durability import IncompleteFileError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.killer import Killer

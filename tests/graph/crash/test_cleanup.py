@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base import limits
-from omnigraph.graph.commit import World
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.graph.coordination.environment import World
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import Location
 from tests.conftest import S3Server

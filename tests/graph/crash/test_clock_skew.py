@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from omnigraph.base.process import current_process, is_known_gone
-from omnigraph.graph.layout import RECOVERY
-from omnigraph.graph.lease import Lease, LeaseBusyError, acquire_lease
-from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.coordination.lease import Lease, LeaseBusyError, acquire_lease
+from omnigraph.graph.manifest.layout import RECOVERY
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import SECOND_US, PatientClock, Victim, impatient_world

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from omnigraph.api.graph import open as open_graph
 from omnigraph.base.failpoints import Failpoint
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.killer import Killer
 from tests.graph.writers import apply, read_contents, run, triple

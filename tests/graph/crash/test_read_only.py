@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.graph.layout import RECOVERY
+from omnigraph.graph.manifest.layout import RECOVERY
 from omnigraph.storage.location import parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.killer import Killer

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.intent import Intent, read_intents, write_intent
-from omnigraph.graph.lease import acquire_lease
-from omnigraph.graph.recovery.decision import RecoveryAction
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.recovery.run import RECOVERY_ACTOR
-from omnigraph.graph.snapshot import MAIN, read_snapshot
+from omnigraph.graph.coordination.intent import Intent, read_intents, write_intent
+from omnigraph.graph.coordination.lease import acquire_lease
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.recovery.decide import RecoveryAction
+from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import PatientClock, impatient_world

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import Applied, StorageError
-from omnigraph.graph.layout import RECOVERY
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.manifest.layout import RECOVERY
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import PatientClock, impatient_world

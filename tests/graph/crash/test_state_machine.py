@@ -18,11 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.layout import RECOVERY
-from omnigraph.graph.lease import acquire_lease
-from omnigraph.graph.lineage import make_lineage
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.graph.coordination.lease import acquire_lease
+from omnigraph.graph.manifest.layout import RECOVERY
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import PatientClock, Victim, impatient_world

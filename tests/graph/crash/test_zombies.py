@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.base.effects import observed
 from omnigraph.base.errors import Applied, OmnigraphError
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.lease import LeaseLostError, acquire_lease
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.graph.stage import Stage
-from omnigraph.graph.staged import ExactEffect, Staged
-from omnigraph.storage.commit import commit_staged
-from omnigraph.storage.dataset import open_dataset
-from omnigraph.storage.failures import CommitRaceError
+from omnigraph.base.failpoints import observed
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.coordination.lease import LeaseLostError, acquire_lease
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.states import ExactEffect, Staged
+from omnigraph.storage.errors import CommitRaceError
+from omnigraph.storage.lance.commit import commit_staged
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import PatientClock, Victim, impatient_world

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from omnigraph.graph.commit import World
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import BranchState, GraphState, observe, read_tree, unsteady
 from tests.graph.writers import apply, create, run, triple

@@ -8,7 +8,7 @@ from typing import Any
 
 import omnigraph
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import create, evolve
 

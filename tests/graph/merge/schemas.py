@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.graph.snapshot import Snapshot
+from omnigraph.graph.manifest.snapshot import Snapshot
 from tests.graph.merge.model import UNDECIDED, Found, merge_states
 from tests.graph.writers import KNOWS, PERSON, Change, Contents, apply
 from tests.maintenance.evolving import opened

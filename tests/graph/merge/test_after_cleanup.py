@@ -6,12 +6,12 @@ import pytest
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import World
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.location import Location
 from tests.graph.merge.model import found_conflicts
 from tests.graph.writers import PERSON, Change, create, read_contents, run

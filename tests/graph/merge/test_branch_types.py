@@ -9,14 +9,14 @@ import pytest
 
 import omnigraph
 from omnigraph.base.clock import SystemClock
-from omnigraph.base.effects import observed
+from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.commit import World
-from omnigraph.graph.requirements import ReadSetConflictError
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.observe import unsteady
 from tests.maintenance.cleaning import Place

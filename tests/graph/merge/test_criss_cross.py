@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from omnigraph.graph.branches import create_branch
+from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
-from omnigraph.graph.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, read_contents, run, snapshot_contents
 

@@ -10,12 +10,12 @@ import pytest
 import omnigraph
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.layout import MANIFEST
-from omnigraph.graph.lineage import make_lineage
+from omnigraph.graph.manifest.layout import MANIFEST
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.bases import Base, CommitBase, find_base
 from omnigraph.graph.merge.conflicts import ConflictKind, MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
-from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, read_contents, run, triple
 from tests.maintenance import evolving

@@ -12,10 +12,10 @@ from multiprocessing import get_context
 import pytest
 
 from omnigraph.graph.branches import create_branch
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch
-from omnigraph.graph.requirements import ReadSetConflictError
-from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.merge.model import found_conflicts, merge_states
 from tests.graph.writers import KNOWS, PERSON, Change, Contents, apply, create, read_contents, run

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.base.effects import observed
+from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.schema_plan import SchemaRefusedError
-from omnigraph.graph.snapshot import MAIN, read_snapshot
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import contents, create, evolve
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.commit import Write, write
-from omnigraph.graph.intent import WriterKind
+from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.merge.conflicts import MergeConflictError
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from tests.pipeline.in_place import contents, in_place
 from tests.storage.raw_writes import stage_append

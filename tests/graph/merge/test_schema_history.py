@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.graph.commit import World
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
-from omnigraph.graph.snapshot import MAIN, read_snapshot
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import unsteady
 from tests.graph.merge.schema_sides import (

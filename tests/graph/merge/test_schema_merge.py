@@ -9,13 +9,13 @@ import pytest
 
 import omnigraph
 from omnigraph.base.errors import InvariantError
-from omnigraph.graph.commit import World
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.schema_change import column_plan
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.schema import arrow_schema
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import unsteady
 from tests.graph.merge.schema_sides import (

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.base.effects import observed
+from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.requirements import ReadSetConflictError
-from omnigraph.graph.snapshot import read_snapshot
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import parse_location
 from tests.maintenance.evolving import contents, create, evolve
 

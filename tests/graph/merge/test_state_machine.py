@@ -27,19 +27,20 @@ from hypothesis.stateful import (
 
 from omnigraph.api.graph import Graph
 from omnigraph.api.history import entity_changes
-from omnigraph.api.merging import make_resolution
+from omnigraph.api.merge import make_resolution
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch
+from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
-from omnigraph.graph.lease import acquire_lease
+from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
-from omnigraph.graph.recovery.on_open import recover_on_open
-from omnigraph.graph.snapshot import MAIN, read_commit_snapshot, read_snapshot
-from omnigraph.maintenance.cleanup import cleanup_all_tables
-from omnigraph.maintenance.cleanup_options import CleanupPolicyOptions
-from omnigraph.maintenance.optimize import OptimizeOptions, optimize_all_tables
+from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore

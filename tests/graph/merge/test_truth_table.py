@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from omnigraph.api.merging import make_resolution
+from omnigraph.api.merge import make_resolution
 from omnigraph.graph.branches import create_branch
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch
-from omnigraph.graph.snapshot import read_snapshot
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
 from tests.graph.merge.model import found_conflicts

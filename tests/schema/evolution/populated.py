@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.base.ids import TypeId
-from omnigraph.schema import Catalog
+from omnigraph.schema.catalog import Catalog
 
 PERSON = "node Person { slug: String @key  age: I32?  mood: enum(glad, sad)  name: String }\n"
 COMPANY = "node Company { name: String @key }\n"

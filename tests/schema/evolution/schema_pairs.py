@@ -8,7 +8,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from omnigraph.base.ids import PropertyId
-from omnigraph.schema import Catalog, EdgeType, NodeType
+from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 
 _TYPES: Final = ("I64", "String", "F64", "Date")
 _DEFAULTS: Final = ("7", '"x"', "0.5", '"2024-05-31"')

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given
 
-from omnigraph.schema import Catalog, catalog_from_json, catalog_to_json
-from omnigraph.schema.catalog_soundness import check_soundness
-from omnigraph.schema.evolution import (
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json, check_soundness
+from omnigraph.schema.evolution.apply import next_catalog
+from omnigraph.schema.evolution.diff import find_steps
+from omnigraph.schema.evolution.steps import (
     AddProperty,
     AddType,
     Cost,
     DropProperty,
     DropType,
     cost_of,
-    find_steps,
     kind_of,
-    next_catalog,
     text_of,
 )
 from tests.schema.evolution.populated import BASE, COMPANY, KNOWS, PERSON, populated

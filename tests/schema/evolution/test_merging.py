@@ -5,24 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 
-from omnigraph.schema import (
-    Catalog,
-    catalog_from_json,
-    catalog_to_json,
-    print_schema,
-    schema_from_catalog,
-)
-from omnigraph.schema.catalog_soundness import check_soundness
-from omnigraph.schema.evolution import (
-    Diverged,
-    Evolution,
-    find_steps,
-    find_steps_by_id,
-    kind_of,
-    merge_catalogs,
-    next_catalog,
-    raise_counters,
-)
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json, check_soundness
+from omnigraph.schema.evolution.apply import next_catalog, raise_counters
+from omnigraph.schema.evolution.diff import Evolution, find_steps, find_steps_by_id
+from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
+from omnigraph.schema.evolution.steps import kind_of
+from omnigraph.schema.printer import print_schema, schema_from_catalog
 from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs, without_ids
 from tests.schema.incarnations import catalog_of
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.lineage import Lineage
-from omnigraph.graph.merge_bases import merge_bases
-from omnigraph.graph.records import Pin, SchemaRecord, TableId
-from omnigraph.graph.snapshot import Snapshot, read_record_snapshot
+from omnigraph.graph.manifest.lineage import Lineage, merge_bases
+from omnigraph.graph.manifest.records import Pin, SchemaRecord, TableId
+from omnigraph.graph.manifest.snapshot import Snapshot, read_record_snapshot
 
 Pins = Mapping[TableId, Pin]
 

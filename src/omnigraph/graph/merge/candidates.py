@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base import limits
-from omnigraph.graph.changes import Comparison, compare_pins, is_near, union
-from omnigraph.graph.images import Image, Located, filled, locate, read_image
+from omnigraph.graph.manifest.records import Pin, TableRecord
+from omnigraph.graph.manifest.snapshot import open_pin
 from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
 from omnigraph.graph.merge.conflicts import Side
 from omnigraph.graph.merge.decide import join_bases
-from omnigraph.graph.records import Pin, TableRecord
-from omnigraph.graph.tables import open_pin
-from omnigraph.schema import Entity
-from omnigraph.storage.dataset import Dataset, Texts
+from omnigraph.graph.rows.changed_rows import Comparison, compare_pins, is_near, union
+from omnigraph.graph.rows.entity_rows import Image, Located, filled, locate, read_image
+from omnigraph.schema.catalog import Entity
+from omnigraph.storage.lance.dataset import Dataset, Texts
+from omnigraph.storage.lance.read import NO_TEXTS, every_id
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_reads import NO_TEXTS, every_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.equality import same_states
-from omnigraph.graph.images import Image, Mask
+from omnigraph.graph.rows.entity_rows import Image, Mask, same_states
 
 
 class Verdict(IntEnum):

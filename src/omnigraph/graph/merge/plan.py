@@ -8,12 +8,18 @@ Nothing here writes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
+from omnigraph.base import limits
+from omnigraph.base.errors import UsageError
+from omnigraph.graph.manifest.records import TableId, TableRecord
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
 from omnigraph.graph.merge.bases import Base, base_commits
-from omnigraph.graph.merge.candidates import TableSides
-from omnigraph.graph.merge.conflicts import Conflict, Side
+from omnigraph.graph.merge.candidates import Candidates, TableSides
+from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, EntityStates, Side
 from omnigraph.graph.merge.rules import rule_conflicts
 from omnigraph.graph.merge.schema_rows import (
     AddedTable,
@@ -24,8 +30,7 @@ from omnigraph.graph.merge.schema_rows import (
 )
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import Choices, TablePlan, plan_table
-from omnigraph.graph.records import TableId, TableRecord
-from omnigraph.graph.snapshot import MAIN, Snapshot
+from omnigraph.graph.rows.entity_rows import digest_of, image_lines, pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,3 +146,84 @@ def _reads(ours: Snapshot, plans: tuple[TablePlan, ...], adopted: set[TableId]) 
         elif touched & {edge.source, edge.target}:
             found.add(by_type[edge.id])
     return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What to do about conflicts: a side for single entities, and one for each kind of conflict."""
+
+    entities: Mapping[EntityName, Side] = field(default_factory=dict)
+    kinds: Mapping[ConflictKind, Side] = field(default_factory=dict)
+
+
+def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
+    """Plan a merge with choices. What a single entity was given is never overruled by a kind.
+
+    A choice for an entity also settles what else it is in conflict about: whoever takes an edge takes its nodes.
+    """
+    choices: dict[EntityName, Side] = dict(resolution.entities)
+    if not isinstance(sides.schema, Conflict):
+        _check_tables(choices, {*sides.ours.tables, *(table.alias for table in sides.schema.added)})
+    plan = plan_merge(replace(sides, choices=choices))
+    for _ in range(limits.MERGE_ROUNDS_MAX):
+        added: dict[EntityName, Side] = {}
+        for conflict in plan.conflicts:
+            chosen = None if conflict.entity is None else resolution.entities.get(conflict.entity)
+            side = chosen or resolution.kinds.get(conflict.kind)
+            names = () if side is None else conflict.ours if side is Side.OURS else conflict.theirs
+            added.update({name: side for name in names if side is not None and name not in choices})
+        if not added:
+            break
+        choices |= added
+        plan = plan_merge(replace(sides, choices=choices))
+    return plan
+
+
+def _check_tables(choices: Mapping[EntityName, Side], known: set[str]) -> None:
+    for name in choices:
+        if name.table not in known:
+            raise UsageError(
+                f"there is no table '{name.table}' to decide about",
+                code="merge_decisions",
+                hint=f"the tables are: {', '.join(sorted(known))}",
+                facts={"table": name.table},
+            )
+
+
+def with_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Conflict, ...]:
+    """The conflicts with what their entities are."""
+    wanted: dict[str, dict[str, None]] = defaultdict(dict)
+    for conflict in conflicts:
+        if conflict.entity is not None:
+            wanted[conflict.entity.table][conflict.entity.id] = None
+    states: dict[EntityName, EntityStates] = {}
+    for table, ids in wanted.items():
+        states |= _read_states(sides, table, list(ids))
+    return tuple(
+        conflict if conflict.entity is None else replace(conflict, states=states[conflict.entity])
+        for conflict in conflicts
+    )
+
+
+def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityName, EntityStates]:
+    """What they are. A type that only one side has is nowhere on the other."""
+    entity = next(one for one in sides.ours.schema.catalog.types if one.alias == alias)
+    by_type = {table.type_id: table for table in sides.theirs.values()}
+    ours, theirs = sides.ours.tables.get(alias), by_type.get(entity.id)
+    table = ours or theirs
+    assert table is not None, "one side has it"
+    found = Candidates(
+        TableSides(sides.ours.root, entity, table, (theirs or table).pin, sides.base),
+        pa.array(ids, pa.utf8()),
+    )
+    states = {}
+    for start, rows in pieces(entity, len(ids)):
+        images = (
+            found.base_image(start, rows),
+            found.image(None if ours is None else ours.pin, start, rows),
+            found.image(None if theirs is None else theirs.pin, start, rows),
+        )
+        lines = zip(*(image_lines(entity, image, digest_of) for image in images), strict=True)
+        for name, told in zip(ids[start : start + rows], lines, strict=True):
+            states[EntityName(alias, name)] = EntityStates(*told)
+    return states

@@ -14,20 +14,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.ids import TypeId
-from omnigraph.graph.lookup import SnapshotLookup
+from omnigraph.graph.manifest.records import TableRecord
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
-from omnigraph.graph.merge.merged_lookup import MergedLookup
 from omnigraph.graph.merge.table_plan import TablePlan
-from omnigraph.graph.records import TableRecord
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.tables import open_table
-from omnigraph.integrity.breaches import NO_ROW, Breach
-from omnigraph.integrity.check_change import ChangeMode, TypeChange, check_change
+from omnigraph.graph.rows.entity_rows import column_names
+from omnigraph.graph.rows.lookup import SnapshotLookup
+from omnigraph.integrity.check import ChangeMode, TypeChange, check_change
 from omnigraph.integrity.raw import FROM, values_of
-from omnigraph.integrity.rules import Rule
+from omnigraph.integrity.rules import NO_ROW, Breach, Rule
 from omnigraph.integrity.set_rules import unique_keys
-from omnigraph.schema import EdgeType
-from omnigraph.storage.dataset import Texts
+from omnigraph.schema.catalog import EdgeType
+from omnigraph.storage.lance.dataset import Texts
+from omnigraph.storage.lance.read import joined_batches
+
+
+class MergedLookup(SnapshotLookup):
+    """A lookup by the names of the merged schema in tables that still have those of ours."""
+
+    def _batches(
+        self, type_id: TypeId, columns: list[str], rows: int, where: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        table, entity = self._table(type_id), self.snapshot.schema.catalog.type_with_id(type_id)
+        if table is None or entity is None or table.row_count == 0:
+            return
+        dataset = self._open(table)
+        there = column_names(dataset, entity)
+        if not all(name in there for name in columns):
+            return  # a new column: every row of ours is looked at itself, unless it has null there
+        found = dataset.read_batches([there[name] for name in columns], where)
+        for batch in joined_batches(found, rows):
+            yield pa.RecordBatch.from_arrays([batch.column(there[name]) for name in columns], columns)
 
 
 def rule_conflicts(ours: Snapshot, tables: Sequence[TablePlan]) -> tuple[Conflict, ...]:

@@ -14,24 +14,22 @@ from enum import StrEnum
 
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.commit import World, Write, write
-from omnigraph.graph.intent import WriterKind
-from omnigraph.graph.lineage import Lineage, make_lineage
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.lineage import Lineage, make_lineage
+from omnigraph.graph.manifest.publish import Change, CommitDraft
+from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.refs import read_reference
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
 from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
-from omnigraph.graph.merge.plan import GraphSides, MergePlan
-from omnigraph.graph.merge.resolve import Resolution, plan_resolved
+from omnigraph.graph.merge.plan import GraphSides, MergePlan, Resolution, plan_resolved, with_states
 from omnigraph.graph.merge.schemas import keep_schema, merge_schemas
-from omnigraph.graph.merge.stage import stage_plan
-from omnigraph.graph.merge.stage_schema import stage_schema_merge
-from omnigraph.graph.merge.states import with_states
-from omnigraph.graph.publish import Change, CommitDraft
-from omnigraph.graph.records import CommitRecord
-from omnigraph.graph.references import read_reference
+from omnigraph.graph.merge.stage import stage_plan, stage_schema_merge
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
-from omnigraph.graph.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
-from omnigraph.graph.stage import Outcome, Stage
-from omnigraph.graph.staged import Staged
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
 from omnigraph.schema.catalog import told_order
 from omnigraph.storage.location import Location
 

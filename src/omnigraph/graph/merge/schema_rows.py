@@ -15,34 +15,42 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.graph.changes import compare_pins, union
-from omnigraph.graph.equality import same_values
-from omnigraph.graph.images import blob_names, column_names, filled_column, locate, null_fill, with_null_fill
+from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
+from omnigraph.graph.manifest.snapshot import Snapshot, open_pin, open_table
 from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
-from omnigraph.graph.merge.merged_lookup import MergedLookup
+from omnigraph.graph.merge.rules import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TablePlan
-from omnigraph.graph.records import Pin, TableId, TableRecord
+from omnigraph.graph.rows.changed_rows import compare_pins, union
+from omnigraph.graph.rows.entity_rows import (
+    blob_names,
+    column_names,
+    filled_column,
+    locate,
+    null_fill,
+    same_values,
+    with_null_fill,
+)
 from omnigraph.graph.schema_plan import SchemaRefusedError, refusal_text, refusal_to_json
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.graph.tables import open_pin, open_table
 from omnigraph.integrity.row_rules import row_breaches
 from omnigraph.integrity.set_rules import key_columns
-from omnigraph.schema import EdgeType, Entity, EnumType, arrow_schema
-from omnigraph.schema.evolution import (
+from omnigraph.schema.catalog import EdgeType, Entity
+from omnigraph.schema.evolution.codes import EvolutionCode
+from omnigraph.schema.evolution.steps import (
     AddConstraint,
     AddProperty,
-    EvolutionCode,
     RelaxNullability,
     RequiredRule,
     Unsupported,
     UpdateInterfaces,
     UpdateText,
 )
-from omnigraph.storage.dataset import Texts
+from omnigraph.schema.property_types import EnumType
+from omnigraph.schema.tables import arrow_schema
+from omnigraph.storage.lance.dataset import Texts
+from omnigraph.storage.lance.read import NO_TEXTS, every_id
 from omnigraph.storage.location import Location
-from omnigraph.storage.row_reads import NO_TEXTS, every_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)

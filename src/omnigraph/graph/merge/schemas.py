@@ -8,40 +8,58 @@ is a property that one side dropped and in which the other wrote values. Nothing
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+import numpy as np
+
 from omnigraph.base.ids import TypeId
-from omnigraph.graph.equality import same_states
-from omnigraph.graph.images import pieces
+from omnigraph.graph.manifest.records import SchemaRecord, TableId, TableRecord
+from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
 from omnigraph.graph.merge.candidates import TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
-from omnigraph.graph.merge.dropped_values import written_into_dropped
-from omnigraph.graph.records import SchemaRecord, TableId, TableRecord
-from omnigraph.graph.snapshot import Snapshot
-from omnigraph.schema import (
-    Catalog,
-    EdgeType,
-    Entity,
-    Property,
-    arrow_schema,
-    catalog_to_json,
-    print_schema,
-    schema_from_catalog,
-    schema_hash,
-)
-from omnigraph.schema.evolution import (
-    AddConstraint,
-    AddProperty,
-    CardRule,
-    Diverged,
-    Step,
-    find_steps_by_id,
-    merge_catalogs,
-    text_of,
-)
+from omnigraph.graph.rows.entity_rows import pieces, same_states, same_values
+from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
+from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
+from omnigraph.schema.evolution.diff import find_steps_by_id
+from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
+from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Step, text_of
+from omnigraph.schema.printer import print_schema, schema_from_catalog
+from omnigraph.schema.tables import arrow_schema
+
+
+def written_into_dropped(merged: Catalog, side: Snapshot, base: Base) -> str | None:
+    """The properties that the merged schema lacks and into which this side wrote, as `node:P.age (2 rows)`."""
+    told: list[str] = []
+    for entity in side.schema.catalog.types:
+        kept = merged.type_with_id(entity.id)
+        if kept is None or kept.incarnation != entity.incarnation:
+            continue  # the whole type goes
+        gone = tuple(one for one in entity.properties if kept.property_with_id(one.id) is None)
+        counts = _written_rows(replace(entity, properties=gone), entity.alias, side, base) if gone else {}
+        told += [
+            f"{entity.alias}.{name} ({count:,} row{'' if count == 1 else 's'})"
+            for name, count in counts.items()
+            if count
+        ]
+    return ", ".join(told) or None
+
+
+def _written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) -> Counter[str]:
+    """For each property how many rows have another value than in the base; a new row counts if it has any."""
+    table = side.tables[alias]
+    found = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    counts: Counter[str] = Counter()
+    for start, rows in pieces(entity, len(found.ids)):
+        before, now = found.base_image(start, rows), found.image(table.pin, start, rows)
+        for one in entity.properties:
+            was, column = (image.rows.column(one.name).combine_chunks() for image in (before, now))
+            differs = now.present & (before.undecided | ~same_values(was, column))
+            counts[one.name] += int(np.count_nonzero(differs))
+    return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

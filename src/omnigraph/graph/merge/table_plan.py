@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.equality import differing_columns
-from omnigraph.graph.images import Image, Located, Mask, pieces
+from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced
-from omnigraph.graph.records import Pin, TableRecord
-from omnigraph.integrity.breaches import Breach
+from omnigraph.graph.rows.entity_rows import Image, Located, Mask, differing_columns, pieces
 from omnigraph.integrity.row_rules import row_breaches
+from omnigraph.integrity.rules import Breach
 from omnigraph.integrity.set_rules import key_columns
-from omnigraph.schema import Entity
-from omnigraph.storage.dataset import Texts
+from omnigraph.schema.catalog import Entity
+from omnigraph.storage.lance.dataset import Texts
 
 Choices = Mapping[EntityName, Side]
 """For some entities, whose state they get, whatever the sides did."""

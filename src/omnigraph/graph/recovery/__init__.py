@@ -1,1 +1,1 @@
-"""Recovery: finishes or undoes writes that did not end, and fences off the writers that may still wake up."""
+"""Recovery completes or undoes the writes of stopped processes, and fences off writers that may still run."""

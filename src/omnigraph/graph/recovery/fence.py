@@ -14,9 +14,9 @@ from omnigraph.base import limits
 from omnigraph.base.errors import ConflictError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.graph.recovery.history import TableHistory
-from omnigraph.storage.commit import commit_restore
-from omnigraph.storage.dataset import Dataset
-from omnigraph.storage.operations import read_operations
+from omnigraph.storage.lance.commit import commit_restore
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.transactions import read_operations
 
 
 @dataclass(frozen=True, slots=True)

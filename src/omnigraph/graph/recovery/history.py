@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base.ids import OperationId
-from omnigraph.storage.operations import Operation, TransactionRecord, VersionRecord
+from omnigraph.storage.lance.transactions import Operation, TransactionRecord, VersionRecord
 
 OPERATION_PROPERTY: Final = "omnigraph:op"
 COMMIT_PROPERTY: Final = "omnigraph:commit"

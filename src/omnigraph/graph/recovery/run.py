@@ -9,30 +9,35 @@ dropped.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from omnigraph.base.errors import NotFoundError
+from omnigraph.base.errors import ConflictError, FormatError, NotFoundError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, TypeId, new_ulid
-from omnigraph.graph.intent import (
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.intent import (
     LOOSE_OPERATIONS,
     Intent,
     IntentTable,
     WriterKind,
     delete_intent,
+    is_pending,
     read_intents,
     unreadable_intent_error,
 )
-from omnigraph.graph.lease import Lease
-from omnigraph.graph.manifest import Manifest, ManifestState, open_manifest
-from omnigraph.graph.publish import Change, CommitDraft, Publisher, Target, publish
-from omnigraph.graph.records import Pin, RecoveryRecord, StreamBatch, TableId, TableRecord
-from omnigraph.graph.recovery.decision import Moved, RecoveryAction, TableFinding, decide_recovery
+from omnigraph.graph.coordination.lease import Lease, acquire_lease
+from omnigraph.graph.manifest.publish import Change, CommitDraft, Publisher, Target, publish, target_of
+from omnigraph.graph.manifest.reader import Manifest, ManifestState, open_manifest
+from omnigraph.graph.manifest.records import Pin, RecoveryRecord, StreamBatch, TableId, TableRecord
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.graph.recovery.decide import Moved, RecoveryAction, TableFinding, decide_recovery
 from omnigraph.graph.recovery.fence import Guard, can_publish, fence_table, read_history
 from omnigraph.graph.recovery.history import TableHistory, operation_properties
-from omnigraph.storage.dataset import Dataset, make_durable_since, open_dataset
-from omnigraph.storage.durability import IncompleteFileError, make_version_durable
+from omnigraph.storage.lance.dataset import Dataset, make_durable_since, open_dataset
+from omnigraph.storage.lance.durability import IncompleteFileError, make_version_durable
+from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.sync import SyncError
 
@@ -331,3 +336,62 @@ def _open_manifest(recoverer: Recoverer) -> Manifest:
     return open_manifest(
         recoverer.target.root, lance_branch=recoverer.target.lance_branch, rules=recoverer.publisher.rules
     )
+
+
+def recover_on_open(root: Location, branch: str, world: World | None = None) -> tuple[Recovered, ...]:
+    """Finish or undo what crashed writers of the branch left; nothing is touched while a live writer is at work.
+
+    An intent or a lock that cannot be understood does not stop the open, nor does a writer that is at work for longer
+    than the wait: its own check recovers.
+    """
+    how = world or World()
+    store = ObjectStore(root)
+    intents, _ = read_intents(store)
+    if not intents:
+        return ()
+    try:
+        return _recover_pending(store, read_snapshot(root, branch, rules=how.rules), intents, how)
+    except (FormatError, ConflictError) as later:
+        logger.warning("recovery is left to the next writer: %s", later.message)
+        return ()
+
+
+def recover_every_branch(root: Location) -> tuple[Recovered, ...]:
+    """The same for every branch that a crashed writer left something on; main settles for those that are gone."""
+    intents, _ = read_intents(ObjectStore(root))
+    if not intents:
+        return ()
+    names = {record.id: name for name, record in read_snapshot(root).state.branches.items()}
+    branches = {names.get(BranchId(intent.branch_id), MAIN) for intent in intents} - {MAIN}
+    found: list[Recovered] = []
+    for name in (*sorted(branches), MAIN):
+        with suppress(NotFoundError):  # deleted meanwhile, so that it is main's, which comes last
+            found += recover_on_open(root, name)
+    return tuple(found)
+
+
+def _recover_pending(
+    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], how: World
+) -> tuple[Recovered, ...]:
+    alive = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
+    if not any(_is_pending_here(store, intent, snapshot, alive) for intent in intents):
+        return ()
+    target = target_of(snapshot)
+    lease = acquire_lease(store, target.branch_id, "recovery", how.terms)
+    try:
+        return recover_branch(Recoverer(store, target, lease, how.publisher(lease)))
+    finally:
+        lease.release()
+
+
+def _is_pending_here(
+    store: ObjectStore, intent: Intent, snapshot: Snapshot, alive: frozenset[BranchId]
+) -> bool:
+    """Whether an intent waits for recovery, on this branch, or (seen from main) on a branch that is gone.
+
+    Another branch that is alive is left alone: opening that one recovers it.
+    """
+    branch_id = BranchId(intent.branch_id)
+    if branch_id != snapshot.branch.id and (snapshot.branch.lance_branch is not None or branch_id in alive):
+        return False
+    return is_pending(store, intent)

@@ -1,1 +1,1 @@
-"""The type checker: every mistake of a query is found here, and what has none becomes typed expressions and plans."""
+"""The type checker: reports every error of a query, and turns a query without errors into a typed plan."""

@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from omnigraph.lang.problems import quoted
+from omnigraph.lang.syntax import Span
 from omnigraph.query.checks.context import SHOW_TYPES, Bound, Context, Env, Place
 from omnigraph.query.checks.expressions import check_condition, report_no_property
 from omnigraph.query.checks.traversals import check_traversal
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.expression_walk import columns_of, entities_of
-from omnigraph.query.expressions import ColumnRef, EntityRef, Expr, IsNull, Param
-from omnigraph.query.mentions import expressions_of
-from omnigraph.query.plan_reads import Link
+from omnigraph.query.plan.expression_walk import columns_of, entities_of
+from omnigraph.query.plan.expressions import ColumnRef, EntityRef, Expr, IsNull, Param
+from omnigraph.query.plan.operators import Argument, ExistsJoin, LeftJoin, Link, Pattern, Unit
+from omnigraph.query.plan.operators import Filter as FilterRows
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import Entity
 from omnigraph.query.syntax import (
     Access,
     Assignment,
@@ -34,11 +38,9 @@ from omnigraph.query.syntax import (
     Traversal,
     Variable,
     Word,
+    expressions_of,
 )
-from omnigraph.query.tables import Entity
-from omnigraph.schema.problems import quoted
 from omnigraph.schema.property_types import ListType
-from omnigraph.schema.syntax import Span
 
 
 @dataclass(slots=True)
@@ -272,3 +274,40 @@ def _inline(assignment: Assignment, column: ColumnRef, block: Block) -> Expr | N
 def _is_list_param(value: object, block: Block) -> bool:
     found = block.context.params.get(value.name) if isinstance(value, Variable) else None
     return isinstance(found, Param) and isinstance(found.type, ListType)
+
+
+def assemble(block: Block, outer: Relation | None = None) -> Relation:
+    """The relation of a block; `outer` gives the rows that it extends."""
+    relation = outer
+    for stage in block.stages:
+        if stage.optional:
+            inner, keys = _inner(stage.optional)
+            relation = LeftJoin(relation or Unit(), inner, keys)
+        if stage.entities or stage.links:
+            relation = Pattern(relation, tuple(stage.entities), tuple(stage.links))
+        if stage.conditions:
+            relation = FilterRows(relation or Unit(), tuple(stage.conditions))
+        for negation in stage.negations:
+            relation = _exists(relation or Unit(), negation)
+    return relation or Unit()
+
+
+def _exists(relation: Relation, negation: Block) -> ExistsJoin:
+    """`not { not { … } }` asks whether there is a match, which needs one join and not two."""
+    twice = _only_negation(negation)
+    inner, keys = _inner(twice or negation)
+    return ExistsJoin(relation, inner, keys, negated=twice is None)
+
+
+def _only_negation(block: Block) -> Block | None:
+    match block.stages:
+        case [Stage(None, [], [], [], [only])]:
+            return only
+        case _:
+            return None
+
+
+def _inner(block: Block) -> tuple[Relation, tuple[str, ...]]:
+    columns = outer_columns(block)
+    keys = tuple(column.name for column in columns if column.column == "id")
+    return assemble(block, Argument(columns) if columns else None), keys

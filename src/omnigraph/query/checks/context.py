@@ -1,21 +1,21 @@
-"""What the checks of one query share: the catalog, the parameters, the names in use, and where problems go."""
+"""Comparisons: whether the two sides go together, and which typed condition they make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from typing import Final
 
 from omnigraph.base.ids import TypeId
+from omnigraph.lang.problems import QueryProblems
+from omnigraph.lang.syntax import Span
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.expressions import Expr, Param
-from omnigraph.query.problems import QueryProblems
-from omnigraph.query.syntax import Variable
-from omnigraph.query.tables import Entity, Table, table_of
+from omnigraph.query.plan.expressions import Expr, Param
+from omnigraph.query.plan.types import Entity, Table, ValueType, table_of
+from omnigraph.query.syntax import Expression, Variable
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.schema.syntax import Span
 
 SHOW_TYPES: Final = "`omnigraph schema show` prints the types"
 
@@ -92,3 +92,6 @@ class Env:
 
     def report(self, code: QueryCode, span: Span, message: str, hint: str = "") -> None:
         self.context.report(code, span, message, hint)
+
+
+Check = Callable[[Expression, Env, ValueType | None], Expr | None]

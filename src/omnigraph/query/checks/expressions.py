@@ -6,24 +6,50 @@ reported. A part with a problem does not hide the problems of its neighbours.
 
 from __future__ import annotations
 
+from decimal import Decimal
+from math import isfinite
 from typing import Final, assert_never
 
-from omnigraph.query.checks.comparisons import check_comparison
-from omnigraph.query.checks.context import Env, Place
+from omnigraph.lang.problems import quoted
+from omnigraph.lang.syntax import NumberLiteral, Span, StringLiteral, TimeLiteral
+from omnigraph.query.checks.context import Check, Env, Place
 from omnigraph.query.checks.functions import check_call
-from omnigraph.query.checks.literals import check_literal, check_time
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.expressions import (
+from omnigraph.query.plan.expressions import (
     And,
     ColumnRef,
+    Compare,
     Computed,
     EntityRef,
     Expr,
+    InList,
     IsNull,
     Literal,
+    Member,
     Negated,
     Not,
     Or,
+    Prefix,
+    Substring,
+)
+from omnigraph.query.plan.types import (
+    BOOL,
+    DATE,
+    DATETIME,
+    F64,
+    I64,
+    NULL,
+    STRING,
+    U64,
+    EntityType,
+    Family,
+    ValueType,
+    are_comparable,
+    family_of,
+    has_order,
+    is_number,
+    is_text,
+    value_type_text,
 )
 from omnigraph.query.syntax import (
     Access,
@@ -39,12 +65,248 @@ from omnigraph.query.syntax import (
     Negative,
     NullLiteral,
     NullTest,
+    Operator,
     Variable,
     Word,
 )
-from omnigraph.query.value_types import BOOL, EntityType, ValueType, is_number, value_type_text
-from omnigraph.schema.problems import quoted
-from omnigraph.schema.syntax import NumberLiteral, Span, StringLiteral, TimeLiteral
+from omnigraph.schema.property_types import INTEGER_BOUNDS, EnumType, ListType, Scalar, ScalarType
+from omnigraph.schema.values import ValueMistake, value_from_literal, value_from_text
+
+PlainLiteral = StringLiteral | NumberLiteral | BoolLiteral | NullLiteral
+
+
+def is_literal(expression: Expression) -> bool:
+    """Whether only its place can say what type an expression has."""
+    return isinstance(expression, PlainLiteral)
+
+
+def check_literal(literal: PlainLiteral, env: Env, compared_with: ValueType | None) -> Literal | None:
+    """The typed literal; `compared_with` is the type of the other side of a comparison."""
+    match literal:
+        case NullLiteral():
+            return Literal(None, NULL)
+        case BoolLiteral(value):
+            return Literal(value, BOOL)
+        case StringLiteral():
+            return _text(literal, env, compared_with)
+        case NumberLiteral(text):
+            if compared_with is not None:
+                return _exact_number(text)
+            return _number(literal, env)
+
+
+def check_time(literal: TimeLiteral, env: Env) -> Literal | None:
+    """Check `date("…")` or `datetime("…")`, which says its type itself."""
+    wanted = DATETIME if literal.is_datetime else DATE
+    value = value_from_text(literal.text, wanted)
+    if isinstance(value, ValueMistake):
+        env.report(QueryCode.LITERAL, literal.span, value.message, value.hint)
+        return None
+    return Literal(value, wanted)
+
+
+def _text(literal: StringLiteral, env: Env, compared_with: ValueType | None) -> Literal | None:
+    if isinstance(compared_with, EnumType):
+        value = value_from_literal(literal, compared_with)
+        if isinstance(value, ValueMistake):
+            near = env.context.problems.did_you_mean(literal.value, compared_with.values)
+            env.report(QueryCode.LITERAL, literal.span, value.message, near or value.hint)
+            return None
+        return Literal(value, compared_with)
+    if compared_with is not None and family_of(compared_with) is Family.TIME:
+        return _time(literal, env, compared_with)
+    return Literal(literal.value, STRING)
+
+
+def _time(literal: StringLiteral, env: Env, compared_with: ValueType) -> Literal | None:
+    """A date may be compared with a datetime, so either is read; the mistake is told for the column's own type."""
+    other = DATETIME if compared_with == DATE else DATE
+    for wanted in (compared_with, other):
+        assert isinstance(wanted, ScalarType)
+        value = value_from_text(literal.value, wanted)
+        if not isinstance(value, ValueMistake):
+            return Literal(value, wanted)
+    assert isinstance(compared_with, ScalarType)
+    mistake = value_from_text(literal.value, compared_with)
+    assert isinstance(mistake, ValueMistake)
+    env.report(QueryCode.LITERAL, literal.span, mistake.message, mistake.hint)
+    return None
+
+
+def _exact_number(text: str) -> Literal:
+    """The number as written; the bounds of numbers in a text keep this cheap."""
+    if text.lstrip("-").isdecimal():
+        return _integer(int(text))
+    return Literal(Decimal(text), F64)
+
+
+def _number(literal: NumberLiteral, env: Env) -> Literal | None:
+    if literal.text.lstrip("-").isdecimal():
+        exact = _integer(int(literal.text))
+        if isinstance(exact.value, int):
+            return exact
+    value = float(literal.text)
+    if not isfinite(value):
+        env.report(QueryCode.LITERAL, literal.span, f"`{literal.text[:60]}` is too large for F64")
+        return None
+    return Literal(value + 0.0, F64)
+
+
+def _integer(value: int) -> Literal:
+    for scalar, integer_type in ((Scalar.I64, I64), (Scalar.U64, U64)):
+        low, high = INTEGER_BOUNDS[scalar]
+        if low <= value <= high:
+            return Literal(value, integer_type)
+    return Literal(Decimal(value), F64)
+
+
+_ORDERED: Final = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
+
+
+def check_comparison(comparison: Comparison, env: Env, check: Check) -> Expr | None:
+    """The typed condition, or None after a problem."""
+    match comparison.operator:
+        case Operator.IN:
+            return _in(comparison, env, check)
+        case Operator.CONTAINS:
+            return _contains(comparison, env, check)
+        case Operator.STARTS_WITH:
+            return _starts_with(comparison, env, check)
+        case _:
+            return _compare(comparison, env, check)
+
+
+def report_incomparable(left: ValueType, right: ValueType, comparison: Comparison, env: Env) -> None:
+    """Two types that no comparison goes between."""
+    message = f"{value_type_text(left)} and {value_type_text(right)} cannot be compared"
+    families = {family_of(left), family_of(right)}
+    hint = ""
+    if families == {Family.ENTITY}:
+        hint = "only entities of one type can be equal"
+    elif Family.ENTITY in families:
+        hint = "name the property: `$x.prop`"
+    elif Family.LIST in families:
+        hint = "write `$x.list contains item`"
+    elif families == {Family.TEXT, Family.NUMBER}:
+        hint = "a number stands without quotes, a text with them"
+    env.report(QueryCode.COMPARISON, comparison.span, message, hint)
+
+
+def _pair(comparison: Comparison, env: Env, check: Check) -> tuple[Expr, Expr] | None:
+    """Both sides, a literal with the type of the other side."""
+    if is_literal(comparison.left) and not is_literal(comparison.right):
+        right = check(comparison.right, env, None)
+        left = check(comparison.left, env, right.type if right else None)
+    else:
+        left = check(comparison.left, env, None)
+        right = check(comparison.right, env, left.type if left else None)
+    return None if left is None or right is None else (left, right)
+
+
+def _compare(comparison: Comparison, env: Env, check: Check) -> Expr | None:
+    pair = _pair(comparison, env, check)
+    if pair is None:
+        return None
+    left, right = pair
+    if not are_comparable(left.type, right.type):
+        report_incomparable(left.type, right.type, comparison, env)
+        return None
+    if comparison.operator in _ORDERED:
+        for side in pair:
+            if not has_order(side.type):
+                message = f"{value_type_text(side.type)} has no order"
+                hint = "compare it with `=` or `!=`"
+                env.report(QueryCode.NO_ORDER, comparison.span, message, hint)
+                return None
+    return Compare(comparison.operator, _by_id(left), _by_id(right))
+
+
+def _by_id(side: Expr) -> Expr:
+    """An entity is compared by its id."""
+    return side.id if isinstance(side, EntityRef) else side
+
+
+def _in(comparison: Comparison, env: Env, check: Check) -> Expr | None:
+    left = _value(comparison.left, env, check, comparison)
+    right = comparison.right
+    if isinstance(right, ListLiteral):
+        return None if left is None else _in_list(left, right, comparison, env, check)
+    collection = check(right, env, None)
+    if left is None or collection is None:
+        return None
+    if not isinstance(collection.type, ListType):
+        shown = value_type_text(collection.type)
+        hint = "write a list, `in [1, 2]`, or give a parameter of a list type, `$p: [I64]`"
+        env.report(QueryCode.IN_LIST, comparison.span, f"`in` needs a list, and this is {shown}", hint)
+        return None
+    return _member(left, collection, comparison, env)
+
+
+def _in_list(left: Expr, items: ListLiteral, comparison: Comparison, env: Env, check: Check) -> Expr | None:
+    checked: list[Expr] = []
+    for item in items.items:
+        found = check(item, env, left.type)
+        if found is None:
+            continue
+        if isinstance(found, Literal) and found.value is None:
+            hint = "a comparison with null is never true; write `is null`"
+            env.report(QueryCode.NULL_IN_LIST, item.span, "a list has no null items", hint)
+        elif not are_comparable(left.type, found.type):
+            report_incomparable(left.type, found.type, comparison, env)
+        else:
+            checked.append(found)
+    return InList(left, tuple(checked)) if len(checked) == len(items.items) else None
+
+
+def _contains(comparison: Comparison, env: Env, check: Check) -> Expr | None:
+    left = check(comparison.left, env, None)
+    item_type = ScalarType(left.type.item) if left and isinstance(left.type, ListType) else None
+    right = check(comparison.right, env, item_type)
+    if left is None or right is None:
+        return None
+    if isinstance(left.type, ListType):
+        return _member(right, left, comparison, env)
+    if is_text(left.type) and is_text(right.type):
+        return Substring(left, right)
+    message = f"`contains` is between a list and an item, or two strings, not {_both(left, right)}"
+    env.report(QueryCode.CONTAINS, comparison.span, message)
+    return None
+
+
+def _member(item: Expr, collection: Expr, comparison: Comparison, env: Env) -> Expr | None:
+    assert isinstance(collection.type, ListType)
+    item_type = ScalarType(collection.type.item)
+    if not are_comparable(item.type, item_type):
+        code = QueryCode.CONTAINS if comparison.operator is Operator.CONTAINS else QueryCode.COMPARISON
+        message = f"the items are {value_type_text(item_type)}, and this is {value_type_text(item.type)}"
+        env.report(code, comparison.span, message)
+        return None
+    return Member(item, collection)
+
+
+def _starts_with(comparison: Comparison, env: Env, check: Check) -> Expr | None:
+    left, right = check(comparison.left, env, None), check(comparison.right, env, None)
+    if left is None or right is None:
+        return None
+    if not (is_text(left.type) and is_text(right.type)):
+        message = f"`starts_with` is between two strings, not {_both(left, right)}"
+        env.report(QueryCode.STARTS_WITH, comparison.span, message)
+        return None
+    return Prefix(left, right)
+
+
+def _value(expression: Expression, env: Env, check: Check, comparison: Comparison) -> Expr | None:
+    checked = check(expression, env, None)
+    if checked is not None and isinstance(checked.type, EntityType):
+        hint = "name the property: `$x.prop`"
+        env.report(QueryCode.ENTITY_VALUE, comparison.span, "a whole entity is not a value", hint)
+        return None
+    return checked
+
+
+def _both(left: Expr, right: Expr) -> str:
+    return f"{value_type_text(left.type)} and {value_type_text(right.type)}"
+
 
 _WORD_HINTS: Final = {
     "in": "write `not ($x.p in [ … ])`",

@@ -3,26 +3,240 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.query.checks.assembly import assemble
-from omnigraph.query.checks.blocks import Block, check_block
+from omnigraph.lang.problems import quoted
+from omnigraph.lang.syntax import NumberLiteral, Span
+from omnigraph.query.checks.blocks import Block, assemble, check_block
 from omnigraph.query.checks.context import Context, Env, Place
 from omnigraph.query.checks.expressions import check_expression
-from omnigraph.query.checks.grouping import group, is_aggregated
-from omnigraph.query.checks.scoring import add_scores, implied_order, order_key, scores_of
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.expressions import Expr, Literal, Nearest, Param, Rrf
-from omnigraph.query.fields import Named
-from omnigraph.query.plan import Limit, Order, OrderKey, Project, Relation
+from omnigraph.query.plan.expression_walk import columns_of, parts_of, replaced, walk
+from omnigraph.query.plan.expressions import (
+    AggregateCall,
+    Bm25,
+    ColumnRef,
+    EntityRef,
+    Expr,
+    IsNull,
+    Literal,
+    Named,
+    Nearest,
+    OutputRef,
+    Param,
+    Rrf,
+    Score,
+)
+from omnigraph.query.plan.operators import (
+    Aggregate,
+    AggregateColumn,
+    Filter,
+    Limit,
+    Lookup,
+    Order,
+    OrderKey,
+    Project,
+    ScoreColumn,
+    Search,
+)
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import (
+    I64,
+    Entity,
+    EntityType,
+    NullType,
+    is_integer,
+    is_opaque,
+    is_sortable,
+    value_type_text,
+)
 from omnigraph.query.printer import print_expression
 from omnigraph.query.syntax import Expression, Query, ReadBody, Variable
-from omnigraph.query.value_types import I64, is_integer, is_sortable, value_type_text
-from omnigraph.schema.problems import quoted
 from omnigraph.schema.property_types import Scalar, ScalarType
-from omnigraph.schema.syntax import NumberLiteral, Span
+
+Grouped = tuple[Relation, tuple[Named, ...], tuple[OrderKey, ...], tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class _Groups:
+    """The keys and aggregates found so far, each once."""
+
+    keys: dict[Expr, str] = field(default_factory=dict)
+    aggregates: dict[AggregateCall, str] = field(default_factory=dict)
+    entities: dict[str, EntityRef] = field(default_factory=dict)
+
+    def add_key(self, expression: Expr) -> None:
+        if isinstance(expression, EntityRef):
+            self.entities[expression.entity] = expression
+            expression = expression.id
+        name = expression.name if isinstance(expression, ColumnRef) else f"key_{len(self.keys) + 1}"
+        self.keys.setdefault(expression, name)
+
+    def add_aggregates(self, expression: Expr) -> None:
+        for found in walk(expression):
+            if isinstance(found, AggregateCall):
+                self.aggregates.setdefault(found, f"agg_{len(self.aggregates) + 1}")
+
+    def read(self, expression: Expr) -> Expr | None:
+        """How a result reads a key or an aggregate; None looks further inside."""
+        if isinstance(expression, AggregateCall):
+            return OutputRef(self.aggregates[expression], expression.type, expression.nullable)
+        if expression in self.keys and not isinstance(expression, ColumnRef):
+            return OutputRef(self.keys[expression], expression.type, expression.nullable)
+        return None
+
+
+def is_aggregated(expressions: tuple[Expr, ...]) -> bool:
+    """Whether any aggregate is used, which makes every other expression a group key."""
+    return any(isinstance(found, AggregateCall) for expression in expressions for found in walk(expression))
+
+
+def group(
+    relation: Relation,
+    columns: tuple[Named, ...],
+    order: tuple[OrderKey, ...],
+    block: Block,
+    spans: tuple[Span, ...],
+) -> Grouped | None:
+    """The groups, and the columns, order and ties over them; None after a problem."""
+    groups = _Groups()
+    for column in columns:
+        _add_keys(column.expression, groups)
+    for expression in (*(found.expression for found in columns), *(key.expression for key in order)):
+        groups.add_aggregates(expression)
+    if not _keys_are_possible(columns, groups, block, spans) or not _is_grouped(order, groups, block, spans):
+        return None
+    keys = tuple(Named(name, key) for key, name in groups.keys.items())
+    aggregates = tuple(AggregateColumn(name, call) for call, name in groups.aggregates.items())
+    grouped: Relation = Aggregate(relation, keys, aggregates)
+    entities = {bound.entity.name: bound.entity for bound in block.visible.values()}
+    for name, reference in groups.entities.items():
+        grouped = _looked_up(grouped, entities[name], reference)
+    return (
+        grouped,
+        tuple(Named(found.name, replaced(found.expression, groups.read)) for found in columns),
+        tuple(replace(key, expression=replaced(key.expression, groups.read)) for key in order),
+        tuple(key.name for key in keys),
+    )
+
+
+def _add_keys(expression: Expr, groups: _Groups) -> None:
+    """The whole of a column without aggregates; beside an aggregate, each column that is read."""
+    if not any(True for _ in columns_of(expression)):
+        return
+    if not is_aggregated((expression,)) or isinstance(expression, ColumnRef | EntityRef):
+        groups.add_key(expression)
+    elif not isinstance(expression, AggregateCall):
+        for part in parts_of(expression):
+            if isinstance(part, ColumnRef | EntityRef) or is_aggregated((part,)):
+                _add_keys(part, groups)
+            else:
+                for column in columns_of(part):
+                    groups.add_key(column)
+
+
+def _keys_are_possible(
+    columns: tuple[Named, ...], groups: _Groups, block: Block, spans: tuple[Span, ...]
+) -> bool:
+    good = True
+    for column, span in zip(columns, spans, strict=False):
+        found = column.expression
+        if (
+            found in groups.keys
+            and not isinstance(found.type, EntityType | NullType)
+            and is_opaque(found.type)
+        ):
+            message = "a vector cannot be a group key"
+            block.context.report(QueryCode.NOT_RETURNABLE, span, message)
+            good = False
+    return good
+
+
+def _is_grouped(order: tuple[OrderKey, ...], groups: _Groups, block: Block, spans: tuple[Span, ...]) -> bool:
+    good = True
+    for key, span in zip(order, spans[len(spans) - len(order) :], strict=True):
+        rest = replaced(key.expression, groups.read)
+        missing = [found for found in columns_of(rest) if not _is_key(found, groups)]
+        if missing:
+            message = f"`${missing[0].name}` has no single value in a group"
+            hint = "return it as well, or order by an aggregate of it"
+            block.context.report(QueryCode.NOT_GROUPED, span, message, hint)
+            good = False
+    return good
+
+
+def _is_key(column: ColumnRef, groups: _Groups) -> bool:
+    if column in groups.keys:
+        return True
+    entity = groups.entities.get(column.entity)
+    return entity is not None and column.column in entity.table.entity_columns
+
+
+def _looked_up(grouped: Relation, entity: Entity, reference: EntityRef) -> Relation:
+    """The columns of an entity that its id brings back; those that are keys themselves are there already."""
+    known = {found.name for found in grouped.outputs}
+    columns = tuple(name for name in entity.table.entity_columns if f"{entity.name}.{name}" not in known)
+    if not columns:
+        return grouped
+    return Lookup(grouped, entity, columns, keep_missing=reference.nullable)
+
+
+Scored = tuple[Relation, tuple[Named, ...], tuple[OrderKey, ...]]
+
+
+def scores_of(expressions: tuple[Expr, ...]) -> tuple[Score, ...]:
+    """The distinct scores, outermost only: those inside `rrf` belong to it."""
+    found: dict[Score, None] = {}
+    for expression in expressions:
+        if isinstance(expression, Score):
+            found[expression] = None
+        else:
+            found.update(dict.fromkeys(scores_of(parts_of(expression))))
+    return tuple(found)
+
+
+def order_key(expression: Expr, descending: bool | None) -> OrderKey:
+    """Return the key of an order; without a written direction a score is best first, anything else ascending."""
+    if descending is None:
+        descending = isinstance(expression, Bm25 | Rrf)
+    return OrderKey(expression, descending, nulls_last=bool(scores_of((expression,))))
+
+
+def implied_order(columns: tuple[Named, ...]) -> tuple[OrderKey, ...]:
+    """Best first, by the first column that is a score."""
+    first = next((found.expression for found in columns if isinstance(found.expression, Score)), None)
+    return () if first is None else (order_key(first, None),)
+
+
+def add_scores(
+    relation: Relation, columns: tuple[Named, ...], keys: tuple[OrderKey, ...], *, has_limit: bool
+) -> Scored:
+    """The relation with its scores, and the expressions over their columns."""
+    scores = scores_of((*(found.expression for found in columns), *(key.expression for key in keys)))
+    named = {score: f"score_{number}" for number, score in enumerate(scores, start=1)}
+    first = keys[0].expression if has_limit and keys else None
+    ranked = first if isinstance(first, Score) and first.nullable else None
+    # A distance depends on its own row only, so that rows without a vector need not be read.
+    filters_before = isinstance(ranked, Nearest) and all(isinstance(score, Nearest) for score in scores)
+    if filters_before and isinstance(ranked, Nearest):
+        relation = Filter(relation, (IsNull(ranked.column, negated=True),))
+    relation = Search(relation, tuple(ScoreColumn(name, score) for score, name in named.items()))
+
+    def read(expression: Expr) -> Expr | None:
+        if not isinstance(expression, Score):
+            return None
+        return OutputRef(named[expression], expression.type, expression.nullable)
+
+    if ranked is not None and not filters_before:
+        relation = Filter(relation, (IsNull(replaced(ranked, read), negated=True),))
+    return (
+        relation,
+        tuple(Named(found.name, replaced(found.expression, read)) for found in columns),
+        tuple(replace(key, expression=replaced(key.expression, read)) for key in keys),
+    )
+
 
 _SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 

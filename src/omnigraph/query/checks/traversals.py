@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.lang.problems import quoted
+from omnigraph.lang.syntax import NumberLiteral
 from omnigraph.query.checks.context import SHOW_TYPES, Bound, Env
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.plan_reads import Link
+from omnigraph.query.plan.operators import Link
+from omnigraph.query.plan.types import Entity
 from omnigraph.query.syntax import Bounds, Traversal, Variable
-from omnigraph.query.tables import Entity
 from omnigraph.schema.catalog import EdgeType, NodeType, TypeKind
-from omnigraph.schema.problems import quoted
-from omnigraph.schema.syntax import NumberLiteral
 
 _DIGITS_MAX: Final = 9
 

@@ -1,1 +1,1 @@
-"""The rewrite rules: each takes a relation and the facts, and gives one with the same rows and the same columns."""
+"""The rewrite rules: each takes a relation and facts, and returns one with the same rows. `run` has their order."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from omnigraph.query.expression_walk import reads_of
-from omnigraph.query.expressions import Expr
-from omnigraph.query.facts import PlanFacts
-from omnigraph.query.fields import names
-from omnigraph.query.plan import (
+from omnigraph.query.plan.expression_walk import reads_of
+from omnigraph.query.plan.expressions import Expr, names
+from omnigraph.query.plan.operators import (
     Aggregate,
     Argument,
     CrossJoin,
@@ -30,12 +28,13 @@ from omnigraph.query.plan import (
     Order,
     Pattern,
     Project,
-    Relation,
     Scan,
     Search,
     Unit,
 )
-from omnigraph.query.plan_walk import argument_columns
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import PlanFacts
+from omnigraph.query.plan.walk import argument_columns
 
 Needed = frozenset[str]
 

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from omnigraph.query.access import split_filter
-from omnigraph.query.estimates import fan_out, filtered_rows, rows_of, selectivity
-from omnigraph.query.expression_walk import entities_of
-from omnigraph.query.expressions import ColumnRef, Compare, Expr
-from omnigraph.query.facts import PlanFacts
-from omnigraph.query.fields import names
-from omnigraph.query.plan import (
+from omnigraph.query.plan.estimates import fan_out, filtered_rows, rows_of, selectivity
+from omnigraph.query.plan.expression_walk import entities_of, split_filter
+from omnigraph.query.plan.expressions import ColumnRef, Compare, Expr, names
+from omnigraph.query.plan.operators import (
     CrossJoin,
     EdgeExpand,
     EdgeScan,
@@ -26,13 +23,13 @@ from omnigraph.query.plan import (
     Link,
     Lookup,
     Pattern,
-    Relation,
     Scan,
     Unit,
 )
-from omnigraph.query.plan_walk import rewritten_plan
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import Entity, PlanFacts
+from omnigraph.query.plan.walk import rewritten_plan
 from omnigraph.query.syntax import Operator
-from omnigraph.query.tables import Entity
 
 
 def expand_order(root: Relation, facts: PlanFacts) -> Relation:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph.query.expression_walk import reads_of
-from omnigraph.query.expressions import And, Expr
-from omnigraph.query.facts import PlanFacts
-from omnigraph.query.fields import names
-from omnigraph.query.plan import ExistsJoin, Filter, LeftJoin, Pattern, Relation
-from omnigraph.query.plan_walk import rewritten_plan
+from omnigraph.query.plan.expression_walk import reads_of
+from omnigraph.query.plan.expressions import And, Expr, names
+from omnigraph.query.plan.operators import ExistsJoin, Filter, LeftJoin, Pattern
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import PlanFacts
+from omnigraph.query.plan.walk import rewritten_plan
 
 
 def filter_pushdown(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from omnigraph.query.access import ScanFilter
-from omnigraph.query.expressions import (
+from omnigraph.query.plan.expression_walk import ScanFilter
+from omnigraph.query.plan.expressions import (
     Bm25,
     ColumnRef,
     Compare,
@@ -25,22 +25,21 @@ from omnigraph.query.expressions import (
     Score,
     TextMatch,
 )
-from omnigraph.query.facts import IndexFact, PlanFacts, TableFacts
-from omnigraph.query.plan import (
+from omnigraph.query.plan.operators import (
     Direction,
     EdgeExpand,
     EdgeScan,
     Expand,
     ExpandInto,
     Lookup,
-    Relation,
     Scan,
     Search,
 )
-from omnigraph.query.plan_walk import rewritten_plan, steps_of
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import Entity, IndexFact, PlanFacts, Table, TableFacts
+from omnigraph.query.plan.walk import rewritten_plan, steps_of
 from omnigraph.query.syntax import Operator
-from omnigraph.query.tables import Entity, Table
-from omnigraph.schema.indexable import IndexKind
+from omnigraph.schema.property_types import IndexKind
 
 _EQUALITY, _LISTED, _PREFIX, _RANGE, _TEXT = range(5)
 _ENDS: Final = {

@@ -12,9 +12,8 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Final
 
-from omnigraph.query.coercion import REVERSED, fit, midnight
-from omnigraph.query.expression_walk import rewritten
-from omnigraph.query.expressions import (
+from omnigraph.query.plan.expression_walk import rewritten
+from omnigraph.query.plan.expressions import (
     FALSE,
     TRUE,
     And,
@@ -34,11 +33,12 @@ from omnigraph.query.expressions import (
     Prefix,
     Substring,
 )
-from omnigraph.query.facts import PlanFacts
-from omnigraph.query.plan import EdgeExpand, EdgeScan, Filter, Lookup, Pattern, Relation, Scan
-from omnigraph.query.plan_walk import rewritten_plan, with_expressions
+from omnigraph.query.plan.operators import EdgeExpand, EdgeScan, Filter, Lookup, Pattern, Scan
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import BOOL, EntityType, NullType, PlanFacts
+from omnigraph.query.plan.walk import rewritten_plan, with_expressions
 from omnigraph.query.syntax import Operator
-from omnigraph.query.value_types import BOOL, EntityType, NullType
+from omnigraph.query.values import REVERSED, fit, midnight
 from omnigraph.schema.property_types import ListType, PropertyType, ScalarType
 
 _OPPOSITE: Final = {

@@ -1,1 +1,1 @@
-"""One check per file; `omnigraph.schema.check` runs them all. A check reports and never raises."""
+"""The checks of a schema: one subject per file, run by `run`. A check reports problems and never raises."""

@@ -8,7 +8,20 @@ from __future__ import annotations
 import re
 from typing import Final, assert_never
 
-from omnigraph.schema.annotations import (
+from omnigraph.lang.problems import ProblemList, quoted
+from omnigraph.lang.syntax import (
+    Annotation,
+    Argument,
+    NamedArgument,
+    NumberLiteral,
+    RangeArgument,
+    StringLiteral,
+    TimeLiteral,
+    WordLiteral,
+)
+from omnigraph.schema.checks.scope import Member, Scope
+from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.resolve import (
     CONSTRAINTS,
     EDGE_ANNOTATIONS,
     EDGE_CONSTRAINTS,
@@ -17,23 +30,7 @@ from omnigraph.schema.annotations import (
     NODE_ANNOTATIONS,
     PROPERTY_ANNOTATIONS,
 )
-from omnigraph.schema.checks.scope import Member, Scope
-from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.problems import ProblemList, quoted
-from omnigraph.schema.syntax import (
-    Annotation,
-    Argument,
-    Declaration,
-    EdgeSyntax,
-    InterfaceSyntax,
-    NamedArgument,
-    NodeSyntax,
-    NumberLiteral,
-    RangeArgument,
-    StringLiteral,
-    TimeLiteral,
-    WordLiteral,
-)
+from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACES: Final = {

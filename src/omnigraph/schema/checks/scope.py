@@ -6,18 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.schema.expand import Expansion, expand
+from omnigraph.lang.syntax import Annotation, WordLiteral
 from omnigraph.schema.property_types import PropertyType
-from omnigraph.schema.resolve import TypeMistake, resolve_type
-from omnigraph.schema.syntax import (
-    Annotation,
-    Declaration,
-    EdgeSyntax,
-    InterfaceSyntax,
-    PropertySyntax,
-    Schema,
-    WordLiteral,
-)
+from omnigraph.schema.resolve import Expansion, TypeMistake, expand, resolve_type
+from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, PropertySyntax, Schema
 
 EDGE_ENDS: Final = ("src", "dst")
 

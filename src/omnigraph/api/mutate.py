@@ -1,0 +1,128 @@
+"""`Graph.mutate`: the text of a mutation and parameters come in, one commit goes out, or none when nothing matched.
+
+The text is checked against the schema of the very snapshot it is staged on. The moment that `now()` means is fixed
+once, however often the mutation is staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from omnigraph.api.query import QuerySource
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.errors import UsageError
+from omnigraph.base.ids import CommitId, as_commit_id
+from omnigraph.engine.mutation.run import BoundMutation
+from omnigraph.engine.mutation.stage import EntityCounts, Mutated, MutationRequest, mutate
+from omnigraph.engine.options import NO_LIMITS, QueryLimits
+from omnigraph.engine.run import gather_facts
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.lineage import is_whole
+from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
+from omnigraph.query.checks.run import check_chosen
+from omnigraph.query.parameters import bind_plan, coerce_params
+from omnigraph.query.parser import parse_queries
+from omnigraph.query.plan.statements import MutationPlan
+from omnigraph.query.rules.run import rewrite_plan
+from omnigraph.query.shapes import query_shape
+from omnigraph.query.syntax import MutationBody
+from omnigraph.storage.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class MutationOptions:
+    """As whom and where to write, which head the caller insists on, and what the mutation may take."""
+
+    actor: str
+    branch: str = MAIN
+    if_commit: str | None = None
+    world: World | None = None
+    limits: QueryLimits = NO_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a mutation did. A node or an edge counts once, however many statements touched it."""
+
+    query_name: str
+    """The name of the mutation in its text."""
+    branch: str
+    """The branch that was written to."""
+    nodes: EntityCounts
+    """How many nodes changed."""
+    edges: EntityCounts
+    """How many edges changed, those too that went with their nodes."""
+    actor: str
+    """Who made the change."""
+    commit: CommitRecord | None
+    """The one commit, or None when nothing matched and nothing was written."""
+
+    @property
+    def affected_nodes(self) -> int:
+        """All nodes that were inserted, updated or deleted."""
+        return self.nodes.total
+
+    @property
+    def affected_edges(self) -> int:
+        """All edges that were inserted, updated or deleted."""
+        return self.edges.total
+
+
+def run_mutation_text(
+    root: Location, source: QuerySource, params: Mapping[str, object] | None, options: MutationOptions
+) -> MutationResult:
+    """Run one mutation of a text."""
+    prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
+    wanted = None if options.if_commit is None else _whole_id(options.if_commit)
+    request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted, options.limits)
+    done: Mutated = mutate(root, request, options.world)
+    return MutationResult(
+        prepared.query_name,
+        options.branch,
+        done.nodes,
+        done.edges,
+        options.actor,
+        done.commit,
+    )
+
+
+def _whole_id(text: str) -> CommitId:
+    """A precondition names its commit exactly: a part of an id could come to mean another one."""
+    if not is_whole(text):
+        raise UsageError(
+            f"'{text}' is no whole commit id, and a head that you insist on is named by one",
+            code="commit_id_partial",
+            hint="`omnigraph snapshot` shows the head's",
+            facts={"commit": text},
+        )
+    return as_commit_id(text)
+
+
+class PreparedMutation:
+    """A mutation whose text is checked and planned for each snapshot that it is staged on."""
+
+    def __init__(self, source: QuerySource, params: Mapping[str, object], clock: Clock) -> None:
+        self.source = source
+        self.params = params
+        self.now = datetime.fromtimestamp(clock.now_us() / 1_000_000, UTC)
+        self.query_name = source.name or ""
+
+    def prepare(self, snapshot: Snapshot) -> BoundMutation:
+        catalog = snapshot.schema.catalog
+        file = parse_queries(self.source.text, self.source.source)
+        checked = check_chosen(file, self.source.name, catalog)
+        self.query_name = checked.name
+        body = checked.query.body
+        if not isinstance(body, MutationBody):
+            raise UsageError(
+                f"query {checked.name} changes nothing", code="query_is_read", hint="run it with `query`"
+            )
+        values = coerce_params(checked.plan.parameters, self.params)
+        facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
+        plan = bind_plan(rewrite_plan(checked.plan, facts), values, self.now)
+        assert isinstance(plan, MutationPlan), "its body is a mutation's"
+        lines = tuple(statement.type.span.line for statement in body.statements)
+        return BoundMutation(plan, lines, self.source.source)

@@ -1,0 +1,1 @@
+"""Arrow kernels: buffers and masks, hashes, order, ULIDs. Knows no schema and no graph."""

@@ -1,0 +1,192 @@
+"""A hash of texts that is the same in every process, on every machine and in every release, for whole columns.
+
+It decides which bucket a key goes to, so that all rows with one key meet in one task. It is not secret and not made
+against attack: whoever needs to know that two texts are equal compares the texts. The bytes of a text are digits of a
+number to a large odd radix, modulo 2**64; sums over the whole column give the number of every text at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.arrow.columns import Column, Mask, Rows, text_buffers
+from omnigraph.base import limits
+
+Hashes = npt.NDArray[np.uint64]
+
+_RADIX: Final = 0x9E3779B97F4A7C15
+_INVERSE: Final = pow(_RADIX, -1, 2**64)
+_LENGTH_FACTOR: Final = np.uint64(0xD6E8FEB86659FD93)
+_SIEVE_FACTOR: Final = 16  # so one text in sixteen at most, and one in 32 at least, slips through
+_MIX_FACTORS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def hash_texts(texts: Column) -> Hashes:
+    """64 bits for each text; what a null hashes to means nothing."""
+    offsets, data = text_buffers(texts)
+    hashes = np.zeros(len(texts), dtype=np.uint64)
+    for start, stop in _chunks(offsets):
+        bounds = offsets[start : stop + 1] - offsets[start]
+        part = data[offsets[start] : offsets[stop]]
+        hashes[start:stop] = _numbers(bounds, part)
+    hashes += np.diff(offsets).astype(np.uint64) * _LENGTH_FACTOR
+    return mixed(hashes)
+
+
+def bucket_of(texts: Column, buckets: int) -> npt.NDArray[np.int32]:
+    """The bucket, from 0, to which each text belongs."""
+    assert buckets > 0, "there is at least one bucket"
+    return (hash_texts(texts) % np.uint64(buckets)).astype(np.int32)
+
+
+class TextSieve:
+    """Tells quickly of most texts that they are not among some others, by their hashes alone."""
+
+    def __init__(self, texts: Column) -> None:
+        self._mask = np.uint64((1 << (_SIEVE_FACTOR * len(texts)).bit_length()) - 1)
+        self._there = np.zeros(int(self._mask) + 1, dtype=np.bool_)
+        self._there[hash_texts(texts) & self._mask] = True
+
+    def may_have(self, texts: Column) -> Mask:
+        """False where a text is certainly not among them; true for a few that are not."""
+        found: Mask = self._there[hash_texts(texts) & self._mask]
+        return found
+
+
+def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
+    """Rows whose bytes fit the processor's cache, at least one at a time."""
+    start, rows = 0, len(offsets) - 1
+    while start < rows:
+        fitting = (
+            int(np.searchsorted(offsets, offsets[start] + limits.TEXT_HASH_CHUNK_BYTES, side="right")) - 1
+        )
+        stop = min(max(fitting, start + 1), rows)
+        yield start, stop
+        start = stop
+
+
+def _numbers(bounds: Rows, data: npt.NDArray[np.uint8]) -> Hashes:
+    powers = _powers(_RADIX, len(data))
+    sums = np.zeros(len(data) + 1, dtype=np.uint64)
+    # A zero byte counts too, so every byte is one more than it is.
+    np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers, out=sums[1:])
+    numbers: Hashes = (sums[bounds[1:]] - sums[bounds[:-1]]) * _powers(_INVERSE, len(data) + 1)[bounds[:-1]]
+    return numbers
+
+
+def _powers(base: int, count: int) -> Hashes:
+    if count <= limits.TEXT_HASH_CHUNK_BYTES + 1:
+        return _first_powers(base)[:count]
+    return _computed_powers(base, count)
+
+
+@cache
+def _first_powers(base: int) -> Hashes:
+    return _computed_powers(base, limits.TEXT_HASH_CHUNK_BYTES + 1)
+
+
+def _computed_powers(base: int, count: int) -> Hashes:
+    factors = np.full(count, base, dtype=np.uint64)
+    factors[:1] = 1
+    powers: Hashes = np.cumprod(factors)
+    return powers
+
+
+def mixed(numbers: Hashes) -> Hashes:
+    """The numbers, changed in place so that every bit of each reaches every bit of it."""
+    numbers ^= numbers >> np.uint64(30)
+    numbers *= _MIX_FACTORS[0]
+    numbers ^= numbers >> np.uint64(27)
+    numbers *= _MIX_FACTORS[1]
+    numbers ^= numbers >> np.uint64(31)
+    return numbers
+
+
+_NOT_NULL: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def digest_rows(batch: pa.RecordBatch, without: str) -> Hashes:
+    """The digest of each row over every column but one."""
+    total = np.zeros(batch.num_rows, dtype=np.uint64)
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name != without:
+            total += mixed(_digest(column) * _factor(name))
+    return total
+
+
+def _digest(column: Column) -> Hashes:
+    """A number per value; 0 for null, never 0 for anything else."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    values = _values(column)
+    values = mixed(values + _NOT_NULL) | np.uint64(1)
+    if column.null_count:
+        values[np.asarray(column.is_null())] = 0
+    return values
+
+
+def _values(column: Column) -> Hashes:
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        return _combined(column, np.full(len(column), kind.list_size, dtype=np.int64))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _combined(column, _as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64))
+    if pa.types.is_struct(kind):
+        return _struct(column)
+    if pa.types.is_string(kind):
+        return hash_texts(column.fill_null(""))
+    if pa.types.is_large_string(kind):
+        return hash_texts(column.cast(pa.utf8()).fill_null(""))
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return hash_texts(pa.array([(value or b"").hex() for value in column.to_pylist()], pa.utf8()))
+    return _digest_numbers(column)
+
+
+def _digest_numbers(column: Column) -> Hashes:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return _as_numpy(column.cast(pa.float64()).fill_null(0)).astype(np.float64).view(np.uint64)
+    if pa.types.is_boolean(kind):
+        return _as_numpy(column.cast(pa.uint8()).fill_null(0)).astype(np.uint64)
+    if pa.types.is_temporal(kind):
+        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if pa.types.is_integer(column.type):
+        return _as_numpy(column.fill_null(0)).astype(np.uint64)
+    return hash_texts(pa.array([repr(value) for value in column.to_pylist()], pa.utf8()))
+
+
+def _struct(column: Any) -> Hashes:
+    total = np.zeros(len(column), dtype=np.uint64)
+    for place, field in enumerate(column.type):
+        total += mixed(_digest(column.field(place)) * _factor(field.name))
+    return total
+
+
+def _combined(column: Any, lengths: npt.NDArray[np.int64]) -> Hashes:
+    """The digest of lists: every item by its place, and how many there are. What a null list holds does not count."""
+    if column.null_count:
+        lengths = np.where(np.asarray(column.is_null()), 0, lengths)
+        column = column.filter(column.is_valid())
+    items = _digest(column.flatten())
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    place = np.arange(len(items), dtype=np.int64) - np.repeat(starts[:-1], lengths)
+    sums = np.zeros(len(items) + 1, dtype=np.uint64)
+    np.cumsum(mixed(items + _NOT_NULL * (place.astype(np.uint64) + np.uint64(1))), out=sums[1:])
+    return sums[starts[1:]] - sums[starts[:-1]] + lengths.astype(np.uint64) * _NOT_NULL
+
+
+def _factor(name: str) -> np.uint64:
+    return np.uint64(hash_texts(pa.array([name], pa.utf8()))[0] | np.uint64(1))
+
+
+def _as_numpy(column: Any) -> npt.NDArray[Any]:
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values

@@ -1,0 +1,51 @@
+"""Many ULIDs at once.
+
+The ULIDs of one call share the millisecond and a random beginning and count up from a random number, so they are
+sorted, which makes them cheap to store and to index. Two calls, in any process on any machine, differ in their random
+bits: 40 that they share, and about 40 from which each counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.arrow.columns import Column
+from omnigraph.base import limits
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.ids import ULID_LENGTH
+
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_LETTERS: Final = np.frombuffer(_ALPHABET.encode(), dtype=np.uint8)
+_TIME_DIGITS: Final = 10
+_COUNT_DIGITS: Final = 8
+_COUNT_BITS: Final = 5 * _COUNT_DIGITS
+_SHARED_BITS: Final = 40
+
+
+def new_ulids(
+    count: int, clock: Clock = SYSTEM_CLOCK, random: Callable[[int], int] = secrets.randbelow
+) -> Column:
+    """Fresh ULIDs in ascending order. `random` gives a number below its argument."""
+    assert 0 <= count <= limits.ULIDS_PER_CALL_MAX, "more rows than one batch has"
+    prefix = _digits(clock.now_us() // 1000, _TIME_DIGITS) + _digits(
+        random(2**_SHARED_BITS), _SHARED_BITS // 5
+    )
+    numbers = np.arange(count, dtype=np.uint64) + np.uint64(random(2**_COUNT_BITS - count))
+    letters = np.empty((count, ULID_LENGTH), dtype=np.uint8)
+    letters[:, : len(prefix)] = np.frombuffer(prefix.encode(), dtype=np.uint8)
+    for position in range(_COUNT_DIGITS):
+        shift = np.uint64(5 * (_COUNT_DIGITS - 1 - position))
+        letters[:, len(prefix) + position] = _LETTERS[(numbers >> shift) & np.uint64(31)]
+    offsets = np.arange(0, ULID_LENGTH * (count + 1), ULID_LENGTH, dtype=np.int32)
+    wrap: Any = pa.py_buffer
+    buffers = [None, wrap(offsets), wrap(letters)]
+    return pa.Array.from_buffers(pa.utf8(), count, buffers)
+
+
+def _digits(number: int, count: int) -> str:
+    return "".join(_ALPHABET[(number >> (5 * position)) & 31] for position in reversed(range(count)))

@@ -1,0 +1,1 @@
+"""`omnigraph branch`: one file per command."""

@@ -1,0 +1,80 @@
+"""`omnigraph branch list`: every branch, its newest commit, and how far it is from main."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import typer
+
+from omnigraph.base.clock import age
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Format, Json, Store, Uri
+from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
+from omnigraph.cli.target import resolve_target
+
+TITLES: Final = {
+    "name": "branch",
+    "graph_commit_id": "head",
+    "age": "age",
+    "ahead": "ahead",
+    "behind": "behind",
+    "parent_branch": "made from",
+}
+FIELDS: Final = (
+    "name",
+    "graph_commit_id",
+    "committed_at",
+    "ahead",
+    "behind",
+    "parent_branch",
+    "parent_commit_id",
+    "actor_id",
+    "created_at",
+    "readable",
+    "committed",
+    "created",
+    "error",
+)
+
+
+def list_all(
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    rows_format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Show every branch: its head, the age of that, and the commits by which it is ahead of main and behind it."""
+    how = choose_format(rows_format, as_json)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.graph.branches import list_branches
+    from omnigraph.wire.history import standing_to_json
+
+    rows = [standing_to_json(standing) for standing in list_branches(location)]
+    if how is RowsFormat.JSON:
+        write_json({"branches": rows})
+        return
+    now = time.time_ns() // 1_000
+    if how is RowsFormat.TABLE:
+        write_rows(TITLES, [_shown(row, now) for row in rows], how)
+    else:
+        write_rows({name: name for name in FIELDS}, rows, how)
+
+
+def _shown(row: dict[str, Any], now: int) -> dict[str, Any]:
+    """A row for people."""
+    if not row["readable"]:
+        return {**row, "graph_commit_id": f"not readable: {row['error']}", "age": None}
+    return {**row, "age": age(row["committed_at"], now)}
+
+
+COMMAND = CommandSource(
+    "list",
+    list_all,
+    (
+        "omnigraph branch list graph.omni",
+        "omnigraph branch list --store s3://bucket/graph.omni --json",
+    ),
+)

@@ -1,0 +1,155 @@
+"""`omnigraph branch merge`: a branch into another as one commit, or every conflict and nothing written."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.base.actors import login_name
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.options import Actor, Json, Store, Uri, Yes
+from omnigraph.cli.output import printable, write_json, write_text
+from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
+from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.graph.merge.run import MergeOutcome
+    from omnigraph.storage.location import Location
+
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="The branch to merge, or a commit.", show_default=False)
+]
+Into = Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that gets the changes.")]
+DeleteBranch = Annotated[
+    bool, typer.Option("--delete-branch", help="Delete the merged branch, unless it got commits meanwhile.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change and every conflict.")]
+
+
+def merge(
+    context: typer.Context,
+    source: Source,
+    uri: Uri = None,
+    store: Store = None,
+    into: Into = "main",
+    delete_source: DeleteBranch = False,
+    dry_run: DryRun = False,
+    strategy: Strategy = None,
+    resolve: Resolve = None,
+    actor: Actor = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Merge a branch into another.
+
+    Entities are compared by id with what both sides have in common. What only one side changed goes that side's way;
+    what both changed differently is a conflict. With a conflict nothing is written, and the exit code is 1.
+    """
+    sides = read_strategy(strategy)
+    decisions = read_decisions(resolve)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.merge import delete_merged, make_resolution, run_merge
+    from omnigraph.graph.merge.run import MergeRequest
+
+    resolution = make_resolution(sides, decisions)
+    if not dry_run:
+        announce_target(context, location)
+        if delete_source:
+            confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
+    request = MergeRequest(source, actor or login_name(), into, resolution, dry_run)
+    outcome = run_merge(location, request)
+    failure = delete_merged(location, outcome) if delete_source and not dry_run else None
+    deleted = delete_source and not dry_run and failure is None
+    if as_json:
+        write_json(
+            {**outcome_to_json(location, outcome), "branch_deleted": deleted, "branch_delete_error": failure}
+        )
+    elif dry_run:
+        write_text(_sentences(outcome, dry_run=True))
+        tell_how_to_go_on(outcome, quiet=context.obj.quiet)
+    elif not context.obj.quiet:
+        sys.stderr.write(_sentences(outcome, dry_run=False))
+        sys.stderr.write(f"deleted branch {source}\n" if deleted else "")
+    if failure is not None and not as_json:
+        sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
+    if outcome.conflicts:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def outcome_to_json(location: Location, outcome: MergeOutcome) -> dict[str, Any]:
+    """What a merge or a revert did."""
+    from omnigraph.wire.history import new_commit_to_json
+
+    return {
+        "source": outcome.source,
+        "target": outcome.target,
+        "outcome": outcome.result.value,
+        "commit": new_commit_to_json(location, outcome.commit),
+        "schema_steps": [planned.to_json() for planned in outcome.schema_steps],
+        "tables": [
+            {
+                "table_key": table.table,
+                "inserted": table.inserted,
+                "updated": table.updated,
+                "deleted": table.deleted,
+                "adopted": table.adopted,
+            }
+            for table in outcome.tables
+        ],
+        "merge_conflicts": [conflict.to_json() for conflict in outcome.conflicts],
+    }
+
+
+def change_sentences(outcome: MergeOutcome) -> list[str]:
+    """One line for each step of the schema, one for each table that changes, and one for each conflict."""
+    lines = [f"  schema: {printable(str(planned.to_json()['text']))}" for planned in outcome.schema_steps]
+    for table in outcome.tables:
+        counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
+        told = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+        lines.append(f"  {table.table}: {told or 'as main has it'}")
+    return lines + [f"  {printable(conflict.describe())}" for conflict in outcome.conflicts]
+
+
+def tell_how_to_go_on(outcome: MergeOutcome, *, quiet: bool) -> None:
+    """After a dry run: the hint with which the real one would end."""
+    from omnigraph.graph.merge.conflicts import MergeConflictError
+
+    if outcome.conflicts and not quiet:
+        sys.stderr.write(f"hint: {MergeConflictError(outcome.source, outcome.conflicts).flag_hint}\n")
+
+
+def conflict_count(outcome: MergeOutcome) -> str:
+    """How many conflicts there are, in words."""
+    count = len(outcome.conflicts)
+    return "a conflict" if count == 1 else f"{count:,} conflicts"
+
+
+def _sentences(outcome: MergeOutcome, *, dry_run: bool) -> str:
+    between = f"{outcome.source} into {outcome.target}"
+    how = " (fast_forward)" if outcome.result == "fast_forward" else ""
+    if outcome.conflicts:
+        first = f"merging {between} has {conflict_count(outcome)}"
+    elif outcome.result == "already_up_to_date":
+        first = f"{outcome.target} is already up to date with {outcome.source}"
+    elif dry_run:
+        first = f"would merge {between}{how}"
+    else:
+        commit = "" if outcome.commit is None else f" at commit {outcome.commit.id}"
+        first = f"merged {between}{how}{commit}"
+    return "\n".join([first, *change_sentences(outcome)]) + "\n"
+
+
+COMMAND = CommandSource(
+    "merge",
+    merge,
+    (
+        "omnigraph branch merge review/1 graph.omni",
+        "omnigraph branch merge review/1 --into main --store graph.omni --delete-branch",
+        "omnigraph branch merge review/1 --store graph.omni --dry-run --json",
+        "omnigraph branch merge review/1 --store graph.omni --strategy divergent_update=theirs",
+    ),
+)

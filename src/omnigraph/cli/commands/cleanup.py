@@ -1,0 +1,196 @@
+"""`omnigraph cleanup`: deletes old versions and what nothing refers to; without --confirm it only shows them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.options import Format, Json, LogFileOption, SparkMaster, Store, Uri, Yes
+from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
+from omnigraph.cli.target import confirm_destruction, direct_target
+from omnigraph.maintenance.cleanup.options import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
+    from omnigraph.storage.location import Location
+
+TITLES: Final = {
+    "table_key": "table",
+    "branch": "branch",
+    "old_versions_removed": "versions",
+    "files_removed": "files",
+    "bytes_removed": "bytes",
+    "orphan_files_removed": "orphan files",
+    "orphan_branches_removed": "orphan branches",
+    "error": "error",
+}
+KEPT: Final = {
+    "branch": "needed by a branch",
+    "tag": "tagged",
+    "merge_base": "needed by a merge base",
+    "snapshot": "needed by a commit that is kept",
+    "unpublished": "not published",
+    "young": "younger than 10 minutes, or current within them",
+}
+FILE_COLUMNS: Final = {"table_key": "table_key", "branch": "branch", "file": "file"}
+
+Keep = Annotated[
+    int | None,
+    typer.Option(
+        "--keep",
+        metavar="N",
+        help="Keep the N newest published versions of every table; 10 is a good number.",
+    ),
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than", metavar="AGE", help="Keep versions that are not older: 90s, 15m, 12h, 7d, 2w."
+    ),
+]
+OrphansOlderThan = Annotated[
+    str,
+    typer.Option(
+        "--orphans-older-than",
+        metavar="AGE",
+        help="Delete files that nothing refers to when they are older; at least 2d.",
+    ),
+]
+Confirm = Annotated[bool, typer.Option("--confirm", help="Delete; without it nothing is changed.")]
+ListFiles = Annotated[bool, typer.Option("--list-files", help="Also tell every file by its path.")]
+
+
+def cleanup(
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    keep: Keep = None,
+    older_than: OlderThan = None,
+    orphans_older_than: OrphansOlderThan = "3d",
+    confirm: Confirm = False,
+    yes: Yes = False,
+    list_files: ListFiles = False,
+    spark_master: SparkMaster = None,
+    rows_format: Format = None,
+    as_json: Json = False,
+    log_file: LogFileOption = None,
+) -> None:
+    """Delete old versions and what only they need.
+
+    Covers every branch and table and the manifest. Give --keep, --older-than or both; with both, a version goes only
+    if neither keeps it. What a branch, a tag or a version that stays needs is never deleted, nor anything younger than
+    10 minutes. Without --confirm it shows what would go, file for file, and changes nothing.
+    """
+    from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+
+    how = choose_format(rows_format, as_json)
+    options = CleanupPolicyOptions(
+        keep_versions=keep,
+        older_than=None if older_than is None else parse_duration(older_than),
+        orphans_older_than=parse_duration(orphans_older_than),
+        confirm=confirm,
+    )
+    options.policy(0)  # refuses what must not be, before anything is opened
+    location = direct_target(context, uri, store)
+    if not context.obj.quiet:
+        sys.stderr.writelines(f"warning: {warning}\n" for warning in options.warnings())
+    if confirm:
+        confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=how is RowsFormat.JSON)
+    rows = _run(context, location, options, spark_master)
+    if how is RowsFormat.JSON:
+        write_json(_to_json(location, options, rows, with_files=list_files))
+    else:
+        _write(how, rows, with_files=list_files)
+        if not context.obj.quiet:
+            _tell(options, rows)
+    if any(row.error is not None for row in rows):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _run(
+    context: typer.Context, location: Location, options: CleanupPolicyOptions, spark_master: str | None
+) -> list[TableCleanupStats]:
+    from omnigraph.api.graph import Graph
+    from omnigraph.cli.progress import show_progress
+    from omnigraph.maintenance.cleanup.run import run_cleanup
+    from omnigraph.pipeline.spark.session import SparkSettings
+
+    with show_progress(quiet=context.obj.quiet) as report:
+        return run_cleanup(Graph(location), options, SparkSettings(master=spark_master), report)
+
+
+def _to_json(
+    location: Location,
+    options: CleanupPolicyOptions,
+    rows: Sequence[TableCleanupStats],
+    *,
+    with_files: bool,
+) -> dict[str, Any]:
+    from omnigraph.maintenance.cleanup.options import sum_kept
+
+    older_than = options.older_than
+    tables = [{**row.to_json(), **({"files": list(row.files)} if with_files else {})} for row in rows]
+    return {
+        "uri": location.uri,
+        "confirmed": options.confirm,
+        "keep_versions": options.keep_versions,
+        "older_than_seconds": None if older_than is None else int(older_than.total_seconds()),
+        "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
+        "warnings": list(options.warnings()),
+        "kept": [kept.to_json() for kept in sum_kept(rows)],
+        "tables": tables,
+        "commit": None,  # what is deleted was part of no published state
+    }
+
+
+def _write(how: RowsFormat, rows: Sequence[TableCleanupStats], *, with_files: bool) -> None:
+    """With files a program gets a row per file, and a person both tables."""
+    is_table = how is RowsFormat.TABLE
+    has_errors = any(row.error is not None for row in rows)
+    titles = TITLES if is_table else {name: name for name in TITLES}
+    if is_table and not has_errors:
+        titles = {key: title for key, title in TITLES.items() if key != "error"}
+    if is_table or not with_files:
+        cells: Any = [row.to_json() for row in rows]
+        write_rows(titles, cells, how)
+    if with_files:
+        files = [(row, file) for row in rows for file in row.files]
+        found = [{"table_key": row.table_key, "branch": row.branch, "file": file} for row, file in files]
+        write_rows({"file": "file"} if is_table else FILE_COLUMNS, found, how)
+
+
+def _tell(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> None:
+    """On stderr."""
+    from omnigraph.maintenance.cleanup.options import sum_kept
+
+    files, size = sum(row.files_removed for row in rows), sum(row.bytes_removed for row in rows)
+    if options.confirm:
+        sys.stderr.write(f"deleted {files:,} files, {size:,} bytes\n")
+    elif files:
+        sys.stderr.write(f"nothing was deleted; with --confirm {files:,} files, {size:,} bytes go\n")
+    else:
+        sys.stderr.write("nothing to delete\n")
+    kept = [f"{kept.versions:,} {KEPT[kept.reason.value]}" for kept in sum_kept(rows)]
+    if kept:
+        sys.stderr.write(f"kept versions that the policy names: {', '.join(kept)}\n")
+    failed = sum(row.error is not None for row in rows)
+    if failed:
+        sys.stderr.write(f"{failed} failed; the column error says why\n")
+
+
+COMMAND = CommandSource(
+    "cleanup",
+    cleanup,
+    (
+        "omnigraph cleanup --keep 10 graph.omni",
+        "omnigraph cleanup --keep 10 --older-than 7d graph.omni --confirm",
+        "omnigraph cleanup --older-than 2w s3://bucket/graph.omni --confirm --yes --json",
+        "omnigraph cleanup --keep 10 --list-files --json graph.omni",
+    ),
+)

@@ -1,0 +1,1 @@
+"""`omnigraph commit`: one file per command."""

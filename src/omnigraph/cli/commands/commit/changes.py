@@ -1,0 +1,44 @@
+"""`omnigraph commit changes`: what one commit changed, with images before and after."""
+
+from __future__ import annotations
+
+import typer
+
+from omnigraph.cli.changes import Format, choose_changes_format, write_changes
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Branch, CommitId, Json, Store, Uri
+from omnigraph.cli.target import resolve_target
+
+
+def changes(
+    context: typer.Context,
+    commit_id: CommitId,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    rows_format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a commit changed against its first parent, entity by entity.
+
+    A commit that only moved files, as compaction does, changed nothing.
+    """
+    how = choose_changes_format(rows_format, as_json)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+
+    graph = Graph(location, branch, read_only=True)
+    commit = graph.commit(commit_id)
+    head = {"graph_commit_id": commit.id, "parent_commit_id": commit.parent}
+    write_changes(head, graph.commit_changes(commit.id), how)
+
+
+COMMAND = CommandSource(
+    "changes",
+    changes,
+    (
+        "omnigraph commit changes 01KA1F0Z5Q8W9V3N7R2T4Y6B8D graph.omni",
+        "omnigraph commit changes 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
+    ),
+)

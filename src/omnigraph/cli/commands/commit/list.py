@@ -1,0 +1,94 @@
+"""`omnigraph commit list`: the history of a branch, newest first."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Branch, Format, Json, Store, Uri
+from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
+from omnigraph.cli.target import resolve_target
+
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most so many commits.")]
+
+COMMITS_SHOWN: Final = 50
+TITLES: Final = {
+    "graph_commit_id": "commit",
+    "created": "created",
+    "actor_id": "actor",
+    "operation": "operation",
+    "graph_manifest_version": "version",
+    "tables_moved": "tables",
+}
+FIELDS: Final = (
+    "graph_commit_id",
+    "graph_branch",
+    "graph_manifest_version",
+    "parent_commit_id",
+    "merged_parent_commit_id",
+    "actor_id",
+    "created_at",
+    "operation",
+    "readable",
+    "created",
+)
+
+
+def list_commits(
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    limit: Limit = COMMITS_SHOWN,
+    rows_format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Show the commits of a branch, newest first.
+
+    Those whose data cleanup has collected are marked: they cannot be read any more.
+    """
+    how = choose_format(rows_format, as_json)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.graph.manifest.refs import readable_commits
+    from omnigraph.wire.history import commit_to_json, table_names
+
+    graph = Graph(location, branch, read_only=True)
+    commits = tuple(islice(graph.commits(), limit))
+    newest = graph.snapshot()
+    names = table_names(newest)
+    readable = readable_commits(newest, commits)
+    documents = [{**commit_to_json(commit, names), "readable": commit.id in readable} for commit in commits]
+    if how is RowsFormat.JSON:
+        write_json({"graph_branch": branch, "commits": documents})
+    else:
+        _show(documents, how)
+
+
+def _show(documents: list[dict[str, Any]], how: RowsFormat) -> None:
+    """Print commits as rows. People are told only when something is gone."""
+    rows = [
+        {
+            **document,
+            "tables_moved": len(document["tables"]),
+            "gone": "" if document["readable"] else "collected",
+        }
+        for document in documents
+    ]
+    is_whole = all(document["readable"] for document in documents)
+    titles = TITLES if is_whole else {**TITLES, "gone": "data"}
+    write_rows(titles if how is RowsFormat.TABLE else {name: name for name in FIELDS}, rows, how)
+
+
+COMMAND = CommandSource(
+    "list",
+    list_commits,
+    (
+        "omnigraph commit list graph.omni",
+        "omnigraph commit list graph.omni --branch review/1 --limit 5 --format csv",
+    ),
+)

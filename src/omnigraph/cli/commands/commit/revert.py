@@ -1,0 +1,91 @@
+"""`omnigraph commit revert`: a new commit that undoes one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.commands.branch.merge import (
+    DryRun,
+    change_sentences,
+    conflict_count,
+    outcome_to_json,
+    tell_how_to_go_on,
+)
+from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.options import Actor, Json, Store, TargetBranch, Uri
+from omnigraph.cli.output import write_json, write_text
+from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
+from omnigraph.cli.target import announce_target, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.graph.merge.run import MergeOutcome
+
+CommitId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The commit to undo: its id, enough of it, or HEAD.", show_default=False
+    ),
+]
+
+
+def revert(
+    context: typer.Context,
+    commit_id: CommitId,
+    uri: Uri = None,
+    store: Store = None,
+    branch: TargetBranch = "main",
+    dry_run: DryRun = False,
+    strategy: Strategy = None,
+    resolve: Resolve = None,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Undo what a commit changed, as a new commit.
+
+    What was changed again since is a conflict, as in a merge: ours is what is there now, theirs what was there before
+    the commit.
+    """
+    sides, decisions = read_strategy(strategy), read_decisions(resolve)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+
+    graph = Graph(location, branch)
+    wanted = graph.commit(commit_id).id
+    if not dry_run:
+        announce_target(context, location)
+    outcome = graph.revert(wanted, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
+    text = "\n".join([_sentence(outcome, dry_run=dry_run), *change_sentences(outcome)]) + "\n"
+    if as_json:
+        write_json(outcome_to_json(location, outcome))
+    elif dry_run:
+        write_text(text)
+        tell_how_to_go_on(outcome, quiet=context.obj.quiet)
+    elif not context.obj.quiet:
+        sys.stderr.write(text)
+    if outcome.conflicts:
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def _sentence(outcome: MergeOutcome, *, dry_run: bool) -> str:
+    if outcome.conflicts:
+        return f"undoing {outcome.source} has {conflict_count(outcome)}"
+    if outcome.result == "already_up_to_date":
+        return "nothing to undo"
+    if dry_run:
+        return f"would undo {outcome.source}"
+    return f"reverted {outcome.source}" + (f" at commit {outcome.commit.id}" if outcome.commit else "")
+
+
+COMMAND = CommandSource(
+    "revert",
+    revert,
+    (
+        "omnigraph commit revert HEAD graph.omni",
+        "omnigraph commit revert 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --dry-run --json",
+    ),
+)

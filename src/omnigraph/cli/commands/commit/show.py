@@ -1,0 +1,85 @@
+"""`omnigraph commit show`: one commit and the tables it moved."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Branch, CommitId, Json, Store, Uri
+from omnigraph.cli.output import RowsFormat, write_json, write_pairs, write_rows, write_text
+from omnigraph.cli.target import resolve_target
+
+TITLES: Final = {"table": "table", "before": "from version", "after": "to version"}
+
+
+def show(
+    context: typer.Context,
+    commit_id: CommitId,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    as_json: Json = False,
+) -> None:
+    """Show one commit and the tables it moved."""
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.graph.manifest.refs import readable_commits
+    from omnigraph.wire.history import commit_to_json, table_names
+
+    graph = Graph(location, branch, read_only=True)
+    record, newest = graph.commit(commit_id), graph.snapshot()
+    is_readable = record.id in readable_commits(newest, (record,))
+    document = {**commit_to_json(record, table_names(newest)), "readable": is_readable}
+    if as_json:
+        write_json(document)
+    else:
+        _show(document)
+
+
+def _show(document: dict[str, Any]) -> None:
+    write_pairs(
+        {
+            "commit": document["graph_commit_id"],
+            "parent": document["parent_commit_id"] or "none",
+            **(
+                {"merged": document["merged_parent_commit_id"]} if document["merged_parent_commit_id"] else {}
+            ),
+            "branch": document["graph_branch"],
+            "manifest version": document["graph_manifest_version"],
+            "actor": document["actor_id"],
+            "created": document["created"],
+            "operation": document["operation"],
+            **({} if document["readable"] else {"data": "collected"}),
+            **{f"count of {name}": count for name, count in document["counts"].items()},
+        }
+    )
+    if document["tables"]:
+        write_text("")
+        rows = [
+            {
+                "table": move["table_key"] or move["table_id"],
+                "before": _version(move["from"]),
+                "after": _version(move["to"]),
+            }
+            for move in document["tables"]
+        ]
+        write_rows(TITLES, rows, RowsFormat.TABLE)
+
+
+def _version(pin: dict[str, Any] | None) -> str:
+    if pin is None:
+        return "none"
+    return f"{pin['version']}" + (f" on {pin['branch']}" if pin["branch"] else "")
+
+
+COMMAND = CommandSource(
+    "show",
+    show,
+    (
+        "omnigraph commit show HEAD graph.omni",
+        "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
+    ),
+)

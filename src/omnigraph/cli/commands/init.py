@@ -1,0 +1,62 @@
+"""`omnigraph init`: a schema file and a place come in, a graph is there afterwards, or nothing is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.files import read_schema_file
+from omnigraph.cli.options import Actor, Json, Store, Uri
+from omnigraph.cli.target import announce_target, resolve_target
+
+SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Create the graph beside other files. Never replaces a graph or a file."),
+]
+
+
+def init(
+    context: typer.Context,
+    schema: SchemaFile,
+    uri: Uri = None,
+    store: Store = None,
+    force: Force = False,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Create a graph with a schema.
+
+    Refuses a place where there is a graph already, or any other file unless --force is given. When it fails or is
+    interrupted, nothing is left; when it is killed, the next init removes what it left.
+    """
+    location = resolve_target(context, uri, store)
+    text = read_schema_file(Path(schema))
+    announce_target(context, location)
+
+    from omnigraph.api.graph import OpenOptions
+    from omnigraph.api.graph import init as create
+    from omnigraph.cli.output import write_json
+    from omnigraph.wire.history import snapshot_to_json
+
+    options = OpenOptions(actor=actor)
+    graph = create(location.uri, text, force=force, options=options, schema_name=schema)
+    if as_json:
+        write_json({"uri": graph.uri, **snapshot_to_json(graph.snapshot())})
+    elif not context.obj.quiet:
+        snapshot = graph.snapshot()
+        sys.stderr.write(f"created a graph with {len(snapshot.tables)} tables at commit {snapshot.head}\n")
+
+
+COMMAND = CommandSource(
+    "init",
+    init,
+    (
+        "omnigraph init --schema schema.pg graph.omni",
+        "omnigraph init --schema schema.pg s3://bucket/graph.omni --as deploy",
+    ),
+)

@@ -1,0 +1,168 @@
+"""`omnigraph load`: files of graph data become one commit, or nothing is written and every mistake is shown."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.base.actors import login_name
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Actor, Json, SparkMaster, Store, TargetBranch, Uri, Yes
+from omnigraph.cli.output import write_json
+from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.api.load import LoadOptions, LoadOutcome
+    from omnigraph.storage.location import Location
+
+Data = Annotated[
+    list[str],
+    typer.Option(
+        "--data",
+        metavar="PATH",
+        help="A file, directory or quoted glob of NDJSON, Parquet or CSV; repeat it for more.",
+    ),
+]
+Type = Annotated[
+    str | None,
+    typer.Option(
+        "--type", metavar="NAME", help="The node or edge type of the rows of Parquet and CSV files."
+    ),
+]
+Mode = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        metavar="append|merge|overwrite",
+        help="append inserts only; merge replaces rows by id, and rows without a key are new ones; overwrite "
+        "replaces each type that is named.",
+    ),
+]
+Base = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="BASE", help="Create the branch from this one with the load if it does not exist."
+    ),
+]
+Errors = Annotated[
+    str | None,
+    typer.Option("--errors", metavar="FILE", help="Write every mistake there, as lines of JSON."),
+]
+WithIndexes = Annotated[
+    bool, typer.Option("--with-indexes", help="Build the declared indexes of what was loaded at once.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything and write nothing.")]
+
+
+def load(
+    context: typer.Context,
+    data: Data,
+    uri: Uri = None,
+    store: Store = None,
+    type_name: Type = None,
+    mode: Mode = "append",
+    branch: TargetBranch = "main",
+    base: Base = None,
+    actor: Actor = None,
+    dry_run: DryRun = False,
+    errors: Errors = None,
+    with_indexes: WithIndexes = False,
+    yes: Yes = False,
+    spark_master: SparkMaster = None,
+    as_json: Json = False,
+) -> None:
+    """Load graph data as one commit.
+
+    Runs on Spark: locally unless a master is configured. One load is one commit, whatever its size. When any line is
+    wrong nothing is written, and the first 100 mistakes are shown with file, line and property.
+
+    The lines of NDJSON name their types. Parquet and CSV files hold rows of one type, which --type names; an edge has
+    the columns from and to.
+    """
+    location = resolve_target(context, uri, store)
+    if mode == "overwrite" and not dry_run:
+        confirm_destruction(context, location, f"load --mode {mode}", yes=yes, as_json=as_json)
+
+    from omnigraph.api.load import LoadOptions, plan_load, run_load
+    from omnigraph.cli.progress import show_progress
+    from omnigraph.pipeline.spark.session import SparkSettings
+
+    with show_progress(quiet=context.obj.quiet) as report:
+        options = LoadOptions(
+            mode=mode,
+            actor=actor or login_name(),
+            type=type_name,
+            base=base,
+            dry_run=dry_run,
+            errors=errors,
+            with_indexes=with_indexes,
+            spark=SparkSettings(master=spark_master),
+            report=report,
+        )
+        plan = plan_load(location, branch, data, options)
+        announce_target(context, location)
+        outcome = run_load(plan, options)
+    if as_json:
+        write_json(_to_json(location, branch, options, outcome))
+    elif not context.obj.quiet:
+        verb = "checked" if dry_run else "loaded"
+        at = f" at commit {outcome.commit.id}" if outcome.commit else ""
+        sys.stderr.write(f"{verb} {_counted(outcome.total)}{at}\n")
+        for line in _about_indexes(uri or store or location.uri, branch, outcome):
+            sys.stderr.write(f"{line}\n")
+
+
+def _to_json(location: Location, branch: str, options: LoadOptions, outcome: LoadOutcome) -> dict[str, Any]:
+    from omnigraph.wire.history import counts_to_json, new_commit_to_json
+
+    return {
+        "uri": location.uri,
+        "branch": branch,
+        "branch_created": outcome.branch_created,
+        "base_branch": options.base,
+        "mode": options.mode,
+        "dry_run": options.dry_run,
+        **counts_to_json(outcome.counts, "entities_loaded"),
+        "total_entities": outcome.total,
+        "actor_id": options.actor,
+        "commit": new_commit_to_json(location, outcome.commit),
+        "indexes": None if outcome.indexes is None else outcome.indexes.to_json(),
+    }
+
+
+def _about_indexes(address: str, branch: str, outcome: LoadOutcome) -> Iterator[str]:
+    if outcome.unindexed:
+        names = ", ".join(alias.partition(":")[2] for alias in outcome.unindexed)
+        there = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
+        yield (
+            f"the indexes of {names} do not know the new rows yet: "
+            f"`omnigraph optimize {shlex.quote(address)}{there}` will build them; next time, load --with-indexes"
+        )
+    if outcome.indexes is not None:
+        built = len(outcome.indexes.built)
+        yield f"built {built} index{'' if built == 1 else 'es'}"
+        yield from (
+            f"not built: {row.table_key} {row.property}, because {row.reason}"
+            for row in outcome.indexes.pending
+        )
+
+
+def _counted(total: int) -> str:
+    return "1 entity" if total == 1 else f"{total:,} entities"
+
+
+COMMAND = CommandSource(
+    "load",
+    load,
+    (
+        "omnigraph load --data people.jsonl graph.omni",
+        "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
+        "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
+        "omnigraph load --data people.jsonl --dry-run --errors mistakes.jsonl --json graph.omni",
+        "omnigraph load --data people.jsonl --with-indexes graph.omni",
+    ),
+)

@@ -1,0 +1,168 @@
+"""`omnigraph optimize`: compacts tables, folds and builds their indexes. It changes no row and deletes nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.options import Format, Json, LogFileOption, SparkMaster, Store, Uri
+from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json, write_rows
+from omnigraph.cli.target import direct_target
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.optimize.options import TableOptimizeStats
+
+FAILED_HINT: Final = "hint: they stay as they were, and nothing is lost; put that right and run it again"
+TITLES: Final = {
+    "table_key": "table",
+    "fragments": "fragments",
+    "bytes": "bytes",
+    "indexes_folded": "indexes folded",
+    "indexes_built": "indexes built",
+    "result": "result",
+}
+
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Optimize this branch.")]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type", "--table", metavar="NAME", help="Only this node or edge type; repeat it for more."
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and change nothing.")]
+Partial = Annotated[
+    bool, typer.Option("--partial-progress", help="Commit groups of tasks as they finish, not all at once.")
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option("--max-rows-per-task", metavar="N", help="Rewrite at most so many rows in one task."),
+]
+MaxTasks = Annotated[
+    int | None,
+    typer.Option("--max-tasks", metavar="N", help="Take on at most so many tasks; run again for the rest."),
+]
+
+
+def optimize(
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    tables: Tables = None,
+    dry_run: DryRun = False,
+    partial_progress: Partial = False,
+    max_rows_per_task: MaxRows = None,
+    max_tasks: MaxTasks = None,
+    spark_master: SparkMaster = None,
+    rows_format: Format = None,
+    as_json: Json = False,
+    log_file: LogFileOption = None,
+) -> None:
+    """Compact small files, fold new rows into indexes, build declared indexes that are missing.
+
+    Runs on Spark when there is something to do, and publishes all tables in one commit. No row changes and nothing is
+    deleted: old versions stay readable until cleanup. Writers go on meanwhile. A second run finds nothing to do. A
+    write that stopped half-way, on any branch, is finished or undone first.
+    """
+    how = choose_format(rows_format, as_json)
+    location = direct_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.cli.progress import show_progress
+
+    with show_progress(quiet=context.obj.quiet) as report:
+        rows = Graph(location, branch, read_only=dry_run).optimize(
+            tables=tuple(tables or ()),
+            dry_run=dry_run,
+            partial_progress=partial_progress,
+            max_rows_per_task=max_rows_per_task,
+            max_tasks=max_tasks,
+            spark_master=spark_master,
+            report=report,
+        )
+    if how is RowsFormat.JSON:
+        write_json(to_json(location.uri, branch, rows, dry_run=dry_run))
+    else:
+        is_table = how is RowsFormat.TABLE
+        cells = [_as_row(row, dry_run=dry_run) if is_table else _as_facts(row) for row in rows]
+        write_rows(TITLES if is_table else {name: name for name in cells[0]}, cells, how)
+    _tell(rows, quiet=context.obj.quiet)
+    if any(row.error is not None for row in rows):
+        raise typer.Exit(ExitCode.ERROR)
+
+
+def to_json(uri: str, branch: str, rows: Sequence[TableOptimizeStats], *, dry_run: bool) -> dict[str, Any]:
+    """The document: `commit` is the last one that the run published, or null."""
+    commits = sorted({row.commit for row in rows if row.commit is not None})
+    return {
+        "uri": uri,
+        "branch": branch,
+        "dry_run": dry_run,
+        "tables": [row.to_json() for row in rows],
+        "commit": commits[-1] if commits else None,
+    }
+
+
+def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
+    changed = row.fragments_removed or row.fragments_added
+    return {
+        "table_key": row.table_key,
+        "fragments": f"-{row.fragments_removed} +{row.fragments_added}" if changed else "",
+        "bytes": f"{row.bytes_before} -> {row.bytes_after}" if changed else "",
+        "indexes_folded": ", ".join(row.indexes_folded),
+        "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
+        "result": _result(row, dry_run=dry_run),
+    }
+
+
+def _as_facts(row: TableOptimizeStats) -> dict[str, Any]:
+    """For programs: every member of the document, lists as text."""
+    return {
+        **row.to_json(),
+        "pending_indexes": "; ".join(f"{found.property}: {found.reason}" for found in row.pending_indexes),
+        "indexes_folded": ", ".join(row.indexes_folded),
+        "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
+    }
+
+
+def _result(row: TableOptimizeStats, *, dry_run: bool) -> str:
+    if row.error is not None:
+        return "failed"
+    if row.skipped is not None:
+        is_drift = row.skipped.value == "DriftNeedsRepair"
+        return f"skipped: {row.skipped.value}" + (", run `omnigraph repair`" if is_drift else "")
+    if dry_run:
+        planned = row.fragments_removed or row.indexes_folded or row.indexes_built or row.stripped
+        return "planned" if planned else "nothing to do"
+    return "committed" if row.committed else "nothing to do"
+
+
+def _tell(rows: Sequence[TableOptimizeStats], *, quiet: bool) -> None:
+    """On stderr: errors in any case, and what waits for something else."""
+    failed = [f"{row.table_key}: {row.error}" for row in rows if row.error is not None]
+    if failed:
+        head = failed if len(failed) == 1 else [f"{len(failed)} tables could not be optimized", *failed]
+        sys.stderr.write("error: " + "\n  ".join(map(printable, head)) + f"\n{FAILED_HINT}\n")
+    if quiet:
+        return
+    for row in rows:
+        for pending in row.pending_indexes:
+            sys.stderr.write(f"not built: {row.table_key} {pending.property}, because {pending.reason}\n")
+
+
+COMMAND = CommandSource(
+    "optimize",
+    optimize,
+    (
+        "omnigraph optimize graph.omni",
+        "omnigraph optimize graph.omni --dry-run",
+        "omnigraph optimize graph.omni --type Person --type Knows --json",
+        "omnigraph optimize --store s3://bucket/graph.omni --branch review/1 --partial-progress",
+        "omnigraph optimize graph.omni --max-rows-per-task 500000 --max-tasks 64",
+    ),
+)

@@ -1,0 +1,1 @@
+"""`omnigraph schema`: one file per command."""

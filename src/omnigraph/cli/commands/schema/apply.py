@@ -1,0 +1,94 @@
+"""`omnigraph schema apply`: brings a branch to another schema as one commit, or changes nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.commands.schema.plan import AllowDataLoss, SchemaFile, show_steps
+from omnigraph.cli.files import read_schema_file
+from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri, Yes
+from omnigraph.cli.output import write_json
+from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.schema_apply import SchemaApplied
+    from omnigraph.storage.location import Location
+
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Change the schema of this branch.")]
+
+
+def apply(
+    context: typer.Context,
+    schema: SchemaFile,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    actor: Actor = None,
+    allow_data_loss: AllowDataLoss = False,
+    yes: Yes = False,
+    spark_master: SparkMaster = None,
+    as_json: Json = False,
+) -> None:
+    """Bring a branch to another schema, as one commit.
+
+    Takes the steps that `schema plan` shows. New rules are checked against the rows first, and what breaks them is
+    listed. Nothing is written when a step is not supported or a rule is broken. What is dropped can be read at earlier
+    commits until `cleanup`; with --allow-data-loss it goes for good. Large tables are worked on by Spark.
+    """
+    location = resolve_target(context, uri, store)
+    text = read_schema_file(Path(schema))
+    announce_target(context, location)
+    if allow_data_loss:
+        confirm_destruction(context, location, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.cli.progress import show_progress
+
+    with show_progress(quiet=context.obj.quiet) as report:
+        done = Graph(location, branch).apply_schema(
+            text,
+            actor=actor,
+            allow_data_loss=allow_data_loss,
+            source_name=schema,
+            spark_master=spark_master,
+            report=report,
+        )
+    if as_json:
+        write_json(_to_json(location, done))
+        return
+    show_steps(done.plan)
+    if not context.obj.quiet:
+        sys.stderr.write(f"{_sentence(done)}\n")
+
+
+def _sentence(done: SchemaApplied) -> str:
+    if done.commit is None:
+        return f"branch {done.plan.branch} has this schema already; there is no commit"
+    count = len(done.plan.steps)
+    return f"took {count} step{'' if count == 1 else 's'} at commit {done.commit.id}"
+
+
+def _to_json(location: Location, done: SchemaApplied) -> dict[str, Any]:
+    from omnigraph.wire.history import new_commit_to_json
+
+    return {
+        "graph_branch": done.plan.branch,
+        "steps": [step.to_json() for step in done.plan.steps],
+        "commit": new_commit_to_json(location, done.commit),
+    }
+
+
+COMMAND = CommandSource(
+    "apply",
+    apply,
+    (
+        "omnigraph schema apply --schema next.pg graph.omni",
+        "omnigraph schema apply --schema next.pg graph.omni --branch review/1 --as deploy --json",
+        "omnigraph schema apply --schema next.pg s3://bucket/graph.omni --allow-data-loss --yes",
+    ),
+)

@@ -1,0 +1,84 @@
+"""`omnigraph snapshot`: what a branch, a commit or a manifest version publishes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.files import parse_time
+from omnigraph.cli.options import At, Branch, Commit, Format, Json, Store, Uri, Version
+from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_pairs, write_rows, write_text
+from omnigraph.cli.target import resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.graph.manifest.snapshot import Snapshot
+
+TITLES: Final = {
+    "table_key": "table",
+    "table_version": "version",
+    "table_branch": "lance branch",
+    "row_count": "rows",
+}
+
+
+def snapshot(
+    context: typer.Context,
+    uri: Uri = None,
+    store: Store = None,
+    branch: Branch = "main",
+    commit: Commit = None,
+    version: Version = None,
+    at: At = None,
+    rows_format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Show the tables that are published together.
+
+    Of a branch as it is now, or of an earlier commit, manifest version or time.
+    """
+    how = choose_format(rows_format, as_json)
+    moment = parse_time(at)
+    location = resolve_target(context, uri, store)
+
+    from omnigraph.api.graph import Graph
+
+    graph = Graph(location, branch, read_only=True)
+    found = graph.snapshot(commit=commit, version=version, at=moment)
+    found.schema.refuse_altered()
+    _show(found, how)
+
+
+def _show(found: Snapshot, how: RowsFormat) -> None:
+    from omnigraph.wire.history import snapshot_to_json
+
+    document = snapshot_to_json(found)
+    if how is RowsFormat.JSON:
+        write_json(document)
+        return
+    rows = document["datasets"]
+    if how is RowsFormat.TABLE:
+        write_pairs(
+            {
+                "branch": document["graph_branch"],
+                "commit": document["graph_commit_id"],
+                "manifest version": document["graph_manifest_version"],
+                "internal-schema": document["internal_schema_version"],
+                "schema": document["schema_hash"],
+            }
+        )
+        write_text("")
+        rows = [{**row, "table_branch": row["table_branch"] or "main"} for row in rows]
+    write_rows(TITLES, rows, how)
+
+
+COMMAND = CommandSource(
+    "snapshot",
+    snapshot,
+    (
+        "omnigraph snapshot graph.omni",
+        "omnigraph snapshot --store s3://bucket/graph.omni --branch review/1 --json",
+        "omnigraph snapshot graph.omni --version 3 --format csv",
+    ),
+)

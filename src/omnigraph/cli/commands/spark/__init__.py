@@ -1,0 +1,1 @@
+"""`omnigraph spark`: one file per command."""

@@ -1,0 +1,55 @@
+"""`omnigraph version`: this release, its storage format, and the versions it runs on. Imports none of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from omnigraph import __version__
+from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
+from omnigraph.cli.command import CommandSource
+from omnigraph.cli.options import Json
+from omnigraph.cli.output import write_json, write_text
+
+_PACKAGES: Final = {"lance": "pylance", "pyspark": "pyspark"}
+
+
+def version(as_json: Json = False) -> None:
+    """Show the version of omnigraph and of what it runs on.
+
+    internal-schema is the storage format that this release writes.
+    """
+    found = {name: _installed(package) for name, package in _PACKAGES.items()}
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    if as_json:
+        write_json(
+            {
+                "version": __version__,
+                "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+                "python": python,
+                **found,
+            }
+        )
+        return
+    lines = [f"omnigraph {__version__}", f"internal-schema {INTERNAL_SCHEMA_VERSION}", f"python {python}"]
+    lines += [f"{name} {installed or 'not installed'}" for name, installed in found.items()]
+    write_text("\n".join(lines))
+
+
+def _installed(package: str) -> str | None:
+    """The version in the name of the package's folder. Only without one the slow way: it loads an e-mail parser."""
+    for place in sys.path:
+        for folder in Path(place).glob(f"{package}-*.dist-info"):
+            return folder.name.removeprefix(f"{package}-").removesuffix(".dist-info")
+
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed_version
+
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return None
+
+
+COMMAND = CommandSource("version", version, ("omnigraph version", "omnigraph version --json"))

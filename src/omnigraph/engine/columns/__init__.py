@@ -1,0 +1,1 @@
+"""Columns of rows in memory, and expressions over them."""

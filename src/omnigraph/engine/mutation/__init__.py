@@ -1,0 +1,1 @@
+"""Mutations: plans that insert, update and delete rows, staged for one commit."""

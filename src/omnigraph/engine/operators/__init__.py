@@ -1,0 +1,1 @@
+"""The operators of a plan: scan, join, aggregate, order, search."""

@@ -1,0 +1,423 @@
+"""Reduces rows to one row of states per group: counts, sums, least and greatest values, which can be reduced again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.arrow.columns import mask_of
+from omnigraph.engine.columns.compute import overflow
+from omnigraph.engine.columns.domain import Array, Codes, distinct_numbers, without_negative_zero
+from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
+from omnigraph.engine.columns.frame import Coded, Column, Frame, Weights, concat_frames
+from omnigraph.engine.context import Scope
+from omnigraph.query.plan.expression_walk import reads_of
+from omnigraph.query.plan.expressions import AggregateCall, ColumnRef, EntityRef, Expr, Function, OutputRef
+from omnigraph.query.plan.operators import Aggregate
+
+_NUMBERS_MAX: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The group of each row, how many groups there are, and a row of each of them."""
+
+    numbers: Codes
+    count: int
+    first_rows: Codes
+
+
+def group_rows(columns: Sequence[Column], length: int) -> Groups:
+    """Number the rows by the values of these columns; without columns all rows are one group."""
+    if not columns:
+        return Groups(np.zeros(length, dtype=np.int64), 1, np.zeros(min(length, 1), dtype=np.int64))
+    numbers, size = value_numbers(columns[0])
+    for column in columns[1:]:
+        more, more_size = value_numbers(column)
+        if size > _NUMBERS_MAX // max(more_size, 1):
+            numbers, size = _dense(numbers)
+        numbers = numbers * more_size + more
+        size *= more_size
+    if size > 4 * length + 1024:
+        unique, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        return Groups(inverse.reshape(-1), len(unique), first)
+    # Few possible numbers: the last row of each group is found without sorting.
+    at = np.full(size, -1, dtype=np.int64)
+    at[numbers] = np.arange(length)
+    used = np.flatnonzero(at >= 0)
+    if len(used) == size:
+        return Groups(numbers, size, at)
+    again = np.zeros(size, dtype=np.int64)
+    again[used] = np.arange(len(used))
+    return Groups(again[numbers], len(used), at[used])
+
+
+def value_numbers(column: Column) -> tuple[Codes, int]:
+    """A number from 0 for each row, equal for equal values, and a bound of them; null has number 0."""
+    if isinstance(column, Coded) and not pa.types.is_list(column.domain.array.type):
+        if column.domain.is_unique:
+            return column.codes + 1, len(column.domain) + 1
+        if not column.domain.is_own or len(column.domain) <= len(column.codes):
+            factors, distinct = column.domain.factors()
+            return np.where(column.codes < 0, -1, factors[column.codes]) + 1, len(distinct) + 1
+    if isinstance(column, Coded):
+        column = column.array()
+    if pa.types.is_list(column.type):
+        return _list_numbers(column)
+    encoded: Any = without_negative_zero(column).dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes + 1, len(encoded.dictionary) + 1
+
+
+def _dense(numbers: Codes) -> tuple[Codes, int]:
+    unique, inverse = np.unique(numbers, return_inverse=True)
+    return inverse.reshape(-1), len(unique)
+
+
+def _list_numbers(column: Any) -> tuple[Codes, int]:
+    """Lists have no dictionary; their Python values are few and only ever group keys."""
+    seen: dict[tuple[object, ...] | None, int] = {None: 0}
+    found = [
+        seen.setdefault(None if items is None else tuple(items), len(seen)) for items in column.to_pylist()
+    ]
+    return np.asarray(found, dtype=np.int64), len(seen)
+
+
+_WIDE: Final = pa.decimal256(76, 0)
+
+
+class StateKind(Enum):
+    """What a state is. Distinct values are counted once, from all rows; the others can be merged."""
+
+    DISTINCT = "distinct"
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One column of states: what it is, for which aggregate, and the argument it is made from."""
+
+    kind: StateKind
+    number: int
+    argument: Expr
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.value} {self.number}"
+
+
+def distinct_rows(frame: Frame) -> Frame:
+    """The distinct rows, each with the number of its rows as weight."""
+    groups = group_rows(list(frame.columns.values()), frame.length)
+    weights = np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
+    totals = _whole_sums(groups, weights)
+    if totals.dtype == object:
+        raise overflow()
+    kept = Frame(frame.length, frame.columns).take(groups.first_rows)
+    return Frame(kept.length, kept.columns, totals.astype(np.int64))
+
+
+def reduced_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...], *, merge: bool) -> Frame:
+    """One row per group with its states. With `merge` the inputs are states already."""
+    groups = group_rows([frame.columns[name] for name in keys], frame.length)
+    first = Frame(frame.length, {name: frame.columns[name] for name in keys}).take(groups.first_rows)
+    columns: dict[str, Column] = dict(first.columns)
+    for state in states:
+        column = frame.columns[state.name]
+        kind = StateKind.SUM if merge and state.kind == StateKind.COUNT else state.kind
+        columns[state.name] = _reduced(kind, column, groups, frame.weights)
+    return Frame(groups.count, columns)
+
+
+def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights | None) -> Array:
+    if kind == StateKind.DISTINCT:
+        numbers, size = value_numbers(column)
+        present = numbers > 0
+        pairs = distinct_numbers(groups.numbers[present] * size + numbers[present])
+        return pa.array(np.bincount(pairs // size, minlength=groups.count))
+    array = column.array() if isinstance(column, Coded) else column
+    if kind == StateKind.COUNT:
+        return pa.array(_counts(array, groups, weights))
+    if array.null_count:
+        present = mask_of(array.is_valid())
+        weights = None if weights is None else weights[present]
+        groups = Groups(groups.numbers[present], groups.count, groups.first_rows)
+        array = array.drop_null()
+    if kind == StateKind.SUM:
+        return _sums(array, groups, weights)
+    return _extremes(array, groups, is_min=kind == StateKind.MIN)
+
+
+def _counts(present: Array, groups: Groups, weights: Weights | None) -> npt.NDArray[np.int64]:
+    mask = mask_of(present)
+    every = bool(mask.all())
+    numbers = groups.numbers if every else groups.numbers[mask]
+    if weights is None:
+        return np.bincount(numbers, minlength=groups.count)
+    totals = _whole_sums(
+        Groups(numbers, groups.count, groups.first_rows), weights if every else weights[mask]
+    )
+    if totals.dtype == object:
+        raise overflow()
+    return totals.astype(np.int64)
+
+
+def _sums(array: Array, groups: Groups, weights: Weights | None) -> Array:
+    """Null for a group without values. Integers are exact, as I64 or as wide decimals."""
+    present = np.bincount(groups.numbers, minlength=groups.count) > 0
+    if pa.types.is_floating(array.type):
+        values = array.to_numpy(zero_copy_only=False).astype(np.float64)
+        totals = np.bincount(
+            groups.numbers, weights=values if weights is None else values * weights, minlength=groups.count
+        )
+        return pa.array(totals, mask=~present, from_pandas=False)
+    if pa.types.is_decimal(array.type):
+        numbers = np.array([int(str(value)) for value in array.to_pylist()], dtype=object)
+    else:
+        numbers = array.to_numpy(zero_copy_only=False)
+    exact = _whole_sums(groups, numbers, weights)
+    if exact.dtype == object:
+        values_list = [int(value) if there else None for value, there in zip(exact, present, strict=True)]
+        return pa.array(values_list, type=_WIDE)
+    return pa.array(exact.astype(np.int64), mask=~present)
+
+
+def _whole_sums(
+    groups: Groups, numbers: npt.NDArray[Any], weights: Weights | None = None
+) -> npt.NDArray[Any]:
+    """The exact sum of each group: as floats while these are exact, as 64 bits, or as Python integers."""
+    if not len(numbers):
+        return np.zeros(groups.count, dtype=np.int64)
+    largest = max(abs(int(numbers.max())), abs(int(numbers.min())))
+    heaviest = 1 if weights is None else int(weights.max())
+    bound = largest * heaviest * len(numbers)
+    if bound < 2**53:
+        product = numbers if weights is None else numbers.astype(np.int64) * weights
+        return np.bincount(groups.numbers, weights=product, minlength=groups.count).astype(np.int64)
+    wide = numbers.astype(np.int64 if bound < 2**63 else object)
+    product = wide if weights is None else wide * weights
+    totals = np.zeros(groups.count, dtype=wide.dtype)
+    np.add.at(totals, groups.numbers, product)
+    if totals.dtype == object and all(-(2**63) <= total < 2**63 for total in totals):
+        return totals.astype(np.int64)
+    return totals
+
+
+def _extremes(array: Array, groups: Groups, *, is_min: bool) -> Array:
+    """The least or greatest value of each group; null for a group without values."""
+    numbers = _as_numbers(array)
+    if numbers is not None:
+        bounds: Any = np.iinfo(numbers.dtype) if numbers.dtype.kind in "iu" else np.finfo(numbers.dtype)
+        best = np.full(groups.count, bounds.max if is_min else bounds.min, dtype=numbers.dtype)
+        if numbers.dtype.kind == "f":
+            best[:] = np.inf if is_min else -np.inf
+        (np.minimum if is_min else np.maximum).at(best, groups.numbers, numbers)
+        empty = np.bincount(groups.numbers, minlength=groups.count) == 0
+        found: Any = pa.array(best, mask=empty, from_pandas=False)
+        answer: Array = found.cast(array.type)
+        return answer
+    codes = np.full(groups.count, -1, dtype=np.int64)
+    if len(array):
+        order: Any = pc.sort_indices(array, sort_keys=[("", "ascending" if is_min else "descending")])
+        rows = order.to_numpy(zero_copy_only=False).astype(np.int64)[::-1]
+        # The last write wins, so the best value comes last.
+        codes[groups.numbers[rows]] = rows
+    missing = codes < 0
+    return array.take(pa.array(codes, mask=missing))
+
+
+def _as_numbers(array: Array) -> npt.NDArray[Any] | None:
+    kind = array.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return array.to_numpy(zero_copy_only=False)
+    if pa.types.is_date32(kind):
+        return array.view(pa.int32()).to_numpy(zero_copy_only=False)
+    if pa.types.is_timestamp(kind):
+        return array.view(pa.int64()).to_numpy(zero_copy_only=False)
+    return None
+
+
+def alike(one: Frame, other: Frame) -> list[Frame]:
+    """Two frames of states with the same column types: exact sums may be wide in one and not in the other."""
+    wide = {
+        name
+        for frame in (one, other)
+        for name, column in frame.columns.items()
+        if not isinstance(column, Coded) and pa.types.is_decimal(column.type)
+    }
+
+    def widened(frame: Frame) -> Frame:
+        return frame.plus({name: frame.array(name).cast(_WIDE) for name in wide})
+
+    return [widened(one), widened(other)] if wide else [one, other]
+
+
+_REDUCE_ROWS: Final = 1 << 18
+_HELD_PART: Final = 4
+
+
+def aggregate_rows(step: Aggregate, scope: Scope) -> Iterator[Frame]:
+    """One frame with one row per group."""
+    calls = tuple(found.call for found in step.aggregates)
+    states = _states(calls)
+    reads = frozenset(
+        name for expr in (*(key.expression for key in step.keys), *calls) for name in read_names(expr)
+    )
+    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, scope)
+    for frame in scope.rows(step.input, reads):
+        work: dict[str, Column] = {
+            name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
+        }
+        for state in states:
+            work[state.name] = _state_input(state, frame)
+        reducer.add(Frame(frame.length, work, frame.weights))
+    groups = reducer.finish()
+    if groups is None and step.keys:
+        return
+    columns: dict[str, Column] = {}
+    for name, key in zip(reducer.keys, step.keys, strict=True):
+        assert groups is not None
+        columns[key.name] = groups.columns[name]
+    for number, found in enumerate(step.aggregates):
+        columns[found.name] = _final(number, found.call, groups)
+    yield Frame(1 if groups is None else groups.length, columns)
+
+
+def read_names(expr: Expr) -> Iterator[str]:
+    """The columns of the rows that an expression reads; an entity counts by its id alone."""
+    if isinstance(expr, EntityRef):
+        yield expr.id.name
+        return
+    if isinstance(expr, AggregateCall):
+        if not counts_rows(expr):
+            yield from read_names(expr.argument)
+        return
+    yield from reads_of(expr)
+
+
+def counts_rows(call: AggregateCall) -> bool:
+    """Whether a call counts rows, whatever is in them: then no column is needed for it."""
+    return call.function is Function.COUNT and not call.distinct and not call.argument.nullable
+
+
+class _Reducer:
+    """Collects frames of keys and inputs, and reduces them when they grow."""
+
+    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], scope: Scope) -> None:
+        self.keys = keys
+        self._states = states
+        self._scope = scope
+        self._fresh: list[Frame] = []
+        self._fresh_rows = 0
+        self._reduced: Frame | None = None
+        self._held = 0
+        self._is_distinct = any(state.kind == StateKind.DISTINCT for state in states)
+
+    def add(self, frame: Frame) -> None:
+        self._fresh.append(frame)
+        self._fresh_rows += frame.length
+        self._hold(frame.nbytes)
+        done = self._reduced.length if self._reduced else 0
+        most = self._scope.options.memory_bytes_max // _HELD_PART
+        if self._fresh_rows >= max(_REDUCE_ROWS, 2 * done) or (self._fresh_rows > done and self._held > most):
+            self._reduce()
+
+    def finish(self) -> Frame | None:
+        """The groups with their states; None if there were no rows."""
+        self._reduce()
+        if self._reduced is not None and self._is_distinct:
+            return reduced_groups(self._reduced, self.keys, self._states, merge=False)
+        return self._reduced
+
+    def _reduce(self) -> None:
+        if not self._fresh:
+            return
+        fresh = concat_frames(self._fresh)
+        if self._is_distinct:
+            # The distinct rows of keys and inputs, counted, are as good as the rows themselves.
+            every = fresh if self._reduced is None else concat_frames([self._reduced, fresh])
+            self._reduced = distinct_rows(every)
+        else:
+            reduced = reduced_groups(fresh, self.keys, self._states, merge=False)
+            if self._reduced is not None:
+                both = concat_frames(alike(self._reduced, reduced))
+                reduced = reduced_groups(both, self.keys, self._states, merge=True)
+            self._reduced = reduced
+        self._fresh, self._fresh_rows = [], 0
+        self._scope.budget.release(self._held)
+        self._held = 0
+        self._hold(self._reduced.nbytes)
+
+    def _hold(self, size: int) -> None:
+        self._scope.budget.hold(size)
+        self._held += size
+
+
+def _states(calls: tuple[AggregateCall, ...]) -> tuple[State, ...]:
+    return tuple(
+        State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call)
+    )
+
+
+def _kinds(call: AggregateCall) -> tuple[StateKind, ...]:
+    match call.function:
+        case Function.COUNT:
+            return (StateKind.DISTINCT,) if call.distinct else (StateKind.COUNT,)
+        case Function.SUM:
+            return (StateKind.SUM,)
+        case Function.AVG:
+            return (StateKind.SUM, StateKind.COUNT)
+        case Function.MIN:
+            return (StateKind.MIN,)
+        case Function.MAX:
+            return (StateKind.MAX,)
+
+
+def _column(expr: Expr, frame: Frame) -> Column:
+    """The values of an expression; a column as it is, so that its domain stays known."""
+    if isinstance(expr, ColumnRef | OutputRef):
+        return frame.columns[expr.name]
+    if isinstance(expr, EntityRef):
+        return frame.columns[expr.id.name]
+    return evaluate(expr, frame)
+
+
+def _state_input(state: State, frame: Frame) -> Column:
+    if state.kind is StateKind.COUNT and not state.argument.nullable:
+        return pa.array(np.ones(frame.length, dtype=np.bool_))
+    column = _column(state.argument, frame)
+    if state.kind is not StateKind.COUNT:
+        return column if state.kind is StateKind.DISTINCT or not isinstance(column, Coded) else column.array()
+    if isinstance(column, Coded) and column.domain.is_unique:
+        return pa.array(column.codes >= 0)
+    values: Any = column.array() if isinstance(column, Coded) else column
+    answer: Column = values.is_valid()
+    return answer
+
+
+def _final(number: int, call: AggregateCall, groups: Frame | None) -> Array:
+    """The value of an aggregate from its states."""
+    wanted = value_arrow_type(call.type)
+    if groups is None:
+        return pa.array([0 if call.function is Function.COUNT else None], type=wanted)
+    first, *others = (groups.array(State(kind, number, call.argument).name) for kind in _kinds(call))
+    if call.function is Function.AVG:
+        totals: Any = first.cast(pa.float64(), safe=False)
+        answer: Array = pc.divide(totals, others[0].cast(pa.float64()))
+        return answer
+    if first.type == wanted:
+        return first
+    try:
+        return first.cast(wanted)
+    except pa.ArrowInvalid as beyond:
+        raise overflow() from beyond

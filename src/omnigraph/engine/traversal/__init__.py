@@ -1,0 +1,1 @@
+"""Traversals: adjacency, walks and expands."""

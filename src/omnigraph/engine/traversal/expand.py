@@ -1,0 +1,308 @@
+"""Traversals without a bound edge: every reachable node once per row, or the rows whose two ends are so connected.
+
+Where nothing above needs more of a row than the node it ends at, equal rows are counted instead of kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.base import limits
+from omnigraph.engine.columns.domain import Codes, Domain, Mask, distinct_numbers, numbered
+from omnigraph.engine.columns.frame import (
+    Coded,
+    Column,
+    Frame,
+    Weights,
+    counted,
+    distinct_sources,
+    multiplied,
+    output_slices,
+    positions_in,
+    range_counts,
+)
+from omnigraph.engine.context import Needed, Scope
+from omnigraph.engine.options import TraversalMode
+from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours
+from omnigraph.engine.traversal.walker import Walker, spread_neighbours
+from omnigraph.query.plan.operators import Expand, ExpandInto
+
+_STRIDE = np.int64(2**31)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Pairs of a source, by its place among those asked for, and a destination. `stop` sources are done."""
+
+    places: Codes
+    targets: Coded
+    start: int
+    stop: int
+
+
+def reach(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Scope) -> Iterator[Reached]:
+    """The pairs of distinct sources and their destinations, some sources at a time, ordered by source."""
+    if not len(sources.codes):
+        return
+    if walker.choose(len(sources.codes)) is not TraversalMode.ADJACENCY:
+        places, targets = _by_texts(walker, sources, bounds, scope)
+        yield Reached(places, targets, 0, len(sources.codes))
+        return
+    adjacency = walker.adjacency()
+    neighbours = adjacency.neighbours(walker.direction)
+    near, far = adjacency.near(walker.direction), adjacency.far(walker.direction)
+    codes = positions_in(near, sources, scope.cache)
+    high = bounds[1] if near is far else 1
+    step = len(codes) if high == 1 else max(1, limits.ENGINE_REACH_CELLS_MAX // max(len(far), 1))
+    for start in range(0, len(codes), step):
+        scope.budget.tick()
+        part = codes[start : start + step]
+        pairs = _by_positions(neighbours, part, (bounds[0], high), len(far), scope)
+        yield Reached(pairs[0] + start, Coded(pairs[1], far), start, start + len(part))
+
+
+def _by_positions(
+    neighbours: Neighbours, codes: Codes, bounds: tuple[int, int], size: int, scope: Scope
+) -> tuple[Codes, Codes]:
+    low, high = bounds
+    places, far = spread_neighbours(neighbours, codes)
+    if high == 1:
+        return (places, far) if low == 1 else (places[:0], far[:0])
+    seen = _Seen(len(codes), size)
+    known = codes >= 0
+    seen.add(np.flatnonzero(known) * size + codes[known])
+    found = []
+    if low == 1:
+        loops = far == codes[places]
+        found.append(places[loops] * size + far[loops])
+    frontier = seen.fresh(places * size + far)
+    for distance in range(1, high + 1):
+        scope.budget.tick()
+        if distance >= low:
+            found.append(frontier)
+        if distance == high or not len(frontier):
+            break
+        at, far = spread_neighbours(neighbours, frontier % size)
+        scope.budget.allow(far.nbytes * 3 + sum(part.nbytes for part in found))
+        frontier = seen.fresh(frontier[at] // size * size + far)
+    pairs = np.concatenate(found) if found else places[:0]
+    if len(found) > 1:
+        pairs.sort()
+    return pairs // size, pairs % size
+
+
+class _Seen:
+    """Which pairs were met: one cell for each."""
+
+    def __init__(self, sources: int, size: int) -> None:
+        self._cells = np.zeros(sources * size, dtype=np.bool_)
+
+    def add(self, pairs: Codes) -> None:
+        self._cells[pairs] = True
+
+    def fresh(self, pairs: Codes) -> Codes:
+        """The pairs that were not met before, each once, sorted; they are met now."""
+        if len(pairs) * 8 < len(self._cells):
+            new = distinct_numbers(pairs[~self._cells[pairs]])
+            self._cells[new] = True
+            return new
+        marked: Mask = np.zeros(len(self._cells), dtype=np.bool_)
+        marked[pairs] = True
+        marked &= ~self._cells
+        self._cells |= marked
+        return np.flatnonzero(marked)
+
+
+def _by_texts(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Scope) -> tuple[Codes, Coded]:
+    low, high = bounds
+    known = Domain(sources.array(), is_unique=True, is_own=True)
+    start = np.arange(len(known))
+    places, targets = walker.hop(Coded(start, known))
+    is_one_type = scope.tables.is_one_type(walker.table)
+    if high == 1 or not is_one_type:
+        kept = slice(None) if low == 1 else slice(0, 0)
+        return places[kept], Coded(targets.codes[kept], targets.domain)
+    known, far = _extended(known, targets)
+    seen = start * _STRIDE + start
+    pairs = places * _STRIDE + far
+    found = [pairs[places == far]] if low == 1 else []
+    frontier = _without(pairs, seen)
+    for distance in range(1, high + 1):
+        if distance >= low:
+            found.append(frontier)
+        if distance == high or not len(frontier):
+            break
+        scope.budget.tick()
+        seen = np.sort(np.concatenate([seen, frontier]))
+        nodes, inverse = numbered(frontier % _STRIDE, len(known))
+        if len(start) == 1 and walker.choose(len(nodes)) is TraversalMode.INDEXED:
+            known, pairs = _extended(known, walker.reached(Coded(nodes, known)))
+        else:
+            at, targets = walker.hop(Coded(nodes, known))
+            known, far = _extended(known, targets)
+            pairs = _crossed(frontier // _STRIDE, inverse, at, far)
+        scope.budget.allow(2 * (pairs.nbytes + seen.nbytes) + int(known.array.nbytes))
+        frontier = _without(pairs, seen)
+    every = distinct_numbers(np.concatenate(found)) if found else seen[:0]
+    return every // _STRIDE, Coded(every % _STRIDE, known)
+
+
+def _without(pairs: Codes, seen: Codes) -> Codes:
+    """The distinct pairs that are not among those seen, which are sorted and never none."""
+    new = distinct_numbers(pairs)
+    at = np.minimum(np.searchsorted(seen, new), len(seen) - 1)
+    fresh: Codes = new[seen[at] != new]
+    return fresh
+
+
+def _crossed(places: Codes, nodes: Codes, at: Codes, far: Codes) -> Codes:
+    """Pairs of the sources at each node and the neighbours of that node; `at` is sorted."""
+    starts = (
+        np.searchsorted(at, np.arange(int(nodes.max()) + 2)) if len(nodes) else np.zeros(1, dtype=np.int64)
+    )
+    neighbours = Neighbours(starts, far.astype(np.int32), 0)
+    rows, reached = spread_neighbours(neighbours, nodes)
+    return places[rows] * _STRIDE + reached
+
+
+def _extended(known: Domain, targets: Coded) -> tuple[Domain, Codes]:
+    """The known texts with the new ones after them, and the positions of the targets there."""
+    used, inverse = numbered(targets.codes, len(targets.domain))
+    texts = Coded(used, targets.domain).array()
+    codes = known.find(texts)
+    new = np.flatnonzero(codes < 0)
+    if len(new):
+        codes[new] = len(known) + np.arange(len(new))
+        joined = pa.concat_arrays([known.array, texts.take(pa.array(new))])
+        known = Domain(joined, is_unique=True, is_own=True)
+    return known, codes[inverse]
+
+
+def expanded_rows(step: Expand, needed: Needed, scope: Scope) -> Iterator[Frame]:
+    """For each row every node that is reachable from its source, once."""
+    target = step.target.id
+    live = needed - {target}
+    below = live | {step.source.id}
+    walker = Walker(step.table, step.direction, step, scope)
+    for given in scope.rows(step.input, below):
+        frame = given.only(below)
+        if not frame.length:
+            continue
+        if step.high == 1 and walker.choose(frame.length) is TraversalMode.ADJACENCY:
+            yield from _one_hop(step, frame, needed, walker.adjacency(), scope)
+        else:
+            yield from _reached(step, frame, live, walker, scope)
+
+
+def checked_rows(step: ExpandInto, needed: Needed, scope: Scope) -> Iterator[Frame]:
+    """The rows whose target is reachable from their source."""
+    walker = Walker(step.table, step.direction, step, scope)
+    for frame in scope.rows(step.input, needed | {step.source.id, step.target.id}):
+        near, far = frame.columns[step.source.id], frame.columns[step.target.id]
+        if step.high == 1 and walker.choose(frame.length) is TraversalMode.ADJACENCY:
+            adjacency = walker.adjacency()
+            kept = adjacency.neighbours(step.direction).contains(
+                positions_in(adjacency.near(step.direction), near, scope.cache),
+                positions_in(adjacency.far(step.direction), far, scope.cache),
+            )
+        else:
+            kept = _connected(step, (near, far), walker, scope)
+        rows = frame.keep(kept)
+        if rows.length:
+            yield rows
+
+
+def _one_hop(
+    step: Expand, frame: Frame, needed: Needed, adjacency: Adjacency, scope: Scope
+) -> Iterator[Frame]:
+    live = needed - {step.target.id}
+    neighbours = adjacency.neighbours(step.direction)
+    near, far = adjacency.near(step.direction), adjacency.far(step.direction)
+    codes = positions_in(near, frame.columns[step.source.id], scope.cache)
+    if len(neighbours.starts) < 2:
+        return
+    if not live:
+        present = codes >= 0
+        weights = None if frame.weights is None else frame.weights[present]
+        codes, counts = counted(codes[present], weights, len(near))
+        if step.target.id not in needed:
+            yield from _counted_rows(counts, neighbours.degrees[codes])
+            return
+        if len(codes) == len(near) and len(codes) and (counts == counts[0]).all():
+            # From every node equally often: each destination counts its own edges.
+            degrees = adjacency.neighbours(step.direction.reversed).degrees
+            there = np.flatnonzero(degrees)
+            yield _counted_frame(step, there, multiplied(degrees[there], counts[:1]), far)
+            return
+        frame = Frame(len(codes), {}, counts)
+    _, sizes = range_counts(neighbours.starts, codes)
+    for start, stop in output_slices(sizes, scope.options.expanded_rows_max):
+        scope.budget.tick()
+        places, targets = spread_neighbours(neighbours, codes[start:stop])
+        part = frame.slice(start, stop)
+        if live:
+            scope.budget.allow(8 * len(places) * (len(live) + 2))
+            yield part.take(places).plus({step.target.id: Coded(targets, far)})
+        else:
+            assert part.weights is not None
+            kept, counts = counted(targets, part.weights[places], len(far))
+            yield _counted_frame(step, kept, counts, far)
+
+
+def _counted_rows(counts: Weights, degrees: Codes) -> Iterator[Frame]:
+    """So many rows without columns as there are paths: nobody needs to know where they end."""
+    rows = multiplied(counts, degrees)
+    _, total = counted(np.zeros(len(rows), dtype=np.int64), rows, 1)
+    if len(total) and total[0]:
+        yield Frame(1, {}, total)
+
+
+def _counted_frame(step: Expand, targets: Codes, counts: Weights, domain: Domain) -> Frame:
+    return Frame(len(targets), {step.target.id: Coded(targets, domain)}, counts)
+
+
+def _reached(step: Expand, frame: Frame, live: Needed, walker: Walker, scope: Scope) -> Iterator[Frame]:
+    sources, numbers = distinct_sources(frame.columns[step.source.id])
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    for found in reach(walker, sources, (step.low, step.high), scope):
+        first, last = np.searchsorted(ordered, [found.start, found.stop])
+        rows = order[first:last]
+        # The pairs of each source lie beside each other; every row of a source gets all of them.
+        starts = np.searchsorted(found.places, np.arange(found.start, found.stop + 1))
+        local = numbers[rows] - found.start
+        counts = starts[local + 1] - starts[local]
+        for begin, end in output_slices(counts, scope.options.expanded_rows_max):
+            part, size = rows[begin:end], counts[begin:end]
+            scope.budget.allow(8 * int(size.sum()) * (len(live) + 2))
+            places = np.repeat(np.arange(len(part)), size)
+            before = np.cumsum(size) - size
+            at = np.arange(len(places)) + np.repeat(starts[local[begin:end]] - before, size)
+            targets = found.targets.take(at)
+            if live:
+                yield frame.take(part[places]).plus({step.target.id: targets})
+            else:
+                weights = None if frame.weights is None else frame.weights[part[places]]
+                yield Frame(len(at), {step.target.id: targets}, weights)
+
+
+def _connected(step: ExpandInto, ends: tuple[Column, Column], walker: Walker, scope: Scope) -> Mask:
+    sources, numbers = distinct_sources(ends[0])
+    kept = np.zeros(len(numbers), dtype=np.bool_)
+    for found in reach(walker, sources, (step.low, step.high), scope):
+        rows = np.flatnonzero((numbers >= found.start) & (numbers < found.stop))
+        if not len(rows) or not len(found.places):
+            continue
+        column = ends[1]
+        part = column.take(rows) if isinstance(column, Coded) else column.take(pa.array(rows))
+        far = positions_in(found.targets.domain, part, scope.cache)
+        size = max(len(found.targets.domain), 1)
+        pairs = np.sort(found.places * size + found.targets.codes)
+        asked = numbers[rows] * size + far
+        at = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+        kept[rows] = (pairs[at] == asked) & (far >= 0)
+    return kept

@@ -1,0 +1,1 @@
+"""What writers share: leases, intents and the environment of a write."""

@@ -1,0 +1,344 @@
+"""The lease of one graph branch: at most one writer at a time is between Check and Disarm.
+
+Built on create-if-absent alone. `<epoch>.json` acquires an epoch, `<epoch>.renew-<n>.json` renews it,
+`<epoch>.release.json` ends it. *Held* means: the highest listed epoch is mine. A holder is dead when nothing of
+its epoch changed for the lease time on the observer's own clock, or when its process is known to have ended. The
+highest epoch is never deleted, so a number that was used never becomes the highest again. Whoever lost the
+lease touches nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from omnigraph.base import limits
+from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.errors import Applied, ConflictError, FormatError, OmnigraphError, StorageError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.ids import BranchId, new_ulid
+from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
+from omnigraph.graph.manifest.layout import LOCKS, lock_folder
+from omnigraph.storage.objects import ObjectStore
+
+logger = logging.getLogger("omnigraph.lease")
+
+LOCK_VERSION: Final = 1
+_NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?P<what>renew-\d{6,}|release))?\.json")
+
+
+class LockObject(msgspec.Struct, frozen=True):
+    """What `<epoch>.json` says: who holds the epoch, and for what."""
+
+    v: int
+    token: str
+    purpose: str
+    host: str
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    started: str
+    acquired_us: str
+    machine_id: str | None = None
+    uid: int | None = None
+
+    def process(self) -> ProcessIdentity:
+        return ProcessIdentity(
+            self.host, self.boot_id, self.pid_namespace, self.pid, self.started, self.machine_id, self.uid
+        )
+
+    def describe(self) -> str:
+        return f"{self.purpose} by process {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """The times of the protocol, the clock, and the identity of the process that takes and inspects leases."""
+
+    lease_seconds: float = limits.LEASE_SECONDS
+    wait_seconds: float = limits.LEASE_WAIT_SECONDS_MAX
+    clock: Clock = SYSTEM_CLOCK
+    jitter: Callable[[], float] = random.random
+    process: Callable[[], ProcessIdentity] = current_process
+
+
+class LeaseBusyError(ConflictError):
+    """Another writer held the lease for the whole of the bounded wait."""
+
+    applied = Applied.NO
+
+
+class LeaseLostError(ConflictError):
+    """This writer was paused beyond its lease and another one has taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The lock folder at one moment. `marks` are the names of the highest epoch's objects."""
+
+    epoch: int
+    marks: frozenset[str]
+    older: tuple[str, ...]
+
+    @property
+    def released(self) -> bool:
+        return any(name.endswith(".release.json") for name in self.marks)
+
+
+@dataclass(slots=True)
+class Lease:
+    """A held epoch. `hold` is called before every durable step."""
+
+    store: ObjectStore
+    folder: str
+    epoch: int
+    token: str
+    terms: LeaseTerms
+    renewed_at: float
+    renewals: int = 0
+    lost: bool = False
+
+    def hold(self) -> None:
+        """Raise `LeaseLostError` unless the highest epoch is still mine; renew when a third of the time is over."""
+        if self.lost or _list(self.store, self.folder).epoch != self.epoch:
+            self.lost = True
+            raise LeaseLostError(
+                "this writer was paused beyond its lease and another one has taken over",
+                code="lease_lost",
+                hint="nothing more was touched; read again and retry",
+                facts={"epoch": self.epoch, "folder": self.folder},
+            )
+        if self.terms.clock.monotonic() - self.renewed_at > self.terms.lease_seconds / 3:
+            self._renew()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renew it meanwhile, for work under the lease that may take longer than it: waiters do not take over."""
+        done = threading.Event()
+
+        def renew() -> None:
+            while not done.wait(self.terms.lease_seconds / 3):
+                try:
+                    self.hold()
+                except OmnigraphError:
+                    return  # the next `hold` of whoever works says so
+
+        beside = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
+        beside.start()
+        try:
+            yield
+        finally:
+            done.set()
+            beside.join()
+
+    def release(self) -> None:
+        """End the epoch. A failure is only a warning: the epoch dies by itself. A lost one is not touched."""
+        if self.lost:
+            return
+        failpoint(Failpoint.RELEASE_BEFORE)
+        try:
+            self.store.create(self._path(".release"), self._mark("release"), durable=False)
+        except OmnigraphError as error:
+            logger.warning("the lease %s was not released: %s", self._path(""), error.message)
+        failpoint(Failpoint.RELEASE_AFTER)
+
+    def _renew(self) -> None:
+        self.renewals += 1
+        failpoint(Failpoint.RENEW_BEFORE)
+        self.store.create(
+            self._path(f".renew-{self.renewals:06d}"), self._mark(f"renew {self.renewals}"), durable=False
+        )
+        self.renewed_at = self.terms.clock.monotonic()
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.folder}/{self.epoch:020d}{suffix}.json"
+
+    def _mark(self, what: str) -> bytes:
+        return msgspec.json.encode({"v": LOCK_VERSION, "token": self.token, "mark": what})
+
+
+def acquire_lease(
+    store: ObjectStore, branch: BranchId | None, purpose: str, terms: LeaseTerms | None = None
+) -> Lease:
+    """Wait for the branch's lease (None: the whole graph's) and take it, or raise naming the holder."""
+    how = terms or LeaseTerms()
+    folder = lock_folder(branch)
+    waiter = _Waiter(store, folder, how)
+    while True:
+        listing = _list(store, folder)
+        if waiter.is_free(listing):
+            lease = _try_epoch(store, folder, listing, purpose, how)
+            if lease is not None:
+                return lease
+        waiter.pause(listing)
+
+
+def is_epoch_over(
+    store: ObjectStore, branch: BranchId | None, epoch: int, observer: ProcessIdentity | None = None
+) -> bool:
+    """Return whether an epoch certainly ended: released, not the highest, or its process is known to have ended."""
+    folder = lock_folder(branch)
+    listing = _list(store, folder)
+    if listing.epoch != epoch:
+        return True
+    lock = _read_lock(store, folder, epoch)
+    return listing.released or (lock is not None and is_known_gone(lock.process(), observer))
+
+
+@dataclass(frozen=True, slots=True)
+class LockLook:
+    """The lease in one folder as it was found. `is_over`: released, or its process is known to have ended."""
+
+    folder: str
+    is_over: bool
+    holder: str
+
+
+def lock_folders(store: ObjectStore) -> tuple[str, ...]:
+    """Every folder in which a lease was ever taken."""
+    found = {entry.path.rpartition("/")[0] for entry in store.list(LOCKS)}
+    return tuple(sorted(found))
+
+
+def look_at_lock(store: ObjectStore, folder: str) -> LockLook:
+    """Who holds the lease, without taking it; raise `FormatError` when it cannot be understood."""
+    listing = _list(store, folder)
+    lock = None if listing.released or not listing.epoch else _read_lock(store, folder, listing.epoch)
+    is_over = lock is None or is_known_gone(lock.process())
+    return LockLook(folder, is_over, "" if lock is None else lock.describe())
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """Watches the holder on this process's own clock, and polls more often the longer it waits."""
+
+    store: ObjectStore
+    folder: str
+    terms: LeaseTerms
+    started: float = -1.0
+    seen: frozenset[str] = frozenset()
+    seen_at: float = 0.0
+    holder: LockObject | None = None
+
+    def is_free(self, listing: _Listing) -> bool:
+        now = self.terms.clock.monotonic()
+        if self.started < 0:
+            self.started = now
+        if listing.epoch == 0 or listing.released:
+            return True
+        if listing.marks != self.seen:
+            self.seen, self.seen_at = listing.marks, now
+            self.holder = _read_lock(self.store, self.folder, listing.epoch)
+        gone = self.holder is not None and is_known_gone(self.holder.process(), self.terms.process())
+        return gone or now - self.seen_at > self.terms.lease_seconds
+
+    def pause(self, listing: _Listing) -> None:
+        waited = self.terms.clock.monotonic() - self.started
+        if waited > self.terms.wait_seconds:
+            holder = self.holder.describe() if self.holder else "other writers"
+            raise LeaseBusyError(
+                f"the branch is being written: {holder} held it for {waited:.0f} s",
+                code="lease_busy",
+                hint="retry; nothing was written",
+                facts={"holder": holder, "epoch": listing.epoch},
+            )
+        patience = max(0.0, 1.0 - waited)
+        ceiling = (
+            limits.LEASE_POLL_SECONDS_MIN
+            + (limits.LEASE_POLL_SECONDS_MAX - limits.LEASE_POLL_SECONDS_MIN) * patience
+        )
+        self.terms.clock.sleep(ceiling * (0.25 + 0.75 * self.terms.jitter()))
+
+
+def _try_epoch(
+    store: ObjectStore, folder: str, listing: _Listing, purpose: str, terms: LeaseTerms
+) -> Lease | None:
+    me = terms.process()
+    epoch, token = listing.epoch + 1, new_ulid()
+    lock = LockObject(
+        LOCK_VERSION, token, purpose, me.host, me.boot_id, me.pid_namespace, me.pid, me.started,
+        str(terms.clock.now_us()), me.machine_id, me.uid,
+    )  # fmt: skip
+    started = terms.clock.monotonic()
+    failpoint(Failpoint.ACQUIRE_BEFORE)
+    if not store.create(f"{folder}/{epoch:020d}.json", msgspec.json.encode(lock)):
+        return None
+    failpoint(Failpoint.ACQUIRE_AFTER)
+    lease = Lease(store, folder, epoch, token, terms, started)
+    try:
+        mine = _list(store, folder)
+    except OmnigraphError:
+        lease.release()  # nobody is to wait for a writer that has given up
+        raise
+    if mine.epoch != epoch:
+        return None
+    _collect(store, folder, mine)
+    return lease
+
+
+def _collect(store: ObjectStore, folder: str, listing: _Listing) -> None:
+    """Delete the objects of earlier epochs; one that cannot be read is somebody's evidence and stays.
+
+    A failure is only a warning: the next holder collects them.
+    """
+    try:
+        for name in listing.older:
+            path = f"{folder}/{name}"
+            is_mark = "." in name.removesuffix(".json")
+            if is_mark or _decode(store.read(path) or b"") is not None:
+                failpoint(Failpoint.COLLECT_BEFORE)
+                store.delete(path)
+    except StorageError as error:
+        logger.warning("earlier leases of %s were not collected: %s", folder, error.message)
+
+
+def _list(store: ObjectStore, folder: str) -> _Listing:
+    epochs: dict[int, list[str]] = {}
+    for entry in store.list(folder):
+        name = entry.path.removeprefix(f"{folder}/")
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise _unreadable(f"{store.location.uri}/{entry.path}", "its name is not one of a lock")
+        epochs.setdefault(int(found["epoch"]), []).append(name)
+    if not epochs:
+        return _Listing(0, frozenset(), ())
+    top = max(epochs)
+    older = tuple(name for epoch, names in sorted(epochs.items()) if epoch != top for name in names)
+    return _Listing(top, frozenset(epochs[top]), older)
+
+
+def _read_lock(store: ObjectStore, folder: str, epoch: int) -> LockObject | None:
+    """The holder of an epoch; None when its object was deleted meanwhile, so that the epoch is over."""
+    path = f"{folder}/{epoch:020d}.json"
+    data = store.read(path)
+    if data is None:
+        return None
+    lock = _decode(data)
+    if lock is None:
+        raise _unreadable(f"{store.location.uri}/{path}", "it is damaged or of a newer release")
+    return lock
+
+
+def _decode(data: bytes) -> LockObject | None:
+    try:
+        lock = msgspec.json.decode(data, type=LockObject)
+    except msgspec.DecodeError:
+        return None
+    return lock if lock.v == LOCK_VERSION else None
+
+
+def _unreadable(path: str, why: str) -> FormatError:
+    return FormatError(
+        f"the lock {path} cannot be understood: {why}",
+        code="lock_unreadable",
+        hint="make sure that no writer is at work, then move that file away",
+        facts={"path": path},
+    )

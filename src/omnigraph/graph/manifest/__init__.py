@@ -1,0 +1,1 @@
+"""The dataset `__manifest`: its rows, how they are read, and how a change is published."""

@@ -1,0 +1,160 @@
+"""Keeps `__manifest` small: the cost of reading it must not follow the length of history.
+
+Content-preserving and without an intent: it changes no row, so a crash in the middle leaves a manifest that says the
+same. The caller holds the branch's lease; losing to a live publisher is no error, the next writer does it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from omnigraph.base import limits
+from omnigraph.base.clock import Clock
+from omnigraph.base.errors import ConflictError
+from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.graph.manifest.reader import Manifest, open_manifest
+from omnigraph.graph.manifest.stamp import FORMAT, Format, read_stamp
+from omnigraph.storage.errors import CommitRaceError
+from omnigraph.storage.lance.commit import (
+    CompactionOutcome,
+    anchor_of,
+    commit_compaction,
+    commit_strip_auto_cleanup,
+    has_auto_cleanup,
+)
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
+from omnigraph.storage.location import Location
+
+
+def needs_compaction(fragment_rows: Iterable[int]) -> bool:
+    """Whether enough small fragments have piled up; full ones are never rewritten, so they do not count."""
+    small = sum(1 for rows in fragment_rows if rows < limits.MANIFEST_ROWS_PER_FRAGMENT)
+    return small > limits.MANIFEST_FRAGMENTS_MAX
+
+
+def can_lose_versions(manifest: Manifest) -> bool:
+    """Whether a foreign setting lets the next commit collect old versions."""
+    return has_auto_cleanup(manifest.dataset)
+
+
+def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
+    """Compact now, all but the anchor. Settings that would let a commit collect old versions are removed first."""
+    try:
+        outcome = _compact(_strip(manifest.dataset))
+    except CommitRaceError:
+        newest = manifest.dataset.newest()
+        return Manifest(newest, read_stamp(newest, rules))
+    return Manifest(outcome.dataset, read_stamp(outcome.dataset, rules))
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCompaction:
+    """What compacting the manifest did; nothing unless `committed`."""
+
+    version: int
+    committed: bool = False
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    stripped: bool = False
+
+
+def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
+    """What compacting would do now, without doing it; what it leaves is an estimate."""
+    fragments, anchor = read_fragment_files(manifest.dataset), anchor_of(manifest.dataset)
+    size = sum(fragment.size_bytes for fragment in fragments.values())
+    chosen = [
+        fragment
+        for number, fragment in fragments.items()
+        if number != anchor and (_is_small(fragment) or _is_shrunk(fragment))
+    ]
+    rows = sum(fragment.rows for fragment in chosen) if _is_worth_it(fragments, anchor) else 0
+    return ManifestCompaction(
+        manifest.version,
+        fragments_removed=len(chosen) if rows else 0,
+        fragments_added=-(-rows // limits.MANIFEST_ROWS_PER_FRAGMENT),
+        bytes_before=size,
+        bytes_after=size,
+        stripped=can_lose_versions(manifest),
+    )
+
+
+def compact_manifest_fully(
+    root: Location, lance_branch: str | None, rules: Format, clock: Clock
+) -> ManifestCompaction:
+    """Compact a manifest branch beside live writers, again and again until it is done or the budget is spent.
+
+    A strip of settings that was committed stays done when the compaction after it loses to a publisher.
+    """
+    stripped = False
+    for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
+        manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
+        before = read_fragment_files(manifest.dataset)
+        if not can_lose_versions(manifest) and not _is_worth_it(before, anchor_of(manifest.dataset)):
+            size = sum(fragment.size_bytes for fragment in before.values())
+            return ManifestCompaction(
+                manifest.version, committed=stripped, bytes_before=size, bytes_after=size, stripped=stripped
+            )
+        try:
+            safe = _strip(manifest.dataset)
+            stripped = stripped or safe.version != manifest.version
+            outcome = _compact(safe)
+        except CommitRaceError:
+            clock.sleep(_backoff(attempt) * (0.5 + random.random()))
+            continue
+        after = read_fragment_files(outcome.dataset)
+        return ManifestCompaction(
+            version=outcome.dataset.version,
+            committed=stripped or outcome.dataset.version != manifest.version,
+            fragments_removed=len(before.keys() - after.keys()),
+            fragments_added=len(after.keys() - before.keys()),
+            bytes_before=sum(fragment.size_bytes for fragment in before.values()),
+            bytes_after=sum(fragment.size_bytes for fragment in after.values()),
+            stripped=stripped,
+        )
+    raise ConflictError(
+        "other writers published during every attempt to compact the manifest: "
+        f"{limits.MANIFEST_COMPACTION_ATTEMPTS_MAX} attempts",
+        code="manifest_contention",
+        hint="nothing was lost; run optimize again when fewer writers are active",
+        facts={"attempts": limits.MANIFEST_COMPACTION_ATTEMPTS_MAX, "stripped": stripped},
+    )
+
+
+def _strip(dataset: Dataset) -> Dataset:
+    failpoint(Failpoint.STRIP_BEFORE)
+    return commit_strip_auto_cleanup(dataset) or dataset
+
+
+def _compact(dataset: Dataset) -> CompactionOutcome:
+    anchor = anchor_of(dataset)
+    failpoint(Failpoint.COMPACT_BEFORE)
+    outcome = commit_compaction(
+        dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,)
+    )
+    failpoint(Failpoint.COMPACT_AFTER)
+    return outcome
+
+
+def _is_worth_it(fragments: Mapping[int, Fragment], anchor: int | None) -> bool:
+    """Whether Lance would rewrite anything."""
+    free = [fragment for number, fragment in fragments.items() if number != anchor]
+    return sum(map(_is_small, free)) > 1 or any(map(_is_shrunk, free))
+
+
+def _is_small(fragment: Fragment) -> bool:
+    return fragment.rows < limits.MANIFEST_ROWS_PER_FRAGMENT
+
+
+def _is_shrunk(fragment: Fragment) -> bool:
+    return fragment.deleted_rows > limits.COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
+
+
+def _backoff(attempt: int) -> float:
+    return min(
+        limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt)
+    )

@@ -1,0 +1,130 @@
+"""Rows of a type to lines of graph data, a column at a time, without a Python object a row.
+
+In: a batch with the columns of the type's table, its blobs as text already (`blob_text`). Out: a column of lines, each
+with its end. A null is left out. The id comes first, so every property begins with a comma. Numbers are written with
+the shortest digits that read back the same, floats always with a point or an exponent; text is escaped only in the
+rows that need it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Sequence
+from typing import Any, Final, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.arrow.columns import Bytes, Column, text_buffers
+from omnigraph.integrity.identity import canonical_text, escaped_text
+from omnigraph.schema.catalog import EdgeType, Entity, Property
+from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
+from omnigraph.schema.values import BASE64_PREFIX
+
+_QUOTE: Final = '"'
+Piece = Column | str
+
+
+def json_lines(entity: Entity, rows: pa.RecordBatch) -> Column:
+    """One line of text for each row."""
+    pieces = [_beginning(entity), *_text(rows.column("id"))]
+    if isinstance(entity, EdgeType):
+        pieces = [_beginning(entity), *_text(rows.column("src")), ',"to":', *_text(rows.column("dst"))]
+        pieces += [',"data":{"id":', *_text(rows.column("id"))]
+    for found in entity.properties:
+        pieces += _member(found, rows.column(found.name))
+    return _joined([*pieces, "}}\n"])
+
+
+def line_bytes(lines: Column) -> Bytes:
+    """The bytes of all lines, one after the other."""
+    offsets, data = text_buffers(lines)
+    return data[offsets[0] : offsets[-1]]
+
+
+def blob_text(contents: Sequence[bytes | str | None]) -> Column:
+    """What stands for blobs in a line: bytes as base64, and the URI of one that lies elsewhere as it is."""
+    texts = [
+        BASE64_PREFIX + binascii.b2a_base64(content, newline=False).decode()
+        if isinstance(content, bytes)
+        else content
+        for content in contents
+    ]
+    return pa.array(texts, pa.utf8())
+
+
+def _beginning(entity: Entity) -> str:
+    if isinstance(entity, EdgeType):
+        return f'{{"edge":"{entity.name}","from":'
+    return f'{{"type":"{entity.name}","data":{{"id":'
+
+
+def _member(found: Property, column: Column) -> list[Piece]:
+    """A property with its name; nothing at all where it is null."""
+    name = f",{json.dumps(found.name)}:"
+    value = _value(found.type, column)
+    if not column.null_count:
+        return [name, *value]
+    return [_joined([name, *value]).fill_null("")]
+
+
+def _value(kind: PropertyType, column: Column) -> list[Piece]:
+    """The JSON of a column as pieces that stand side by side; null where the column is."""
+    match kind:
+        case EnumType():
+            return _text(column)
+        case VectorType():
+            return _list(ScalarType(Scalar.F32), column)
+        case ListType(item):
+            return _list(ScalarType(item), column)
+        case ScalarType(scalar):
+            return _scalar(scalar, column)
+        case _:
+            assert_never(kind)
+
+
+def _scalar(scalar: Scalar, column: Column) -> list[Piece]:
+    match scalar:
+        case Scalar.STRING | Scalar.BLOB:
+            return _text(column)
+        case Scalar.DATE | Scalar.DATETIME:
+            return [_QUOTE, canonical_text(column), _QUOTE]
+        case Scalar.BOOL | Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            return [pc.cast(column, pa.utf8())]
+        case Scalar.F32 | Scalar.F64:
+            return [_floats(column)]
+        case _:
+            assert_never(scalar)
+
+
+def _floats(column: Column) -> Column:
+    """Whole numbers get a point, so that whoever reads the line has floats everywhere."""
+    text: Column = pc.cast(column, pa.utf8())
+    if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
+        return text
+    pointed: Column = pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
+    return pointed
+
+
+def _text(column: Column) -> list[Piece]:
+    return [_QUOTE, escaped_text(column), _QUOTE]
+
+
+def _list(item: ScalarType, column: Column) -> list[Piece]:
+    """The items as one long column, joined again by their lists."""
+    flat: Any = column
+    values = flat.flatten()
+    tokens = _value(item, values)
+    texts = tokens[0] if len(tokens) == 1 else _joined(tokens)
+    build: Any = pa.ListArray.from_arrays
+    lengths = pc.list_value_length(column).fill_null(0)
+    ends = pc.cumulative_sum(pc.cast(lengths, pa.int32()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    mask = column.is_null() if column.null_count else None
+    return ["[", pc.binary_join(build(offsets, texts, mask=mask), ","), "]"]
+
+
+def _joined(pieces: Sequence[Piece]) -> Column:
+    joined: Column = pc.binary_join_element_wise(*pieces, "")
+    return joined

@@ -1,0 +1,1 @@
+"""The one write path: staged, armed, committed, published. Nothing else moves the head of a branch."""

@@ -1,0 +1,1 @@
+"""Conversion of raw input columns to the type of a property."""

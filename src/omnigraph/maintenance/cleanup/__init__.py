@@ -1,0 +1,1 @@
+"""Cleanup: deletes the versions and files that no retained version references."""

@@ -1,0 +1,387 @@
+"""What cleanup would delete in a whole graph: every file, by dataset and in order. Nothing is changed.
+
+In: a graph, a policy, whoever runs tasks. Out: a `GraphPlan`. First it is decided which manifest versions stay, since
+those are the snapshots that can be read afterwards; then their pins say which table versions have to; then each dataset
+is joined with its listing. The moment of the policy is before everything that is read here: what others make meanwhile
+is younger and stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from omnigraph.base import limits
+from omnigraph.base.errors import FormatError, OmnigraphError
+from omnigraph.base.ids import CommitId
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.layout import (
+    EDGES,
+    GRAPH_INDEX,
+    INIT_MARKERS,
+    MANIFEST,
+    NODES,
+    SCRATCH,
+    TABLE_PATH,
+)
+from omnigraph.graph.manifest.lineage import all_merge_bases
+from omnigraph.graph.manifest.records import CommitRecord, Pin, TableId, TableRecord
+from omnigraph.graph.manifest.snapshot import (
+    MAIN,
+    Snapshot,
+    find_commit_version,
+    is_moved,
+    read_snapshot,
+    refresh_snapshot,
+)
+from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.graph.schema_change import HARD_DROPS
+from omnigraph.maintenance.cleanup.deletion_plan import DoomedFile, Why
+from omnigraph.maintenance.cleanup.preflight import Preflight
+from omnigraph.maintenance.cleanup.retention import Decision, KeepReason, Needs, Policy, decide
+from omnigraph.maintenance.cleanup.tasks import (
+    DatasetPlan,
+    DatasetTask,
+    SnapshotsTask,
+    TablePin,
+    list_versions,
+    plan_dataset,
+    read_facts,
+    read_pins,
+)
+from omnigraph.maintenance.optimize.report import row_error
+from omnigraph.pipeline.runner import RunTasks
+from omnigraph.storage.files import StoredFile, list_files
+from omnigraph.storage.local_tree import list_links
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+
+def read_floors(heads: Iterable[Snapshot], rules: Format = FORMAT) -> Mapping[str, frozenset[Pin]]:
+    """The floors of every dataset that has some, by its path."""
+    found: defaultdict[str, set[Pin]] = defaultdict(set)
+    for head in heads:
+        for commit in _hard_commits(head):
+            version = find_commit_version(head.root, commit, rules) or commit.manifest_hint
+            found[MANIFEST].add(version)
+            for move in commit.tables:
+                table = head.state.tables.get(move.table)
+                if move.after is not None and table is not None:
+                    found[table.path].add(move.after)
+    return {path: frozenset(pins) for path, pins in found.items()}
+
+
+def _hard_commits(head: Snapshot) -> list[CommitRecord]:
+    """Those that were made on this very branch."""
+    return [
+        commit
+        for commit in head.manifest.read_commits_naming(HARD_DROPS)
+        if HARD_DROPS in commit.counts and commit.branch_id == head.branch.id
+    ]
+
+
+logger = logging.getLogger("omnigraph.cleanup")
+
+_STRENGTH: Final = {reason: place for place, reason in enumerate(KeepReason)}
+_ADJACENCY: Final = re.compile(r"([0-9a-f]{16}-[0-9a-f]{16})/(.+)-(\d+)\.[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """`manifest` goes before `tables`, and those before `leftovers`. `owners` has the names of live branches by id.
+
+    `fork_owners` has the live branch that owns a table's Lance branch, by the path of the table and that branch.
+    """
+
+    manifest: DatasetPlan
+    tables: tuple[DatasetPlan, ...]
+    leftovers: tuple[DatasetPlan, ...]
+    owners: Mapping[str, str]
+    fork_owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def datasets(self) -> tuple[DatasetPlan, ...]:
+        """All of it, in order."""
+        return (self.manifest, *self.tables, *self.leftovers)
+
+
+def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: World) -> GraphPlan:
+    """Return what is deleted, as of now; raise when a version that a live branch reads is missing."""
+    newest = refresh_snapshot(preflight.main, world.rules)
+    return _Planning(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    root: Location
+    policy: Policy
+    run_tasks: RunTasks
+    world: World
+    drifted: Mapping[str, str]
+
+    def plan(self, main: Snapshot) -> GraphPlan:
+        heads = self._read_heads(main)
+        live = frozenset(str(head.branch.id) for head in heads.values())
+        newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
+        floors = read_floors(heads.values(), self.world.rules)
+        commits = _read_commits(heads)
+        bases = self._merge_base_pins(heads, commits)
+        needs = Needs(
+            bases,
+            newest,
+            live,
+            floors.get(MANIFEST, frozenset()),
+            newest_versions(published_snapshots(commits.values()) | newest, self.policy.keep),
+            dict.fromkeys(bases, KeepReason.MERGE_BASE),
+        )
+        snapshots = self._decide_snapshots(needs)
+        if is_moved(main.manifest, self.root):
+            _refuse_unreadable(snapshots, self.policy)
+        pins = self._read_pins(snapshots)
+        manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
+        tasks = self._dataset_tasks(heads, live, pins, floors, published_tables(commits.values(), heads))
+        left_alone = [
+            DatasetPlan(task.table_key, task.path, error=self.drifted[task.path])
+            for task in tasks
+            if task.path in self.drifted
+        ]
+        planned = [manifest_task, *(task for task in tasks if task.path not in self.drifted)]
+        manifest, *tables = [*self.run_tasks(plan_dataset, planned), *left_alone]
+        for plan in (manifest, *tables):
+            _refuse_lost(plan)
+        leftovers = (
+            self._plan_folder(SCRATCH),
+            self._plan_folder(INIT_MARKERS),
+            self._plan_adjacency(tables),
+        )
+        owners = {str(head.branch.id): name for name, head in heads.items()}
+        return GraphPlan(manifest, tuple(tables), leftovers, owners, _fork_owners(heads, owners))
+
+    def _read_heads(self, main: Snapshot) -> dict[str, Snapshot]:
+        names = [name for name in main.state.branches if name != MAIN]
+        return {
+            MAIN: main,
+            **{name: read_snapshot(self.root, name, rules=self.world.rules) for name in names},
+        }
+
+    def _decide_snapshots(self, needs: Needs) -> Decision:
+        """Which manifest versions stay. The plan of the manifest decides once more, and then never for fewer."""
+        location = self.root.child(MANIFEST)
+        return decide(read_facts(location, list_versions(location)), needs, self.policy)
+
+    def _merge_base_pins(
+        self, heads: Mapping[str, Snapshot], commits: Mapping[CommitId, CommitRecord]
+    ) -> frozenset[Pin]:
+        """Where the snapshots of the merge bases of live branches are. With one branch there is nothing to merge."""
+        if len(heads) == 1:
+            return frozenset()
+        found = set()
+        for base in all_merge_bases([head.head for head in heads.values()], commits):
+            pin = find_commit_version(self.root, commits[base], self.world.rules)
+            if pin is None:
+                logger.warning("the snapshot of merge base %s is gone", base)
+            else:
+                found.add(pin)
+        return frozenset(found)
+
+    def _read_pins(self, decision: Decision) -> dict[TablePin, KeepReason]:
+        """What every snapshot that is kept reads, with the strongest reason for which such a snapshot is kept."""
+        versions_by_reason: dict[tuple[KeepReason, str | None], list[int]] = {}
+        for branch, versions in decision.retained.items():
+            for version in sorted(versions):
+                reason = decision.reasons.get(Pin(branch, version), KeepReason.SNAPSHOT)
+                versions_by_reason.setdefault((reason, branch), []).append(version)
+        reasons = sorted(versions_by_reason, key=lambda key: _STRENGTH[key[0]], reverse=True)
+        chunks = [
+            (reason, branch, chunk)
+            for reason, branch in reasons
+            for chunk in _chunks(versions_by_reason[reason, branch])
+        ]
+        tasks = [
+            SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules) for _, branch, chunk in chunks
+        ]
+        found: dict[TablePin, KeepReason] = {}
+        for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
+            found.update(dict.fromkeys(pins, reason))
+        return found
+
+    def _dataset_tasks(
+        self,
+        heads: Mapping[str, Snapshot],
+        live: frozenset[str],
+        pins: Mapping[TablePin, KeepReason],
+        floors: Mapping[str, frozenset[Pin]],
+        published: Mapping[str, frozenset[Pin]],
+    ) -> list[DatasetTask]:
+        """Every table that a snapshot has, that a manifest once had, or that lies where tables do."""
+        needed: dict[str, set[TablePin]] = {}
+        for pin in sorted(pins, key=lambda pin: (pin.path, pin.alias)):
+            needed.setdefault(pin.path, set()).add(pin)
+        current: dict[str, set[Pin]] = {}
+        for head in heads.values():
+            for table in head.tables.values():
+                current.setdefault(table.path, set()).add(table.pin)
+        tasks = [
+            DatasetTask(
+                self.root,
+                path,
+                min(pin.alias for pin in found),
+                self.policy,
+                Needs(
+                    frozenset(pin.pin for pin in found),
+                    frozenset(current.get(path, ())),
+                    live,
+                    floors.get(path, frozenset()),
+                    newest_versions(
+                        published.get(path, frozenset()) | current.get(path, set()), self.policy.keep
+                    ),
+                    {pin.pin: pins[pin] for pin in found},
+                ),
+            )
+            for path, found in needed.items()
+        ]
+        dropped = {table.path: table.alias for table in _all_tables(heads).values()}
+        for path in self._table_folders():
+            if path not in needed:
+                key = dropped.get(path, path)
+                tasks.append(DatasetTask(self.root, path, key, self.policy, None, is_known=path in dropped))
+        return tasks
+
+    def _table_folders(self) -> list[str]:
+        """The directories of tables, known or not. A symbolic link is not one: `doctor` reports it."""
+        return [path for kind in self._kinds() for path in self._table_folders_of(kind)]
+
+    def _kinds(self) -> list[str]:
+        links = list_links(self.root) if self.root.is_local else ()
+        return [kind for kind in (NODES, EDGES) if kind not in links]
+
+    def _table_folders_of(self, kind: str) -> list[str]:
+        location = self.root.child(kind)
+        links = list_links(location) if location.is_local else ()
+        paths = [f"{kind}/{name}" for name in ObjectStore(location).folders() if name not in links]
+        return [path for path in paths if TABLE_PATH.fullmatch(path)]
+
+    def _plan_folder(self, folder: str) -> DatasetPlan:
+        """What killed operations left; the files of those that run are younger than the grace."""
+        return self._plan_leftovers(folder, lambda file: self.policy.is_beyond_grace(file.modified_us))
+
+    def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
+        """Derived files of table versions that do not stay. Of a table that could not be read they all stay."""
+        retained = {
+            plan.path.partition("/")[2]: plan.retained for plan in tables if plan.retained is not None
+        }
+        unread = {plan.path.partition("/")[2] for plan in tables if plan.error is not None}
+
+        def is_stale(file: StoredFile) -> bool:
+            found = _ADJACENCY.fullmatch(file.path)
+            if found is None:
+                return self.policy.is_beyond_grace(file.modified_us)
+            if found[1] in unread:
+                return False
+            branch = None if found[2] == MAIN else found[2]
+            versions = (retained.get(found[1]) or {}).get(branch, frozenset())
+            return int(found[3]) not in versions and self.policy.is_beyond_age(file.modified_us)
+
+        return self._plan_leftovers(GRAPH_INDEX, is_stale)
+
+    def _plan_leftovers(self, folder: str, is_deletable: Callable[[StoredFile], bool]) -> DatasetPlan:
+        try:
+            files = list_files(self.root.child(folder))
+        except OmnigraphError as error:
+            return DatasetPlan(folder, folder, error=row_error(error))
+        doomed = tuple(
+            DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None) for file in files if is_deletable(file)
+        )
+        return DatasetPlan(folder, folder, doomed, is_whole=bool(doomed) and len(doomed) == len(files))
+
+
+def _read_commits(heads: Mapping[str, Snapshot]) -> dict[CommitId, CommitRecord]:
+    """Every commit of the live branches."""
+    commits: dict[CommitId, CommitRecord] = {}
+    for head in heads.values():
+        commits.update((commit.id, commit) for commit in head.manifest.read_commits())
+    return commits
+
+
+def published_tables(
+    commits: Iterable[CommitRecord], heads: Mapping[str, Snapshot]
+) -> dict[str, frozenset[Pin]]:
+    """Return the table versions that commits published, by the path of the table."""
+    paths = {key: table.path for key, table in _all_tables(heads).items()}
+    published: dict[str, set[Pin]] = {}
+    for commit in commits:
+        for move in commit.tables:
+            if move.after is not None and move.table in paths:
+                published.setdefault(paths[move.table], set()).add(move.after)
+    return {path: frozenset(pins) for path, pins in published.items()}
+
+
+def published_snapshots(commits: Iterable[CommitRecord]) -> frozenset[Pin]:
+    """Return one manifest version per commit that is its snapshot, without reading any.
+
+    A commit was made from the version below its hint, and that version was the snapshot of the commit before it.
+    """
+    hints = (commit.manifest_hint for commit in commits)
+    return frozenset(Pin(hint.branch, hint.version - 1) for hint in hints)
+
+
+def newest_versions(pins: AbstractSet[Pin], keep: int | None) -> frozenset[Pin]:
+    """Return the newest versions of each Lance branch, as many as the policy counts."""
+    versions: dict[str | None, list[int]] = {}
+    for pin in pins:
+        versions.setdefault(pin.branch, []).append(pin.version)
+    return frozenset(
+        Pin(branch, version)
+        for branch, found in versions.items()
+        for version in sorted(found, reverse=True)[: keep or 0]
+    )
+
+
+def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:
+    """Also those that a tombstone takes out of their snapshot."""
+    return {key: table for head in heads.values() for key, table in head.state.tables.items()}
+
+
+def _fork_owners(heads: Mapping[str, Snapshot], owners: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Return the live branch that owns each table's Lance branch, by table path and Lance branch."""
+    return {
+        (table.path, table.pin.branch): owners[table.owner]
+        for head in heads.values()
+        for table in head.state.tables.values()
+        if table.pin.branch is not None and table.owner in owners
+    }
+
+
+def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:
+    """Enough for all workers, and none that is long."""
+    size = min(limits.CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // limits.MAINTENANCE_CONCURRENCY)) or 1
+    return [versions[start : start + size] for start in range(0, len(versions), size)]
+
+
+def _refuse_unreadable(snapshots: Decision, policy: Policy) -> None:
+    """In a moved graph the manifest of a branch cannot be read, so nobody knows which versions a young one needs."""
+    young = sorted(branch for branch in snapshots.retained if branch is not None)
+    if young:
+        raise FormatError(
+            f"the graph was copied or moved, and a deleted branch is still kept: {young[0]}",
+            code="graph_moved",
+            hint=f"run cleanup again {policy.age_us_min // 60_000_000} minutes after the last write to it or after "
+            "the copy; nothing was deleted",
+            facts={"lance_branches": list(young)},
+        )
+
+
+def _refuse_lost(plan: DatasetPlan) -> None:
+    for pin in sorted(plan.lost, key=lambda pin: (pin.branch or "", pin.version)):
+        where = "" if pin.branch is None else f" on the Lance branch {pin.branch}"
+        raise FormatError(
+            f"version {pin.version} of {plan.table_key}{where} is missing, and a live branch or a tag reads it",
+            code="pinned_version_missing",
+            hint="another tool may have deleted it; restore it from a copy. Nothing was deleted",
+            facts={"table": plan.table_key, "version": pin.version},
+        )

@@ -1,0 +1,220 @@
+"""Which versions and Lance branches of one dataset stay, and in which order the others go. Pure.
+
+In: what there is (versions with their times, Lance branches, tags), what is needed from outside (the pins of retained
+snapshots, the ids of live graph branches), and the policy. Out: a `Decision`. It never lets go of the newest version of
+a branch that stays, of a version that is needed, tagged or that a staying branch was made from, of anything above the
+newest needed version, or of what was current within the last `CLEANUP_AGE_SECONDS_MIN`. What it retains although the
+policy names it has a `KeepReason`. See decision 0013.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final
+
+from omnigraph.graph.manifest.records import Pin
+
+_OURS: Final = re.compile(r"b-(?P<manifest>[0-9A-Z]{26})|g-(?P<table>[0-9A-Z]{26})-[0-9A-Z]{26}")
+
+Line = Mapping[int, int]
+"""The versions of one Lance branch, each with the time it was made, in microseconds."""
+
+
+class KeepReason(StrEnum):
+    """Why a version is kept although the policy names it. The first that applies counts."""
+
+    BRANCH = "branch"
+    """A live branch reads it, or a Lance branch was created from it."""
+    TAG = "tag"
+    """A Lance tag names it."""
+    MERGE_BASE = "merge_base"
+    """It is, or belongs to, a commit at which two live branches part."""
+    SNAPSHOT = "snapshot"
+    """A commit that is kept reads it."""
+    UNPUBLISHED = "unpublished"
+    """It is above the published version."""
+    YOUNG = "young"
+    """It is younger than ten minutes, or was current within them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What may go, as of one moment. Whatever was made after `now_us` is younger than everything.
+
+    With `keep` and `older_than_us` a version goes only if it is outside both. `grace_us` is for what nothing refers to.
+    """
+
+    now_us: int
+    keep: int | None
+    older_than_us: int | None
+    grace_us: int
+    age_us_min: int
+
+    def is_beyond_age(self, time_us: int) -> bool:
+        """Whether something is old enough to go at all."""
+        return self.now_us - time_us > self.age_us_min
+
+    def is_beyond_grace(self, time_us: int) -> bool:
+        """Whether no write that still may be committed can have made it."""
+        return self.now_us - time_us > max(self.grace_us, self.age_us_min)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A Lance branch: what it was made from, and when."""
+
+    name: str
+    parent: Pin
+    made_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """What there is in a dataset. `lines` has the versions of each Lance branch; None is Lance's main."""
+
+    lines: Mapping[str | None, Line]
+    forks: Mapping[str, Fork]
+    tags: frozenset[Pin]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What retained snapshots pin, what the heads of live branches pin, and the ids of live graph branches.
+
+    `floors`: below these versions of Lance branches the policy keeps nothing: something was dropped permanently.
+    `published` are the versions that `keep` counts, those of commits; None: every version. `reasons`: why pins are
+    needed, if not by a commit that is kept.
+    """
+
+    pins: frozenset[Pin]
+    heads: frozenset[Pin]
+    live: frozenset[str]
+    floors: frozenset[Pin] = frozenset()
+    published: frozenset[Pin] | None = None
+    reasons: Mapping[Pin, KeepReason] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`retained` has the versions that stay, per Lance branch that stays. `doomed_forks` go, in this order.
+
+    `missing` are needed versions that are not there. `reasons`: the retained versions that the policy names.
+    """
+
+    retained: Mapping[str | None, frozenset[int]]
+    doomed_forks: tuple[str, ...]
+    missing: frozenset[Pin]
+    reasons: Mapping[Pin, KeepReason] = field(default_factory=dict)
+
+
+def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
+    """What stays of a dataset and what goes."""
+    kept = _kept_forks(facts, needs, policy)
+    parents = frozenset(facts.forks[name].parent for name in kept)
+    floors = needs.pins | needs.heads | facts.tags | parents
+    retained: dict[str | None, frozenset[int]] = {}
+    reasons: dict[Pin, KeepReason] = {}
+    for branch, line in facts.lines.items():
+        if branch is not None and branch not in kept:
+            continue
+        by_policy = _by_policy(line, needs, policy, branch)
+        above = _above(line, needs, branch)
+        needed = frozenset(pin.version for pin in floors if pin.branch == branch) & line.keys()
+        retained[branch] = by_policy | needed | above | young_versions(line, policy)
+        for version in retained[branch] - by_policy:
+            pin = Pin(branch, version)
+            if pin in needs.heads or pin in parents:
+                reasons[pin] = KeepReason.BRANCH
+            elif pin in facts.tags:
+                reasons[pin] = KeepReason.TAG
+            elif pin in needs.pins:
+                reasons[pin] = needs.reasons.get(pin, KeepReason.SNAPSHOT)
+            else:
+                reasons[pin] = KeepReason.UNPUBLISHED if version in above else KeepReason.YOUNG
+    missing = frozenset(pin for pin in floors if pin.version not in retained.get(pin.branch, frozenset()))
+    doomed = [name for name in facts.forks if name not in kept]
+    ordered = sorted(doomed, key=lambda name: (-_depth(facts.forks, name), name))
+    return Decision(retained, tuple(ordered), missing, reasons)
+
+
+def policy_keeps(
+    line: Line, policy: Policy, floor: int = 0, published: frozenset[int] | None = None
+) -> frozenset[int]:
+    """Return the versions of a Lance branch that the policy does not name: the newest, and those of its two options.
+
+    Below `floor` it keeps none. `published` are the versions that count for `keep`; None: all of them.
+    """
+    ordered = sorted(line)
+    kept = set(ordered[-1:])
+    if policy.keep is not None:
+        counted = ordered if published is None else sorted(published & line.keys())
+        kept.update(counted[-policy.keep :] if policy.keep else ())
+    if policy.older_than_us is not None:
+        kept.update(
+            version for version, time_us in line.items() if policy.now_us - time_us <= policy.older_than_us
+        )
+    return frozenset(version for version in kept if version >= floor)
+
+
+def young_versions(line: Line, policy: Policy) -> frozenset[int]:
+    """Return the versions that are too young to be deleted, or were current within that time.
+
+    A reader or a writer that began a moment ago may hold what was current then, however old it is.
+    """
+    current = {older for older, newer in pairwise(sorted(line)) if not policy.is_beyond_age(line[newer])}
+    return frozenset(current | {version for version, time in line.items() if not policy.is_beyond_age(time)})
+
+
+def owner_of(fork: str) -> str | None:
+    """The id of the graph branch that a Lance branch was made for; None when it is not one of ours."""
+    found = _OURS.fullmatch(fork)
+    return None if found is None else found["manifest"] or found["table"]
+
+
+def _by_policy(line: Line, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
+    floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
+    published = needs.published
+    counted = (
+        None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
+    )
+    return policy_keeps(line, policy, floor, counted)
+
+
+def _above(line: Line, needs: Needs, branch: str | None) -> frozenset[int]:
+    heads = [pin.version for pin in needs.heads if pin.branch == branch]
+    return frozenset(version for version in line if heads and version > max(heads))
+
+
+def _kept_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozenset[str]:
+    needed = {pin.branch for pin in needs.pins | needs.heads | facts.tags}
+    kept = {
+        name
+        for name, fork in facts.forks.items()
+        if name in needed or _is_excused(fork, facts.lines.get(name, {}), needs, policy)
+    }
+    for name in tuple(kept):
+        parent = facts.forks[name].parent.branch
+        while parent is not None and parent in facts.forks and parent not in kept:
+            kept.add(parent)
+            parent = facts.forks[parent].parent.branch
+    return frozenset(kept)
+
+
+def _is_excused(fork: Fork, line: Line, needs: Needs, policy: Policy) -> bool:
+    """Whether a fork that nothing pins stays: a foreign one, a young one, or one that a live branch may yet publish."""
+    owner = owner_of(fork.name)
+    newest_us = max((fork.made_us, *line.values()))
+    if owner is None or not policy.is_beyond_age(newest_us):
+        return True
+    return owner in needs.live and not policy.is_beyond_grace(newest_us)
+
+
+def _depth(forks: Mapping[str, Fork], name: str) -> int:
+    depth, parent = 0, forks[name].parent.branch
+    while parent is not None and parent in forks and depth < len(forks):
+        depth, parent = depth + 1, forks[parent].parent.branch
+    return depth

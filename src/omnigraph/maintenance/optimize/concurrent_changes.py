@@ -1,0 +1,148 @@
+"""What other writers did to the fragments of a rewritten group since they were read, and whether the group survives.
+
+In: a group, the table's fragments now, and the rows that its sources had then and have now. Out: the group with the
+positions of the rows that were deleted since, or None when it is lost. An update moves a row to another fragment, so
+for its old fragment it is a delete. A group is lost to what replaces fragments or their columns: another compaction, an
+overwrite, a schema change. The decisions are pure; `ChangeReads` reads what they need and remembers it, so that little
+is left to read under the lease (decision 0018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Final, assert_never
+
+import numpy as np
+
+from omnigraph.storage.lance.compaction import Positions, Rewritten
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.fragments import Fragment, has_same_data, read_live_offsets
+from omnigraph.storage.lance.transactions import Operation, TransactionRecord, read_operation
+
+ROW_OPERATIONS: Final = frozenset(
+    {
+        Operation.APPEND,
+        Operation.DELETE,
+        Operation.UPDATE,
+        Operation.CREATE_INDEX,
+        Operation.UPDATE_CONFIG,
+        Operation.RESERVE_FRAGMENTS,
+    }
+)
+"""What removes a fragment only when no row is left in it."""
+
+
+class SourceChange(Enum):
+    """What became of a fragment that was rewritten, in the table."""
+
+    SAME = "same"
+    ROWS_DELETED = "rows deleted"
+    EMPTIED = "emptied"
+    """It does not exist any more: each of its rows was deleted, or updated and thereby moved."""
+    REPLACED = "replaced"
+    """It does not exist any more, or has other data: what was written from it is worthless."""
+
+
+ReadLive = Callable[[Any, bool], Positions]
+"""Returns the offsets of the live rows of a source: as it was read (False), or as it is now (True)."""
+
+
+def classify_source(source: Any, now: Fragment | None, emptied: Collection[int]) -> SourceChange:
+    """Return what became of one source. `emptied` are the missing fragments known to have been emptied."""
+    if now is None:
+        return SourceChange.EMPTIED if source.id in emptied else SourceChange.REPLACED
+    if now.native == source:
+        return SourceChange.SAME
+    return SourceChange.ROWS_DELETED if has_same_data(source, now.native) else SourceChange.REPLACED
+
+
+def rebase_group(
+    group: Rewritten, now: Mapping[int, Fragment], emptied: Collection[int], read_live: ReadLive
+) -> Rewritten | None:
+    """Return the group as it can be committed to the table as it is now; None when it is lost.
+
+    It is also lost when nothing is left of it, and when a row that was deleted when the group was read exists again.
+    """
+    gone = set[int]()
+    lost_rows: list[Positions] = []
+    first = 0
+    for source in group.sources:
+        live_rows = int(source.num_rows)
+        change = classify_source(source, now.get(source.id), emptied)
+        match change:
+            case SourceChange.REPLACED:
+                return None
+            case SourceChange.EMPTIED:
+                gone.add(source.id)
+                lost_rows.append(np.arange(first, first + live_rows, dtype=np.uint32))
+            case SourceChange.ROWS_DELETED:
+                positions = deleted_positions(read_live(source, False), read_live(source, True))
+                if positions is None:
+                    return None
+                lost_rows.append(positions + np.uint32(first))
+            case SourceChange.SAME:
+                pass
+            case _:
+                assert_never(change)
+        first += live_rows
+    if len(gone) == len(group.sources):
+        return None
+    rows = [int(fragment.physical_rows) for fragment in group.written]
+    parts = split_positions(np.concatenate([*lost_rows, np.empty(0, np.uint32)]).astype(np.uint32), rows)
+    deleted = {
+        fragment.id: part for fragment, part in zip(group.written, parts, strict=True) if len(part) > 0
+    }
+    # Deletion files of an earlier version may lack rows; they are written again.
+    written = tuple(replace(fragment, deletion_file=None) for fragment in group.written)
+    return replace(group, written=written, emptied=frozenset(gone), deleted=deleted)
+
+
+def deleted_positions(then: Positions, now: Positions) -> Positions | None:
+    """Return the positions, among the rows that were live then, of those that are not live now.
+
+    Both are ascending offsets of rows in one fragment. None when a row is live now that was not live then.
+    """
+    still = np.isin(then, now, assume_unique=True)
+    if int(still.sum()) != len(now):
+        return None
+    return np.flatnonzero(~still).astype(np.uint32)
+
+
+def split_positions(positions: Positions, rows: Sequence[int]) -> tuple[Positions, ...]:
+    """Return positions in a sequence of rows as positions in its consecutive parts, which have so many rows each."""
+    starts = np.cumsum([0, *rows])
+    cuts = np.searchsorted(positions, starts)
+    return tuple(
+        (positions[cuts[place] : cuts[place + 1]] - np.uint32(starts[place])).astype(np.uint32)
+        for place in range(len(rows))
+    )
+
+
+@dataclass(slots=True)
+class ChangeReads:
+    """Reads of one table on one Lance branch. Each result is about a version or a deletion file, so it stays valid."""
+
+    _live: dict[tuple[int, str], Positions] = field(default_factory=dict)
+    _operations: dict[int, Operation | None] = field(default_factory=dict)
+
+    def only_rows_changed(self, dataset: Dataset, after: int) -> bool:
+        """Whether each version above `after` changed rows or added metadata; False also when one cannot be read."""
+        versions = range(after + 1, dataset.version + 1)
+        return all(self._operation(dataset, version) in ROW_OPERATIONS for version in versions)
+
+    def live_offsets(self, source: Any, open_version: Callable[[], Dataset]) -> Positions:
+        """Return the offsets of the rows of a fragment that its description does not call deleted."""
+        if source.deletion_file is None:
+            return np.arange(int(source.physical_rows), dtype=np.uint32)
+        key = (int(source.id), str(source.deletion_file.path(source.id)))
+        if key not in self._live:
+            self._live[key] = read_live_offsets(open_version(), int(source.id))
+        return self._live[key]
+
+    def _operation(self, dataset: Dataset, version: int) -> Operation | None:
+        if version not in self._operations:
+            record = read_operation(dataset, version)
+            self._operations[version] = record.operation if isinstance(record, TransactionRecord) else None
+        return self._operations[version]

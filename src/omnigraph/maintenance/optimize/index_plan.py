@@ -1,0 +1,193 @@
+"""Which indexes of which tables have to be built over which fragments. Pure.
+
+In: per table its fragments, the indexes it has and those that it should have. Out: one row per declared index, with
+the work that it needs or the reason why it needs none, and the work cut into segments of bounded rows. An index is
+built where it is missing, extended over what it does not cover, and rebuilt as a whole when it has come to consist of
+too many segments, since each of them is looked into by every query. Small tables get their indexes too: a declared
+index is built as soon as there is a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.base import limits
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.fragments import Fragment, group_fragments
+from omnigraph.storage.lance.indexes import (
+    NO_ROWS,
+    IndexDescription,
+    Indexed,
+    IndexPlan,
+    IndexSpec,
+    coverage_of,
+)
+
+
+class IndexStatus(StrEnum):
+    """What happened to a declared index."""
+
+    BUILT = "built"
+    """It is new."""
+    EXTENDED = "extended"
+    """It took in rows that it did not cover."""
+    REBUILT = "rebuilt"
+    """It was built again over every row, in place of the one that was there."""
+    COMPLETE = "complete"
+    """It covered every row already."""
+    SKIPPED = "skipped"
+    """It could not be built; `reason` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredIndex:
+    """An index that a table should have. `row_bytes` is what a value takes when that is large and known, else 0."""
+
+    spec: IndexSpec
+    row_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndexes:
+    """A table as the planner sees it. `rows` are the live rows of each fragment by its number; `updated` are the
+    fragments with rows that were written before, elsewhere.
+    """
+
+    alias: str
+    rows: Mapping[int, int]
+    declared: tuple[DeclaredIndex, ...]
+    present: tuple[IndexDescription, ...]
+    updated: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWork:
+    """An index to build over some fragments. `present` is the Lance type of what is there already, if anything is."""
+
+    alias: str
+    declared: DeclaredIndex
+    status: IndexStatus
+    fragment_ids: tuple[int, ...]
+    present: str | None = None
+
+    @property
+    def spec(self) -> IndexSpec:
+        return self.declared.spec
+
+
+@dataclass(frozen=True, slots=True)
+class NoWork:
+    """An index that is complete, or that cannot be built, and then why."""
+
+    alias: str
+    spec: IndexSpec
+    status: IndexStatus
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """One segment: how to build it, over which fragments, and how many rows that is."""
+
+    plan: IndexPlan
+    fragment_ids: tuple[int, ...]
+    rows: int
+
+
+def plan_indexes(table: TableIndexes, rows_per_task: int) -> tuple[IndexWork | NoWork, ...]:
+    """One entry per declared index, in their order."""
+    return tuple(_plan_one(table, declared, rows_per_task) for declared in table.declared)
+
+
+def rebuild(work: IndexWork, rows: Mapping[int, int]) -> IndexWork:
+    """The same index over every fragment; what is there is replaced."""
+    return IndexWork(work.alias, work.declared, IndexStatus.REBUILT, tuple(sorted(rows)), work.present)
+
+
+def cut_segments(
+    work: IndexWork, plan: IndexPlan, rows: Mapping[int, int], rows_per_task: int
+) -> tuple[SegmentPlan, ...]:
+    """The plan's fragments in groups of bounded rows; a fragment with more of them is a group of its own."""
+    groups = group_fragments(
+        {number: rows[number] for number in plan.fragment_ids}, _rows_max(work.declared, rows_per_task)
+    )
+    return tuple(SegmentPlan(plan, group, sum(rows[number] for number in group)) for group in groups)
+
+
+def pack_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, ...], ...]:
+    """Segments of one table in the order given, small ones together, so that a small table is one task."""
+    packs: list[list[SegmentPlan]] = []
+    packed_rows = 0
+    for segment in segments:
+        if not packs or packed_rows + segment.rows > limits.INDEX_PACKED_ROWS:
+            packs.append([])
+            packed_rows = 0
+        packs[-1].append(segment)
+        packed_rows += segment.rows
+    return tuple(tuple(pack) for pack in packs)
+
+
+def still_fits(
+    work: IndexWork,
+    then: Mapping[int, Fragment],
+    now: Mapping[int, Fragment],
+    present: Sequence[IndexDescription],
+    emptied: Collection[int] = (),
+) -> bool:
+    """Whether an index that was built over the fragments `then` may be committed to a table that changed since.
+
+    They must have the same files now: rows may have been deleted, or have moved to other fragments. `emptied` are
+    fragments that lost every row that way; their numbers are never given again, so an index may name them. And no other
+    writer may have indexed them, because Lance refuses segments that cover a part of an existing one; a rebuild
+    covers it all.
+    """
+    if any(
+        number not in emptied if number not in now else now[number].files != was.files
+        for number, was in then.items()
+    ):
+        return False
+    named = (index for index in present if index.name == work.spec.name)
+    covered = frozenset[int]().union(*(index.fragment_ids for index in named)) & now.keys()
+    return covered <= then.keys() if work.status is IndexStatus.REBUILT else covered.isdisjoint(then)
+
+
+def _plan_one(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork | NoWork:
+    spec = declared.spec
+    if isinstance(coverage_of(spec, table.present, table.rows), Indexed):
+        return NoWork(table.alias, spec, IndexStatus.COMPLETE)
+    if not table.rows:
+        return NoWork(table.alias, spec, IndexStatus.SKIPPED, NO_ROWS)
+    named = next((index for index in table.present if index.name == spec.name), None)
+    if named is None:
+        return IndexWork(table.alias, declared, IndexStatus.BUILT, tuple(sorted(table.rows)))
+    if (named.column, named.kind) != (spec.column, spec.kind):
+        reason = f"'{named.name}' is another index, of the column '{named.column}'"
+        return NoWork(table.alias, spec, IndexStatus.SKIPPED, reason)
+    uncovered = tuple(sorted(table.rows.keys() - named.fragment_ids))
+    work = IndexWork(table.alias, declared, IndexStatus.EXTENDED, uncovered, named.lance_type)
+    is_anew = _has_old_values(work, table) or _is_scattered(work, named, table, rows_per_task)
+    return rebuild(work, table.rows) if is_anew else work
+
+
+def _has_old_values(work: IndexWork, table: TableIndexes) -> bool:
+    """Whether extending would bring back what updated rows were. Indexes of text and vectors know rows by identity,
+    which an updated row keeps, and not by their place: what is there still has its old value.
+    """
+    return work.spec.kind is not IndexKind.BTREE and not table.updated.isdisjoint(work.fragment_ids)
+
+
+def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
+    """Whether extending would leave many more segments than building anew."""
+    rows_max = _rows_max(work.declared, rows_per_task)
+    uncovered = {number: table.rows[number] for number in work.fragment_ids}
+    extended = named.segments + len(group_fragments(uncovered, rows_max))
+    anew = len(group_fragments(dict(sorted(table.rows.items())), rows_max))
+    return extended > max(limits.INDEX_SEGMENTS_MAX, 2 * anew)
+
+
+def _rows_max(declared: DeclaredIndex, rows_per_task: int) -> int:
+    if declared.spec.kind is IndexKind.VECTOR and declared.row_bytes:
+        return max(1, min(rows_per_task, limits.INDEX_BYTES_PER_TASK // declared.row_bytes))
+    return rows_per_task

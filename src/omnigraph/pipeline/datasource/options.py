@@ -1,0 +1,207 @@
+"""The options of the Spark data source `omnigraph`, as Spark hands them over: text by name, names in lower case.
+
+In: that mapping. Out: what to read or write, checked word by word. An option that is unknown, missing, or contradicts
+another one is a `UsageError` that says what to pass. Nothing is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from omnigraph.base.actors import login_name, refuse_blank_actor
+from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.graph.manifest.refs import When, parse_moment
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.settings import StorageSettings
+
+
+class DataSourceError(Exception):
+    """A failed read or write. Its text is the sentence, the mistakes of the rows if there are any, and the hint."""
+
+
+@contextmanager
+def told_to_spark(settings: StorageSettings) -> Iterator[None]:
+    """Apply the caller's settings, and give an error of ours a text that says everything."""
+    try:
+        with settings.applied():
+            yield
+    except OmnigraphError as error:
+        raise DataSourceError(_text(error)) from None
+
+
+def _text(error: OmnigraphError) -> str:
+    hint = f"\nhint: {error.flag_hint}" if error.flag_hint else ""
+    return f"{error.render()} ({error.code}){hint}".replace("--mode merge", "option 'mode' merge")
+
+
+STORAGE_PREFIX: Final = "storage."
+FIRST_COMMIT: Final = "first"
+_PLACE: Final = ("uri", "type", "branch")
+_SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
+
+
+class Purpose(Enum):
+    """What the options are for; each takes other ones. The value is how a message calls it."""
+
+    READ = "a read"
+    STREAM_READ = "a streaming read"
+    WRITE = "a write"
+    STREAM_WRITE = "a streaming write"
+
+
+_NAMES: Final[dict[Purpose, tuple[str, ...]]] = {
+    Purpose.READ: (*_PLACE, "commit", "version", "asOf", "columns", "filter"),
+    Purpose.STREAM_READ: (*_PLACE, "columns", "filter", "startingCommit"),
+    Purpose.WRITE: (*_PLACE, "mode", "actor"),
+    Purpose.STREAM_WRITE: (*_PLACE, "mode", "actor"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What to read: a type at the head of a branch, or in an earlier state of it."""
+
+    root: Location
+    type: str
+    branch: str = MAIN
+    when: When = field(default_factory=When)
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    starting_commit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What to write: rows of a type, onto a branch, by whom."""
+
+    root: Location
+    type: str
+    mode: LoadMode
+    actor: str
+    branch: str = MAIN
+
+
+def read_options(given: Mapping[str, str], purpose: Purpose) -> ReadOptions:
+    """The options of a read, which is a streaming one or not."""
+    _refuse_unknown(given, purpose)
+    return ReadOptions(
+        root=_root(given),
+        type=_type(given),
+        branch=given.get("branch", MAIN),
+        when=_when(given),
+        columns=_columns(given.get("columns")),
+        where=given.get("filter"),
+        starting_commit=given.get("startingcommit"),
+    )
+
+
+def write_options(given: Mapping[str, str], purpose: Purpose, *, overwrite: bool) -> WriteOptions:
+    """The options of a write. `overwrite` is what Spark's save mode says."""
+    _refuse_unknown(given, purpose)
+    return WriteOptions(
+        root=_root(given),
+        type=_type(given),
+        mode=_mode(given.get("mode"), overwrite=overwrite),
+        actor=refuse_blank_actor(given.get("actor")) or login_name(),
+        branch=given.get("branch", MAIN),
+    )
+
+
+def _when(given: Mapping[str, str]) -> When:
+    moment, version = given.get("asof"), given.get("version")
+    if version is not None and not (version.isdecimal() and version.isascii()):
+        raise UsageError(
+            f"'{version}' is no version",
+            code="source_option",
+            hint="pass a number, as `omnigraph snapshot` shows it",
+        )
+    moment_us = None if moment is None else parse_moment(moment)
+    return When(given.get("commit"), None if version is None else int(version), moment_us)
+
+
+def _refuse_unknown(given: Mapping[str, str], purpose: Purpose) -> None:
+    known = _NAMES[purpose]
+    lower = {name.lower() for name in known} | _SPARK_OWN
+    for name in sorted(given):
+        if name.lower() not in lower and not name.lower().startswith(STORAGE_PREFIX):
+            raise UsageError(
+                f"{purpose.value} has no option '{name}'",
+                code="source_option",
+                hint=f"the options are {', '.join(known)}, and {STORAGE_PREFIX}… for the object store",
+            )
+
+
+def _root(given: Mapping[str, str]) -> Location:
+    uri, path = given.get("uri"), given.get("path")
+    if uri is not None and path is not None and uri != path:
+        raise UsageError(
+            f"two graphs are named, {uri} and {path}",
+            code="source_option",
+            hint="pass option 'uri', and nothing to load() or save()",
+        )
+    place = uri or path
+    if place is None:
+        raise UsageError(
+            "no graph is named", code="source_option", hint="pass its place with .option('uri', …)"
+        )
+    prefixed = ((name.lower(), value) for name, value in given.items())
+    storage = {
+        name.removeprefix(STORAGE_PREFIX): value
+        for name, value in prefixed
+        if name.startswith(STORAGE_PREFIX)
+    }
+    return parse_location(place, storage)
+
+
+def _type(given: Mapping[str, str]) -> str:
+    name = given.get("type", "")
+    if not name:
+        raise UsageError(
+            "no type is named", code="source_option", hint="pass a node or edge type with .option('type', …)"
+        )
+    return name
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(","))
+    if "" in names or len(set(names)) < len(names):
+        raise UsageError(
+            f"'{text}' is no list of columns",
+            code="source_option",
+            hint="separate them by commas and name each once, as id,name,age",
+        )
+    return names
+
+
+def _mode(name: str | None, *, overwrite: bool) -> LoadMode:
+    """Spark's save mode decides between overwrite and the rest, our option among the rest."""
+    if overwrite:
+        if name not in (None, LoadMode.OVERWRITE.value):
+            raise UsageError(
+                f"the save mode is overwrite and the option 'mode' is {name}",
+                code="source_option",
+                hint=f"pass .mode('append') to {name}, or leave the option out to replace the whole type",
+            )
+        return LoadMode.OVERWRITE
+    if name is None:
+        return LoadMode.APPEND
+    if name == LoadMode.OVERWRITE.value:
+        raise UsageError(
+            "the option 'mode' is overwrite and the save mode is not",
+            code="source_option",
+            hint="pass .mode('overwrite') to replace the whole type",
+        )
+    try:
+        return LoadMode(name)
+    except ValueError as unknown:
+        raise UsageError(
+            f"'{name}' is no mode of a write", code="source_option", hint="pass append or merge"
+        ) from unknown

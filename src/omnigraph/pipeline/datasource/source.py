@@ -1,0 +1,102 @@
+"""The Spark data source `omnigraph`: `spark.dataSource.register(OmnigraphDataSource)`, then read and write by format.
+
+In: options by name, see docs/user/spark.md. Out: DataFrames of a type, batches of new commits, and graph commits made
+of DataFrames. Spark makes an instance in a Python process of the driver and sends it around, so what it reads is pinned
+in it when a read is defined. It holds nothing open. The class takes along the storage settings of the process
+that registers it, because those other processes have the ones that Spark was started with.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from abc import ABCMeta
+from contextlib import AbstractContextManager
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from omnigraph.pipeline.datasource.options import Purpose, read_options, told_to_spark, write_options
+from omnigraph.pipeline.datasource.read import TableRead, TableReader, plan_read, refuse_other_schema
+from omnigraph.pipeline.datasource.stream import CommitStream
+from omnigraph.pipeline.datasource.write import BatchWriter, TableWriter, plan_write
+from omnigraph.pipeline.spark.executors import settings_for
+from omnigraph.pipeline.spark.session import active_session
+from omnigraph.storage.settings import StorageSettings, read_settings
+
+
+class _RegisteredType(ABCMeta):
+    """The type of the class that programs register: what is pickled in its place knows the caller."""
+
+
+class _Source(DataSource):
+    """What Spark's processes have. `settings` are those of the process that registered it."""
+
+    settings: StorageSettings | None = None
+    _pinned: TableRead | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "omnigraph"
+
+    def schema(self) -> StructType:
+        with self._as_caller():
+            return self._plan().schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with self._as_caller():
+            read_options(self.options, Purpose.READ)  # the schema is asked for before it is clear what for
+            read = self._plan()
+            refuse_other_schema(schema, read.schema)
+            return TableReader(read)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        with self._as_caller():
+            options = read_options(self.options, Purpose.STREAM_READ)
+            refuse_other_schema(schema, self._plan().schema)
+            return CommitStream(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        with self._as_caller():
+            options = write_options(self.options, Purpose.WRITE, overwrite=overwrite)
+            return TableWriter(plan_write(options, schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        with self._as_caller():
+            options = write_options(self.options, Purpose.STREAM_WRITE, overwrite=overwrite)
+            return BatchWriter(plan_write(options, schema))
+
+    def _as_caller(self) -> AbstractContextManager[None]:
+        return told_to_spark(self.settings or read_settings(by_name=True))
+
+    def _plan(self) -> TableRead:
+        """What the read sees. Spark asks for the schema first and keeps this instance, pin and all."""
+        if self._pinned is None:
+            options: Any = dict(self.options)
+            is_stream = "startingcommit" in {name.lower() for name in options}
+            purpose = Purpose.STREAM_READ if is_stream else Purpose.READ
+            self._pinned = plan_read(read_options(options, purpose))
+        return self._pinned
+
+
+class OmnigraphDataSource(_Source, metaclass=_RegisteredType):
+    """One type of one graph, to read, to write, to stream; docs/user/spark.md has its options."""
+
+
+def _for_caller(settings: StorageSettings) -> ABCMeta:
+    """The class with the settings in it; Spark's processes pickle it as it is."""
+    return ABCMeta(OmnigraphDataSource.__name__, (_Source,), {"settings": settings, "__module__": __name__})
+
+
+def _pickled(_: _RegisteredType) -> tuple[Any, ...]:
+    session = active_session()
+    return _for_caller, (read_settings(by_name=True) if session is None else settings_for(session),)
+
+
+copyreg.pickle(_RegisteredType, _pickled)

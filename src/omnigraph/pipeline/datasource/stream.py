@@ -1,0 +1,180 @@
+"""Streams a type to Spark: each batch has the rows that were inserted or updated between two commits of a branch.
+
+In: options, and offsets that Spark keeps in its checkpoint. Out: rows as they are at the later commit. An offset names
+the commit and the pin of the table there, so a query goes on although the snapshot of its last commit was collected.
+Deleted rows are not delivered. When the table was replaced, or is no descendant of what was read before, all its rows
+are delivered. A column that was renamed or replaced meanwhile is refused. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.records import Pin, TableId
+from omnigraph.graph.manifest.snapshot import Snapshot, read_commit_snapshot, read_snapshot
+from omnigraph.graph.rows.entity_rows import column_identity
+from omnigraph.pipeline.datasource.options import FIRST_COMMIT, ReadOptions, told_to_spark
+from omnigraph.pipeline.datasource.read import fragment_groups
+from omnigraph.pipeline.datasource.types import find_type, spark_batch
+from omnigraph.storage.lance.dataset import DatasetVersion
+from omnigraph.storage.lance.read import Scan, scan_fragments
+from omnigraph.storage.lance.row_changes import fork_version
+from omnigraph.storage.settings import read_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """How far a query has read: a commit, and the table there."""
+
+    commit: str
+    table: str
+    path: str
+    lance_branch: str | None
+    version: int
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, type_name: str) -> Offset:
+        """The state of a type at a snapshot."""
+        table = snapshot.tables[find_type(snapshot.schema.catalog, type_name).alias]
+        return cls(snapshot.head, table.id, table.path, table.pin.branch, table.pin.version)
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Offset:
+        """An offset as Spark kept it; its Lance branch is empty text for Lance's main."""
+        return cls(
+            facts["commit"], facts["table"], facts["path"], facts["lance_branch"] or None, facts["version"]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "commit": self.commit,
+            "table": self.table,
+            "path": self.path,
+            "lance_branch": self.lance_branch or "",
+            "version": self.version,
+        }
+
+    @property
+    def place(self) -> tuple[TableId, Pin]:
+        return TableId(self.table), Pin(self.lance_branch, self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """What one partition of a batch reads."""
+
+    table: DatasetVersion
+    fragments: tuple[int, ...]
+    updated_after: int | None
+
+
+def plan_changes(options: ReadOptions, start: Offset, end: Offset) -> list[ChangedRows]:
+    """The rows of `end` that are not as they were at `start`."""
+    if start.place == end.place:
+        return []
+    table = DatasetVersion(options.root.child(end.path), end.lance_branch, end.version)
+    after = _updated_after(table, start, end)
+    return [ChangedRows(table, group, after) for group in fragment_groups(table)]
+
+
+class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The batches of one query, one at a time."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._settings = read_settings(by_name=True)
+        self._options = options
+        self._schema = schema
+        self._target: Offset | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        with told_to_spark(self._settings):
+            return Offset.of(_starting_snapshot(self._options), self._options.type).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        with told_to_spark(self._settings):
+            self._target = self._head()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        del limit  # a commit is never cut in two
+        with told_to_spark(self._settings):
+            newest = self._target or self._head()
+            known = Offset.from_json(start)
+            return start if newest.place == known.place else newest.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        with told_to_spark(self._settings):
+            return self._head().to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        with told_to_spark(self._settings):
+            known, newest = Offset.from_json(start), Offset.from_json(end)
+            self._refuse_other_columns(known, newest)
+            return [InputPartition(part) for part in plan_changes(self._options, known, newest)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        part: ChangedRows = partition.value
+        scan = Scan(tuple(self._schema.names), self._options.where, part.updated_after)
+        with told_to_spark(self._settings):
+            for batch in scan_fragments(part.table.open(), part.fragments, scan):
+                if batch.num_rows:
+                    yield spark_batch(batch, self._schema)
+
+    def _refuse_other_columns(self, start: Offset, end: Offset) -> None:
+        """Raise when a column of the query is gone, or is another property than it was under this name."""
+        now = _identities(self._options, end)
+        then: dict[str, bytes | str] = {}
+        if start.table == end.table:
+            with suppress(NotFoundError):  # collected since
+                then = _identities(self._options, start)
+        for name in self._schema.names:
+            if name not in now or then.get(name, now[name]) != now[name]:
+                raise UsageError(
+                    f"the column {name} of {self._options.type} was renamed, dropped or replaced while it was streamed",
+                    code="source_schema",
+                    hint="define the stream again; if the name belongs to another property now, with a new checkpoint",
+                    facts={"column": name},
+                )
+
+    def _head(self) -> Offset:
+        return Offset.of(read_snapshot(self._options.root, self._options.branch), self._options.type)
+
+
+def _starting_snapshot(options: ReadOptions) -> Snapshot:
+    """Where a new query begins: at the head, so that it sees only what comes, or after a commit that was named."""
+    starting = options.starting_commit
+    if starting is None:
+        return read_snapshot(options.root, options.branch)
+    if starting == FIRST_COMMIT:
+        newest = read_snapshot(options.root, options.branch)
+        *_, first = make_lineage(newest.head, newest.manifest.read_commits()).history()
+        starting = first.id
+    return read_commit_snapshot(options.root, starting, options.branch)[0]
+
+
+def _identities(options: ReadOptions, at: Offset) -> dict[str, bytes | str]:
+    """The columns of the table by name, each with what it is."""
+    table = DatasetVersion(options.root.child(at.path), at.lance_branch, at.version).open()
+    return {field.name: column_identity(field) for field in table.schema}
+
+
+def _updated_after(table: DatasetVersion, start: Offset, end: Offset) -> int | None:
+    """The version after which a row counts as changed; None when all do.
+
+    Along a Lance branch, and from the version that it was made at, the numbers of versions only grow.
+    """
+    if start.table != end.table:
+        return None
+    if start.lance_branch == end.lance_branch:
+        return start.version if start.version <= end.version else None
+    forked = fork_version(table.open(), end.lance_branch, start.lance_branch)
+    return start.version if forked is not None and start.version <= forked else None

@@ -1,0 +1,128 @@
+"""The types of the Spark data source: what Spark sees of a type's table, and its batches in Spark's own Arrow types.
+
+In: a type of the catalog. Out: a Spark schema whose columns are those of the table, `id` and for edges `src` and `dst`
+among them, and conversions that lose nothing. Spark has no unsigned integers, so U32 is a long and U64 a decimal(20,0);
+a vector is an array of floats, a Blob its bytes. What is read can be written back as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.schema.catalog import Catalog, Entity
+from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
+from omnigraph.schema.tables import system_columns
+
+ENDS: Final = {"src": "from", "dst": "to"}
+"""The columns of an edge's ends, and what the rules of loaded data call them."""
+
+
+def find_type(catalog: Catalog, name: str) -> Entity:
+    """The type of this name, or of this alias such as `node:Person`."""
+    for entity in catalog.types:
+        if name in (entity.name, entity.alias):
+            return entity
+    names = ", ".join(entity.name for entity in catalog.types)
+    raise NotFoundError(
+        f"the graph has no type {name}",
+        code="type_missing",
+        hint=f"the types are: {names}",
+        facts={"type": name},
+    )
+
+
+def column_names(entity: Entity) -> tuple[str, ...]:
+    """The columns of the type's table, in its order."""
+    system = system_columns(entity)
+    return (*system, *(found.name for found in entity.properties))
+
+
+def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> StructType:
+    """What Spark sees of a type: all columns, or the named ones in their order."""
+    system = {name: StructField(name, StringType(), nullable=False) for name in ("id", *ENDS)}
+    fields = []
+    for name in column_names(entity) if columns is None else columns:
+        if name not in column_names(entity):
+            raise UsageError(
+                f"{entity.name} has no column {name}",
+                code="source_column",
+                hint=f"its columns are: {', '.join(column_names(entity))}",
+                facts={"type": entity.alias, "column": name},
+            )
+        found = entity.property_named(name)
+        fields.append(
+            system[name] if found is None else StructField(name, spark_type(found.type), found.nullable)
+        )
+    return StructType(fields)
+
+
+def spark_type(property_type: PropertyType) -> DataType:
+    """The Spark type that holds every value of a property's type."""
+    match property_type:
+        case EnumType():
+            return StringType()
+        case VectorType():
+            return ArrayType(FloatType(), containsNull=False)
+        case ListType(item):
+            return ArrayType(_scalar_type(item), containsNull=False)
+        case ScalarType(scalar):
+            return _scalar_type(scalar)
+        case _:
+            assert_never(property_type)
+
+
+def spark_batch(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
+    """The rows of a table in the Arrow types that Spark reads."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    build: Any = pa.RecordBatch.from_arrays
+    arrays = [pc.cast(batch.column(field.name), field.type) for field in wanted]
+    made: pa.RecordBatch = build(arrays, schema=wanted)
+    return made
+
+
+def _scalar_type(scalar: Scalar) -> DataType:
+    match scalar:
+        case Scalar.STRING:
+            return StringType()
+        case Scalar.BOOL:
+            return BooleanType()
+        case Scalar.I32:
+            return IntegerType()
+        case Scalar.I64 | Scalar.U32:
+            return LongType()
+        case Scalar.U64:
+            return DecimalType(20, 0)
+        case Scalar.F32:
+            return FloatType()
+        case Scalar.F64:
+            return DoubleType()
+        case Scalar.DATE:
+            return DateType()
+        case Scalar.DATETIME:
+            return TimestampType()
+        case Scalar.BLOB:
+            return BinaryType()
+        case _:
+            assert_never(scalar)

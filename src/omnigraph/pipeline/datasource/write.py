@@ -1,0 +1,277 @@
+"""Writes a Spark DataFrame as one graph commit: executors check its rows and write fragments, the driver commits.
+
+In: batches of a DataFrame on executors. Out: one commit through the write path of `load`, under the same rules, or an
+error that shows the first mistakes and nothing written. Fragments are written for the table as it was when the write
+began; a table that its branch has not written yet is forked by the commit, so its rows travel to the driver, as do
+those of a merge. After a crash there is the commit or there are files that nothing references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from omnigraph.arrow.ipc import packed_stream
+from omnigraph.base.errors import Applied, ConflictError, UsageError
+from omnigraph.graph.manifest.records import StreamBatch
+from omnigraph.graph.manifest.snapshot import pinned_version, read_snapshot
+from omnigraph.pipeline.datasource.options import WriteOptions, told_to_spark
+from omnigraph.pipeline.datasource.types import ENDS, column_names, find_type
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.blocks import Block, arrow_block
+from omnigraph.pipeline.load.inputs.frames import frame_name
+from omnigraph.pipeline.load.keys import LINE
+from omnigraph.pipeline.load.run import Loaded, LoadRequest, load
+from omnigraph.pipeline.load.tasks import LoadedRows, LoadPart, LoadShape, load_blocks
+from omnigraph.pipeline.runner import RunTasks, run_here
+from omnigraph.schema.catalog import EdgeType, Entity
+from omnigraph.schema.catalog_json import catalog_from_json
+from omnigraph.schema.tables import arrow_schema
+from omnigraph.storage.lance.dataset import DatasetVersion
+from omnigraph.storage.lance.delete import delete_fragments
+from omnigraph.storage.lance.stage import write_rows
+from omnigraph.storage.settings import read_settings
+
+_QUERY_PROPERTY: Final = "sql.streaming.queryId"
+
+
+class TableMovedError(ConflictError):
+    """The schema or the place of the table changed while executors wrote for it."""
+
+    applied = Applied.NO
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """What every task of one write knows. Without a target the rows travel to the driver."""
+
+    options: WriteOptions
+    alias: str
+    catalog_json: str
+    target: DatasetVersion | None
+
+    @property
+    def entity(self) -> Entity:
+        return find_type(catalog_from_json(self.catalog_json), self.alias)
+
+    @property
+    def shape(self) -> LoadShape:
+        targets = {} if self.target is None else {self.alias: self.target}
+        return LoadShape(self.catalog_json, targets, whole=self.target is None)
+
+
+@dataclass(frozen=True)
+class WrittenPart(WriterCommitMessage):
+    """What one task wrote, for which plan, and the streaming query that it ran for, if any."""
+
+    plan: WritePlan
+    part: LoadPart
+    query: str | None
+
+
+def plan_write(options: WriteOptions, schema: StructType) -> WritePlan:
+    """Look at the graph once, before any task starts, and refuse columns that the type does not have."""
+    snapshot = read_snapshot(options.root, options.branch)
+    entity = find_type(snapshot.schema.catalog, options.type)
+    _refuse_columns(entity, schema.names)
+    table = snapshot.tables[entity.alias]
+    is_owned = table.owner == snapshot.branch.id
+    target = pinned_version(snapshot.root, table)
+    return WritePlan(
+        options,
+        entity.alias,
+        snapshot.schema.catalog_json,
+        target if is_owned and options.mode is not LoadMode.MERGE else None,
+    )
+
+
+def write_part(
+    plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch], query: str | None = None
+) -> WrittenPart:
+    """Check and write the rows of one partition, on an executor."""
+    entity = plan.entity
+    part = load_blocks(plan.shape, (frame_name(entity), partition), _blocks(entity, batches), 0)
+    return WrittenPart(plan, part, query)
+
+
+def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBatch | None = None) -> Loaded:
+    """Commit what the tasks wrote, on the driver, or raise with nothing written."""
+    options = plan.options
+    source = HandedParts(plan, [one.part for one in parts])
+    request = LoadRequest(source, options.mode, options.actor, options.branch, stream=stream)
+    try:
+        loaded = load(options.root, request, run_here)
+    except TableMovedError:
+        delete_parts(parts)
+        raise
+    if loaded.commit is None:
+        delete_parts(parts)  # a batch that was committed before, so nothing refers to what this attempt wrote
+    return loaded
+
+
+def delete_parts(parts: Iterable[WrittenPart]) -> None:
+    """Delete fragments that tasks wrote and that no commit can name."""
+    for one in parts:
+        fragments = [fragment for rows in one.part.rows.values() for fragment in rows.fragments]
+        target = one.plan.target
+        if fragments and target is not None:
+            delete_fragments(target.open(), fragments)
+
+
+@dataclass(slots=True)
+class HandedParts:
+    """A `LoadSource` whose tasks have run already: its parts are handed on, for the table as it is now."""
+
+    plan: WritePlan
+    parts: list[LoadPart]
+    was_read: bool = False
+
+    @property
+    def text_bytes(self) -> int:
+        """The keys are in the parts, so they are in memory whatever there is of them."""
+        return 0
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        """The parts. Fragments can be handed on once: a load that reads again has deleted them."""
+        del run_tasks
+        target = shape.targets.get(self.plan.alias)
+        planned = self.plan.target
+        if shape.catalog_json != self.plan.catalog_json:
+            raise _moved("the schema of the graph changed")
+        if planned is not None and (self.was_read or not _is_same_place(planned, target)):
+            raise _moved("its table changed its place")
+        self.was_read = True
+        parts = self.parts
+        if planned is None and target is not None:
+            parts = [_with_fragments(part, self.plan.alias, target) for part in parts]
+        is_empty = not any(self.plan.alias in part.rows for part in parts)
+        if is_empty and parts and self.plan.options.mode is LoadMode.OVERWRITE:
+            return [replace(parts[0], rows={self.plan.alias: _no_rows(self.plan.entity)}), *parts[1:]]
+        return parts
+
+
+class TableWriter(DataSourceArrowWriter):
+    """One DataFrame, one commit."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+        self._settings = read_settings(by_name=True)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        with told_to_spark(self._settings):
+            return write_part(self._plan, _task().partitionId(), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        with told_to_spark(self._settings):
+            commit_parts(self._plan, _written(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        with told_to_spark(self._settings):
+            _abort(messages)
+
+
+class BatchWriter(DataSourceStreamArrowWriter):
+    """One batch of a streaming query, one commit, also when Spark gives the batch again."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+        self._settings = read_settings(by_name=True)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        task = _task()
+        with told_to_spark(self._settings):
+            return write_part(
+                self._plan, task.partitionId(), iterator, task.getLocalProperty(_QUERY_PROPERTY)
+            )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        parts = _written(messages)
+        if not parts:
+            return
+        # Spark makes a writer for the tasks and another one here; the rows were written for the plan of the first.
+        plan, query = parts[0].plan, parts[0].query
+        with told_to_spark(self._settings):
+            commit_parts(plan, parts, None if query is None else StreamBatch(query, batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        del batchId
+        with told_to_spark(self._settings):
+            _abort(messages)
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    assert task is not None, "only a task writes"
+    return task
+
+
+def _abort(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Delete what finished tasks wrote, unless all have finished: then it was the commit that failed.
+
+    A failed commit has deleted what it could prove unpublished; the rest may be visible, and is not touched.
+    """
+    if None in messages:
+        delete_parts(_written(messages))
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPart]:
+    return [message for message in messages if isinstance(message, WrittenPart)]
+
+
+def _refuse_columns(entity: Entity, names: Sequence[str]) -> None:
+    ends = tuple(ENDS.values()) if isinstance(entity, EdgeType) else ()
+    known = (*column_names(entity), *ends)
+    unknown = next((name for name in names if name not in known), None)
+    twice = next((name for name in ENDS if ends and name in names and ENDS[name] in names), None)
+    if unknown is not None or twice is not None:
+        what = (
+            f"{entity.name} has no column {unknown}"
+            if twice is None
+            else f"{twice} and {ENDS[twice]} are the same end of {entity.name}"
+        )
+        raise UsageError(
+            what,
+            code="source_column",
+            hint=f"its columns are: {', '.join(column_names(entity))}",
+            facts={"type": entity.alias},
+        )
+
+
+def _blocks(entity: Entity, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+    for batch in batches:
+        if batch.num_rows:
+            names = [ENDS.get(name, name) for name in batch.schema.names]
+            is_edge = isinstance(entity, EdgeType)
+            yield arrow_block(entity, batch.rename_columns(names) if is_edge else batch)
+
+
+def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadPart:
+    rows = part.rows.get(alias)
+    if rows is None or rows.columns is None or part.findings.report.total:
+        return part
+    dataset = target.open()
+    fragments = write_rows(dataset, pa.ipc.open_stream(rows.columns).read_all().drop_columns([LINE]))
+    return replace(part, rows={alias: replace(rows, fragments=tuple(fragments))})
+
+
+def _no_rows(entity: Entity) -> LoadedRows:
+    schema = arrow_schema(entity).append(pa.field(LINE, pa.int64()))
+    return LoadedRows(0, (), packed_stream(schema, ()))
+
+
+def _is_same_place(planned: DatasetVersion, target: DatasetVersion | None) -> bool:
+    return target is not None and (planned.location, planned.branch) == (target.location, target.branch)
+
+
+def _moved(what: str) -> TableMovedError:
+    return TableMovedError(
+        f"{what} while the rows were written",
+        code="source_table_moved",
+        hint="nothing was written; run the write again",
+    )

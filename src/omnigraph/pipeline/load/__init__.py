@@ -1,0 +1,1 @@
+"""Load: reads, checks and stages input rows, in one commit."""

@@ -1,0 +1,192 @@
+"""The driver's side of a load whose keys are in key files: which tables to read, which tasks to run, what they say.
+
+In: what workers gathered, a snapshot. Out: one verdict on the whole, as `check_loaded` would give it, and for a merge
+the fragments and deletions that replace rows. The driver holds descriptions only; no key comes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from omnigraph.base import limits
+from omnigraph.graph.manifest.snapshot import Snapshot, pinned_version
+from omnigraph.graph.scratch import Scratch
+from omnigraph.integrity.report import ViolationReport, merge_reports
+from omnigraph.pipeline.load.bucket_tasks import (
+    BucketFacts,
+    BucketPart,
+    BucketTask,
+    GraphKeysTask,
+    StrandedEnd,
+    check_ids,
+    check_values,
+    read_graph_keys,
+)
+from omnigraph.pipeline.load.change import LoadedInput, LoadMode, stranded_ends
+from omnigraph.pipeline.load.keys import Buckets, KeyFile, Section, is_counted, slices_of
+from omnigraph.pipeline.load.rejects import ErrorStream
+from omnigraph.pipeline.load.upsert import DeletionTask, UpsertPart, mark_replaced
+from omnigraph.pipeline.runner import RunTasks
+from omnigraph.schema.catalog import EdgeType
+from omnigraph.storage.lance.dataset import DatasetVersion
+from omnigraph.storage.lance.fragments import group_fragments
+from omnigraph.storage.lance.stage import Deletions
+
+_UNSIZED_BUCKETS: Final = 16
+"""For an input that does not say how large it is: a frame of Spark's."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketCheck:
+    """What is to be checked. `upserts`: where a merge writes its rows, by alias; nothing is written without."""
+
+    snapshot: Snapshot
+    loaded: LoadedInput
+    mode: LoadMode
+    buckets: Buckets
+    upserts: Mapping[str, DatasetVersion] = field(default_factory=dict)
+    errors: Scratch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketVerdict:
+    """What all buckets said together. `upserts`: what each wrote; `keys`: among others the rows to mark as deleted."""
+
+    report: ViolationReport
+    errors: tuple[ErrorStream, ...]
+    upserts: Mapping[str, tuple[UpsertPart, ...]]
+    keys: tuple[KeyFile, ...]
+
+    def fragments_of(self, alias: str) -> list[Any]:
+        """The fragments that were written of a type."""
+        return [one for part in self.upserts.get(alias, ()) for one in part.fragments]
+
+    def replaced_of(self, alias: str) -> int:
+        """How many rows of a type replace others."""
+        return sum(part.replaced for part in self.upserts.get(alias, ()))
+
+
+def bucket_count(size_bytes: int | None) -> int:
+    """Into how many buckets the keys of an input of about that size go, so that each is small."""
+    wanted = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // limits.LOAD_BUCKET_BYTES)
+    return min(max(wanted, 1), limits.LOAD_BUCKETS_MAX)
+
+
+def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketVerdict:
+    """Run the tasks, and put together what they found."""
+    graph_files = _flat(run_tasks(read_graph_keys, list(_plan_graph_keys(check))))
+    facts = _facts(check)
+    by_id = [*_only(check.loaded.keys, _is_by_id), *graph_files]
+    parts = list(run_tasks(check_ids, _bucket_tasks(facts, by_id)))
+    keys = tuple(_flat(part.keys for part in parts))
+    if any(one.entity.rules.uniques or is_counted(one.entity) for one in check.loaded.types):
+        by_value = [*_only(check.loaded.keys, _is_by_value), *keys]
+        parts += run_tasks(check_values, _bucket_tasks(facts, by_value))
+    return _verdict(check, parts, keys)
+
+
+def mark_all_replaced(
+    check: BucketCheck, alias: str, verdict: BucketVerdict, run_tasks: RunTasks
+) -> Deletions:
+    """Mark the rows of the graph that a merge replaces as deleted, a group of fragments in each task."""
+    section = Section(alias, of_graph=True).moved
+    scratch = check.buckets.scratch
+    tasks = [
+        DeletionTask(check.upserts[alias], alias, scratch, slices)
+        for bucket in range(check.buckets.count)
+        if (slices := slices_of(verdict.keys, section, bucket))
+    ]
+    parts = run_tasks(mark_replaced, tasks)
+    updated = tuple(fragment for part in parts for fragment in part.updated)
+    return Deletions(updated, tuple(sorted(number for part in parts for number in part.removed)))
+
+
+def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
+    """The tables that must be compared: those of the loaded types, and those of the nodes that loaded edges end at."""
+    catalog = check.snapshot.schema.catalog
+    loaded = {one.entity.alias: one.entity for one in check.loaded.types}
+    overwrites = check.mode is LoadMode.OVERWRITE
+    edges = [entity for entity in loaded.values() if isinstance(entity, EdgeType)]
+    nodes = {node.alias for edge in edges for node in (catalog.source_of(edge), catalog.target_of(edge))}
+    for alias in sorted(nodes | loaded.keys()):
+        if overwrites and alias in loaded:
+            continue
+        identified = alias in check.upserts
+        yield from _table_tasks(check, alias, {"compared": alias in loaded, "identified": identified})
+    if overwrites:
+        for edge in catalog.edges:
+            ends = tuple(end for found, end, _ in stranded_ends(catalog, check.loaded) if found.id == edge.id)
+            if ends:
+                yield from _table_tasks(check, edge.alias, {"ends": ends})
+
+
+def _table_tasks(check: BucketCheck, alias: str, what: Mapping[str, Any]) -> Iterator[GraphKeysTask]:
+    table = check.snapshot.tables.get(alias)
+    if table is None or not table.row_count:
+        return
+    target = pinned_version(check.snapshot.root, table)
+    dataset = target.open()
+    for fragments in group_fragments(dataset.fragment_rows(), limits.LOAD_GRAPH_ROWS_PER_TASK):
+        json = check.snapshot.schema.catalog_json
+        yield GraphKeysTask(json, alias, target, fragments, check.buckets, **what)
+
+
+def _facts(check: BucketCheck) -> BucketFacts:
+    catalog = check.snapshot.schema.catalog
+    stranded = stranded_ends(catalog, check.loaded) if check.mode is LoadMode.OVERWRITE else []
+    return BucketFacts(
+        check.snapshot.schema.catalog_json,
+        check.mode.change,
+        check.loaded.before,
+        {one.entity.alias: one.first_file for one in check.loaded.types},
+        tuple(StrandedEnd(edge.alias, column, node.entity.alias) for edge, column, node in stranded),
+        check.upserts if not check.loaded.report.total else {},
+        check.buckets,
+        check.errors,
+    )
+
+
+def _bucket_tasks(facts: BucketFacts, files: Sequence[KeyFile]) -> list[BucketTask]:
+    sections = sorted({section for file in files for section in file.offsets})
+    tasks = []
+    for bucket in range(facts.buckets.count):
+        slices = {section: slices_of(files, section, bucket) for section in sections}
+        tasks.append(BucketTask(facts, {section: found for section, found in slices.items() if found}))
+    return [task for task in tasks if task.slices]
+
+
+def _only(files: Iterable[KeyFile], wanted: Callable[[str], bool]) -> list[KeyFile]:
+    """The files, in the order of the input, with some of their sections."""
+    ordered = sorted(files, key=lambda file: (file.origin.name, file.origin.part))
+    return [
+        KeyFile(file.origin, file.path, {name: at for name, at in file.offsets.items() if wanted(name)})
+        for file in ordered
+    ]
+
+
+def _is_by_id(section: str) -> bool:
+    return not _is_unique(section)
+
+
+def _is_by_value(section: str) -> bool:
+    return _is_unique(section) or section.split(" ")[1] == "src"
+
+
+def _is_unique(section: str) -> bool:
+    return section.split(" ")[1].startswith("unique")
+
+
+def _verdict(check: BucketCheck, parts: Sequence[BucketPart], keys: tuple[KeyFile, ...]) -> BucketVerdict:
+    upserts: dict[str, tuple[UpsertPart, ...]] = {}
+    for part in parts:
+        for alias, written in part.upserts.items():
+            upserts[alias] = (*upserts.get(alias, ()), written)
+    report = merge_reports([check.loaded.report, *(part.report for part in parts)])
+    errors = tuple(ErrorStream(part.errors) for part in parts if part.errors)
+    return BucketVerdict(report, (*check.loaded.errors, *errors), upserts, keys)
+
+
+def _flat(parts: Iterable[Iterable[KeyFile]]) -> list[KeyFile]:
+    return [file for part in parts for file in part]

@@ -1,0 +1,177 @@
+"""What the parts of a load mean together: one change of the graph, and for a small one its check on the driver.
+
+In: the parts that workers returned. Out: the rows or fragments of each type, and everything that is wrong. Line
+numbers are those of the files. When the parts carry the key columns of the whole input they are in memory here; when
+the keys are in key files `load_buckets` checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.arrow.columns import Column, whole_array
+from omnigraph.graph.rows.lookup import SnapshotLookup
+from omnigraph.integrity.check import ChangeMode, TypeChange, check_change
+from omnigraph.integrity.raw import FROM, TO
+from omnigraph.integrity.report import ViolationReport, gather_findings, lines_before
+from omnigraph.integrity.rules import NO_ROW, Breach, Places, Rule
+from omnigraph.pipeline.load.keys import LINE, KeyFile
+from omnigraph.pipeline.load.rejects import ErrorStream
+from omnigraph.pipeline.load.tasks import LoadPart
+from omnigraph.schema.catalog import Catalog, EdgeType, Entity
+
+
+class LoadMode(Enum):
+    """What a load does with what is there: `append` inserts only, `merge` upserts by id, `overwrite` replaces types."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+
+    @property
+    def change(self) -> ChangeMode:
+        return {
+            LoadMode.APPEND: ChangeMode.INSERT,
+            LoadMode.MERGE: ChangeMode.UPSERT,
+            LoadMode.OVERWRITE: ChangeMode.OVERWRITE,
+        }[self]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedType:
+    """All that the input holds of one type. `first_file` is where it first appears."""
+
+    entity: Entity
+    count: int
+    first_file: str
+    fragments: tuple[Any, ...]
+    rows: LoadedColumns | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedColumns:
+    """The rows of one type, or their keys, that came back to the driver, and where each comes from."""
+
+    columns: pa.Table
+    places: Places
+
+    @property
+    def ids(self) -> Column:
+        return whole_array(self.columns.column("id"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedInput:
+    """The whole input: its types in the order of the catalog, what workers found wrong, and the files they wrote.
+
+    `before` says for each piece how many lines of its file come before it.
+    """
+
+    types: tuple[LoadedType, ...]
+    report: ViolationReport
+    before: Mapping[tuple[str, int], int]
+    keys: tuple[KeyFile, ...]
+    errors: tuple[ErrorStream, ...]
+
+
+def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
+    """Put the parts together in the order of the files and their lines."""
+    ordered = sorted(parts, key=lambda part: (part.findings.file, part.findings.part))
+    before = lines_before([part.findings for part in ordered])
+    types = [
+        _gather_type(entity, [part for part in ordered if entity.alias in part.rows], before)
+        for entity in catalog.types
+        if any(entity.alias in part.rows for part in ordered)
+    ]
+    findings = [part.findings for part in ordered]
+    errors = [ErrorStream(part.errors, before[part.findings.file, part.findings.part]) for part in ordered]
+    keys = tuple(file for part in ordered for file in part.keys)
+    return LoadedInput(tuple(types), gather_findings(findings), before, keys, tuple(errors))
+
+
+def check_loaded(
+    catalog: Catalog, loaded: LoadedInput, mode: LoadMode, lookup: SnapshotLookup
+) -> list[tuple[tuple[Breach, ...], Places]]:
+    """What rows of the input break together, as a change of the graph; what workers found is not among it."""
+    rows = [_rows(one) for one in loaded.types]
+    changes = [
+        TypeChange(one.entity, found.columns, mode.change)
+        for one, found in zip(loaded.types, rows, strict=True)
+    ]
+    breaches = zip(check_change(catalog, changes, lookup), (found.places for found in rows), strict=True)
+    stranded = _stranded_edges(catalog, loaded, lookup) if mode is LoadMode.OVERWRITE else []
+    return [*breaches, *stranded]
+
+
+def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[tuple[EdgeType, str, LoadedType]]:
+    """The ends, `src` or `dst`, of edge types that stay while the nodes that they refer to are overwritten."""
+    overwritten = {one.entity.id: one for one in loaded.types}
+    return [
+        (edge, column, overwritten[node])
+        for edge in catalog.edges
+        for column, node in (("src", edge.source), ("dst", edge.target))
+        if edge.id not in overwritten and node in overwritten
+    ]
+
+
+def stranded_breach(edge: str, column: str, ids: Column) -> tuple[Breach, ...]:
+    """Edges of the graph, by their ids, that would lose an end."""
+    if not len(ids):
+        return ()
+    end = FROM if column == "src" else TO
+    message = f"this {edge} of the graph would lose its {end}: overwrite {edge} too"
+    return (Breach(Rule.DANGLING_END, end, message, np.full(len(ids), NO_ROW, dtype=np.int64), ids),)
+
+
+def _stranded_edges(
+    catalog: Catalog, loaded: LoadedInput, lookup: SnapshotLookup
+) -> list[tuple[tuple[Breach, ...], Places]]:
+    found = []
+    for edge, column, node in stranded_ends(catalog, loaded):
+        rows = _rows(node)
+        ids = lookup.edges_beyond(edge.id, column, rows.ids)
+        found.append((stranded_breach(edge.name, column, ids), rows.places))
+    return found
+
+
+def _rows(one: LoadedType) -> LoadedColumns:
+    assert one.rows is not None, "the keys came back to the driver"
+    return one.rows
+
+
+def _gather_type(
+    entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]
+) -> LoadedType:
+    of_type = [part.rows[entity.alias] for part in parts]
+    fragments = [fragment for rows in of_type for fragment in rows.fragments]
+    in_memory = all(rows.columns is not None for rows in of_type)
+    return LoadedType(
+        entity,
+        sum(rows.count for rows in of_type),
+        parts[0].findings.file,
+        tuple(fragments),
+        _gather_columns(entity, parts, before) if in_memory else None,
+    )
+
+
+def _gather_columns(
+    entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]
+) -> LoadedColumns:
+    files = tuple(dict.fromkeys(part.findings.file for part in parts))
+    tables, file_numbers = [], []
+    for part in parts:
+        columns = part.rows[entity.alias].columns
+        assert columns is not None, "the keys came back to the driver"
+        table = pa.ipc.open_stream(columns).read_all()
+        lines = table.column(LINE).to_numpy() + before[part.findings.file, part.findings.part]
+        tables.append(table.set_column(table.num_columns - 1, LINE, pa.array(lines, pa.int64())))
+        file_numbers.append(np.full(table.num_rows, files.index(part.findings.file), dtype=np.int32))
+    whole = pa.concat_tables(tables).combine_chunks()
+    places = Places(files, np.concatenate(file_numbers), whole.column(LINE).to_numpy())
+    return LoadedColumns(whole.drop_columns([LINE]), places)

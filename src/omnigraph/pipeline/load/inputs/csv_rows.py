@@ -1,0 +1,456 @@
+"""CSV files of one type: one piece a file, read as a stream.
+
+In: files and a type. Out: pieces, whose line numbers are those of the file, header and quoted line ends counted. The
+first line names the columns; the driver looks at it, so that a file without one is refused before any work begins. A
+row that is no CSV, or has more or fewer fields than the header, is a bad line. Files are UTF-8, with or without a mark
+at the start, fields stand between commas, and `"` quotes as RFC 4180 says.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Literal, assert_never
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+
+from omnigraph.arrow.columns import Column, Rows, plain_array
+from omnigraph.base import limits
+from omnigraph.base.errors import ContentError
+from omnigraph.integrity.raw import Cells, RawBatch, RawColumn, values_of
+from omnigraph.integrity.rules import Rule
+from omnigraph.pipeline.load.inputs.blocks import (
+    BadLine,
+    Block,
+    TypedRows,
+    known_columns,
+    refuse_foreign_columns,
+    refuse_twin_columns,
+    type_of_rows,
+)
+from omnigraph.pipeline.load.inputs.files import InputFile
+from omnigraph.pipeline.load.inputs.ranges import read_file_blocks
+from omnigraph.schema.catalog import Catalog, Entity
+from omnigraph.schema.property_types import (
+    FLOATS,
+    INTEGER_BOUNDS,
+    EnumType,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    VectorType,
+)
+from omnigraph.storage.files import Compression
+
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
+# Texts of this many characters are 64-bit integers whatever their digits are.
+_SURELY_FITTING_CHARACTERS: Final = 18
+# Python refuses to read longer ones; they fit nothing however they go on.
+_DIGITS_MAX: Final = 1_000
+_BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_TRUE: Final = pa.array([text for text, value in _BOOLEANS.items() if value])
+_EITHER: Final = pa.array(list(_BOOLEANS))
+
+
+def raw_column(texts: Column, target: PropertyType) -> RawColumn:
+    """The fields of one column for a property of this type."""
+    match target:
+        case ListType() | VectorType():
+            return _each(texts, _list_or_text)
+        case ScalarType(Scalar.BOOL):
+            return _booleans(texts)
+        case ScalarType(scalar) if scalar in INTEGER_BOUNDS:
+            return _integers(texts)
+        case ScalarType(scalar) if scalar in FLOATS:
+            return _floats(texts)
+        case ScalarType() | EnumType():
+            return texts
+        case _:
+            assert_never(target)
+
+
+def _integers(texts: Column) -> RawColumn:
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
+        numbers: Column = pc.cast(texts, pa.int64())
+        return numbers
+    return _each(texts, _integer_or_text)
+
+
+def _floats(texts: Column) -> RawColumn:
+    return pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _each(texts, _float_or_text)
+
+
+def _booleans(texts: Column) -> RawColumn:
+    if pc.all(pc.or_kleene(pc.is_in(texts, _EITHER), pc.is_null(texts))).as_py() is False:
+        return _each(texts, lambda text: _BOOLEANS.get(text, text))
+    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE))
+    return values
+
+
+def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
+    return pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")).as_py() is not False
+
+
+def _each(texts: Column, read: Callable[[str], object]) -> Cells:
+    return Cells([read(text) if isinstance(text, str) else None for text in values_of(texts)])
+
+
+def _integer_or_text(text: str) -> object:
+    return int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text
+
+
+def _float_or_text(text: str) -> object:
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _list_or_text(text: str) -> object:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return text
+    return found if isinstance(found, list) else text
+
+
+_QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
+_FIELD: Final = rb'(?:"(?:[^"]++|"")*+"|[^",\r\n]*+)'
+_RECORD: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+(?:\r?\n|\Z)")
+_QUOTED: Final = re.compile(rb'"(?:[^"]++|"")*+"')
+_UNCLOSED: Final = re.compile(rb"(?:" + _FIELD + rb',)*+"(?:[^"]++|"")*+"?\Z')
+_MESSAGE: Final = "the row is not CSV: a quote is out of place or never closed, or a line ends with a bare CR"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """Some rows: their bytes in a row, the line of each from 0, the bad ones, and how many lines it all takes."""
+
+    data: bytes
+    starts: Rows
+    bad: tuple[BadLine, ...]
+    lines: int
+
+
+def read_stretches(blocks: Iterator[bytes]) -> Iterator[Stretch]:
+    """The rows of a file without its header; a blank line is none."""
+    rest = b""
+    for block in blocks:
+        stretch, rest = _split(rest + block if rest else block, is_last=False)
+        yield stretch
+        while len(rest) > limits.LOAD_LINE_BYTES_MAX:
+            cut = rest.find(b"\n") + 1
+            if not cut:
+                yield _only_bad(rest, Rule.LINE_TOO_LONG, "the line is too long")
+                return
+            yield _only_bad(rest[:cut], Rule.LINE_SYNTAX, _MESSAGE)
+            stretch, rest = _split(rest[cut:], is_last=False)
+            yield stretch
+    if rest:
+        yield _split(rest, is_last=True)[0]
+
+
+def split_records(data: bytes) -> Iterator[bytes]:
+    """The rows of a stretch one by one."""
+    at = 0
+    while at < len(data):
+        found = _RECORD.match(data, at)
+        assert found is not None, "the rows of a stretch are CSV"
+        yield found[0]
+        at = found.end()
+
+
+def count_fields(record: bytes) -> int:
+    """How many fields a row has."""
+    return _QUOTED.sub(b"", record).count(b",") + 1
+
+
+def _split(data: bytes, *, is_last: bool) -> tuple[Stretch, bytes]:
+    """The whole rows, and the bytes of the one that has only begun."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    newlines = np.flatnonzero(octets == _NEWLINE)
+    quotes = np.flatnonzero(octets == _QUOTE)
+    if not _is_plain(octets, quotes, is_last=is_last):
+        return _split_carefully(data, newlines, is_last=is_last)
+    ends = newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
+    if is_last and (not len(ends) or ends[-1] < len(data)):
+        ends = np.append(ends, len(data))
+    cut = int(ends[-1]) if len(ends) else 0
+    return _made(data, ends, newlines), data[cut:]
+
+
+def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
+    """Whether every quote opens or closes a field or is one of two, and every CR is part of a line end or quoted."""
+    last = len(octets) - 1
+    opens, closes = quotes[0::2], quotes[1::2]
+    before = octets[np.maximum(opens - 1, 0)]
+    is_open = (opens == 0) | (before == _COMMA) | (before == _NEWLINE)
+    is_open[1:] |= opens[1:] - 1 == closes[: len(opens) - 1]
+    after = octets[np.minimum(closes + 1, last)]
+    is_close = (closes == last) | np.isin(after, (_COMMA, _NEWLINE, _RETURN, _QUOTE))
+    returns = np.flatnonzero(octets == _RETURN)
+    is_end = octets[np.minimum(returns + 1, last)] == _NEWLINE
+    if not is_last:
+        is_end |= returns == last
+    is_quoted = np.searchsorted(quotes, returns) % 2 == 1
+    is_whole = not is_last or len(quotes) % 2 == 0
+    return bool(is_whole and is_open.all() and is_close.all() and (is_end | is_quoted).all())
+
+
+def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Stretch, bytes]:
+    good: list[bytes] = []
+    starts: list[int] = []
+    bad: list[tuple[int, int]] = []
+    at = 0
+    while at < len(data):
+        found = _RECORD.match(data, at)
+        is_begun = found.end() == len(data) and data[-1] != _NEWLINE if found else _UNCLOSED.match(data, at)
+        if is_begun and not is_last:
+            break
+        if found:
+            good.append(found[0])
+            starts.append(at)
+            at = found.end()
+            continue
+        end = data.find(b"\n", at) + 1
+        if not end and not is_last:
+            break
+        bad.append((at, end or len(data)))
+        at = end or len(data)
+    shown = tuple(
+        BadLine(int(np.searchsorted(newlines, start)), Rule.LINE_SYNTAX, _MESSAGE, _shown(data[start:end]))
+        for start, end in bad
+    )
+    lines = int(np.searchsorted(newlines, at)) + (at == len(data) and data[-1] != _NEWLINE)
+    records = _without_blanks(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
+    return Stretch(records[0], records[1], shown, lines), data[at:]
+
+
+def _made(data: bytes, ends: Any, newlines: Any) -> Stretch:
+    """The rows between ends that all are row ends."""
+    if not len(ends):
+        return Stretch(b"", np.empty(0, dtype=np.int64), (), 0)
+    begins = np.concatenate([[0], ends[:-1]])
+    starts = np.searchsorted(newlines, begins).astype(np.int64)
+    cut = int(ends[-1])
+    lines = int(np.searchsorted(newlines, cut)) + (data[cut - 1] != _NEWLINE)
+    octets = np.frombuffer(data, dtype=np.uint8)
+    lengths = ends - begins
+    blank = (octets[begins] == _NEWLINE) | ((lengths == 2) & (octets[begins] == _RETURN))
+    if not blank.any():
+        return Stretch(data[:cut], starts, (), lines)
+    kept = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
+    return Stretch(b"".join(kept), starts[~blank], (), lines)
+
+
+def _without_blanks(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
+    is_row = np.array([record not in (b"\n", b"\r\n", b"") for record in records], dtype=np.bool_)
+    kept = [record for record, keep in zip(records, is_row.tolist(), strict=True) if keep]
+    return b"".join(kept), starts[is_row].astype(np.int64)
+
+
+def _only_bad(data: bytes, rule: Rule, message: str) -> Stretch:
+    line = BadLine(0, rule, message, _shown(data))
+    return Stretch(b"", np.empty(0, dtype=np.int64), (line,), 1)
+
+
+def _shown(data: bytes) -> str:
+    return (
+        data[: 4 * limits.VIOLATION_VALUE_LENGTH_MAX]
+        .decode(errors="replace")
+        .strip()[: limits.VIOLATION_VALUE_LENGTH_MAX]
+    )
+
+
+_HEADER_LINES: Final = Block(1, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class CsvPiece:
+    """A whole file."""
+
+    file: InputFile
+    type_name: str
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def part(self) -> int:
+        return 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.file.size
+
+    @property
+    def text_bytes(self) -> int:
+        packed = self.file.compression is not Compression.NONE
+        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
+
+    def blocks(self, catalog: Catalog) -> Iterator[Block]:
+        entity = type_of_rows(catalog, self.type_name)
+        header = _split_header(self.file, read_file_blocks(self.file))
+        _check_header(self.file, header.names, entity)
+        yield _HEADER_LINES
+        for stretch in read_stretches(header.rest):
+            yield _block(entity, header.names, stretch)
+
+
+def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiece, ...]:
+    """The pieces of CSV files whose rows are of the type."""
+    with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
+        return tuple(threads.map(lambda file: _plan_file(file, entity), files))
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """A row with another number of fields than there are names; `row` counts all rows from 0."""
+
+    row: int
+    fields: int
+    text: str
+
+
+def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[Ragged]]:
+    """Every field as text, and the rows with another number of fields than there are names."""
+    ragged: list[Ragged] = []
+
+    def skip(row: Any) -> Literal["skip"]:
+        ragged.append(Ragged(row.number - 1, row.actual_columns, row.text))
+        return "skip"
+
+    if not _is_unicode(data):
+        # The native parser cannot tell about a bad row whose bytes are no text.
+        data, ragged = _without_ragged(data, len(names))
+        if not data:
+            return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), ragged
+    source: Any = pa.BufferReader(data)
+    table = pcsv.read_csv(
+        source,
+        read_options=pcsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
+        parse_options=pcsv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
+        ),
+        convert_options=pcsv.ConvertOptions(
+            check_utf8=False,
+            column_types={name: pa.utf8() for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return table, ragged
+
+
+def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
+    header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
+    _check_header(file, header.names, entity)
+    return CsvPiece(file, entity.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    names: list[str]
+    rest: Iterator[bytes]
+
+
+def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
+    """The names on the first line, and the bytes after it."""
+    data = b""
+    for block in blocks:
+        data += block
+        if b"\n" in block or len(data) > limits.CSV_HEADER_BYTES_MAX:
+            break
+    line, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
+    if len(line) > limits.CSV_HEADER_BYTES_MAX:
+        raise _bad_header(file, "is too long to be one")
+    try:
+        rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise _bad_header(file, f"is not CSV in UTF-8: {error}") from error
+
+    def after() -> Iterator[bytes]:
+        if rest:
+            yield rest
+        yield from blocks
+
+    return _Header(rows[0] if rows else [], after())
+
+
+def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
+    if not any(names):
+        raise _bad_header(file, "is empty", entity)
+    if "" in names:
+        raise _bad_header(file, f"has no name for column {names.index('') + 1}", entity)
+    refuse_twin_columns(f"'{file.name}'", names)
+    refuse_foreign_columns(f"the header of '{file.name}'", names, entity)
+
+
+def _bad_header(file: InputFile, why: str, entity: Entity | None = None) -> ContentError:
+    example = f" such as {','.join(known_columns(entity)[:4])}" if entity else ""
+    return ContentError(
+        f"the first line of '{file.name}', its header, {why}",
+        code="csv_header",
+        hint=f"nothing was written; begin the file with a line of column names{example}",
+        facts={"data": file.name},
+    )
+
+
+def _block(entity: Entity, names: list[str], stretch: Stretch) -> Block:
+    if not stretch.data:
+        return Block(stretch.lines, (), stretch.bad)
+    table, ragged = parse_fields(stretch.data, names)
+    starts = stretch.starts
+    assert table.num_rows + len(ragged) == len(starts), "both ways to find rows agree"
+    bad = [_bad_line(found, int(starts[found.row]), len(names)) for found in ragged]
+    lines = np.delete(starts, [found.row for found in ragged])
+    rows = (TypedRows(entity, _raw(entity, table), lines),) if table.num_rows else ()
+    return Block(stretch.lines, rows, (*stretch.bad, *bad))
+
+
+def _raw(entity: Entity, table: pa.Table) -> RawBatch:
+    columns: dict[str, RawColumn] = {}
+    for name in table.schema.names:
+        texts = plain_array(table.column(name))
+        found = entity.property_named(name)
+        columns[name] = texts if found is None else raw_column(texts, found.type)
+    return RawBatch(table.num_rows, columns)
+
+
+def _bad_line(found: Ragged, line: int, names: int) -> BadLine:
+    fields = "1 field" if found.fields == 1 else f"{found.fields} fields"
+    message = f"the row has {fields}, and the header has {names}"
+    return BadLine(line, Rule.LINE_SYNTAX, message, found.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
+
+
+def _is_unicode(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_ragged(data: bytes, names: int) -> tuple[bytes, list[Ragged]]:
+    """The rows with as many fields as names, and the others."""
+    good: list[bytes] = []
+    ragged: list[Ragged] = []
+    for row, record in enumerate(split_records(data)):
+        fields = count_fields(record)
+        if fields == names:
+            good.append(record)
+        else:
+            ragged.append(Ragged(row, fields, record.decode(errors="replace").strip()))
+    return b"".join(good), ragged

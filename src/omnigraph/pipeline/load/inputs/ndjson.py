@@ -1,0 +1,266 @@
+"""NDJSON graph data: blocks of lines to raw columns, one batch per type, without a Python object a row.
+
+The native parser reads a whole group of lines of one type with the types that the schema asks for. What it refuses, and
+every line that does not begin like the others, is read again line by line with a parser that keeps every value as it
+stands, so that no digit is lost and every bad line says why. Rows keep the number of their line within the block.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from omnigraph.arrow.columns import Rows
+from omnigraph.base import limits
+from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, raw_schema
+from omnigraph.integrity.rules import Rule
+from omnigraph.pipeline.load.inputs.blocks import BadLine, Block, TypedRows
+from omnigraph.pipeline.load.inputs.files import InputFile
+from omnigraph.pipeline.load.inputs.ranges import ByteRange, plan_ranges, read_line_blocks
+from omnigraph.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.storage.files import Compression
+
+_PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
+_COMPARED_MAX: Final = 60
+_BLANK: Final = re.compile(rb"\s*")
+_NAME_END: Final = re.compile(rb'"\s*:')
+_NODE_KEYS: Final = frozenset({"type", "data"})
+_EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
+_LINE_EACH: Final = "each line is one whole object, and no array is around them"
+_SHAPE_HINT: Final = 'a line is {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPiece:
+    """The lines of one byte range."""
+
+    range: ByteRange
+
+    @property
+    def name(self) -> str:
+        return self.range.file.name
+
+    @property
+    def file(self) -> InputFile:
+        return self.range.file
+
+    @property
+    def part(self) -> int:
+        return self.range.part
+
+    @property
+    def size_bytes(self) -> int:
+        return self.range.end - self.range.start
+
+    @property
+    def text_bytes(self) -> int:
+        packed = self.range.file.compression is not Compression.NONE
+        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
+
+    def blocks(self, catalog: Catalog) -> Iterator[Block]:
+        for block in read_line_blocks(self.range):
+            if block.is_cut:
+                yield Block(1, (), (BadLine(0, Rule.LINE_TOO_LONG, "the line is too long", ""),))
+            else:
+                yield parse_block(block.data, catalog)
+
+
+def plan_json_pieces(files: Sequence[InputFile]) -> tuple[JsonPiece, ...]:
+    """The pieces of NDJSON files."""
+    return tuple(JsonPiece(piece) for piece in plan_ranges(files))
+
+
+def parse_block(data: bytes, catalog: Catalog) -> Block:
+    """Read a block of whole lines."""
+    lines = _split(data)
+    left = np.ones(len(lines), dtype=np.bool_)
+    rows: list[TypedRows] = []
+    slow: list[Rows] = []
+    for entity, prefix in _prefixes(lines, left, catalog):
+        chosen = np.asarray(pc.starts_with(lines, prefix)) & left
+        left &= ~chosen
+        where = np.flatnonzero(chosen)
+        table = _parse_natively(_joined(lines, chosen, data), entity, len(where))
+        if table is None:
+            slow.append(where)
+        else:
+            rows.append(TypedRows(entity, table, where))
+    slow.append(np.flatnonzero(left))
+    careful, bad = _parse_carefully(lines, np.sort(np.concatenate(slow)), catalog)
+    return Block(len(lines), (*rows, *careful), bad)
+
+
+def _split(data: bytes) -> pa.Array[Any]:
+    """The lines as a binary column over the block's own bytes."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(octets == ord("\n")) + 1
+    if data and not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
+
+
+def _prefixes(lines: pa.Array[Any], left: Any, catalog: Catalog) -> Iterator[tuple[Entity, bytes]]:
+    """How the next group of lines begins, until what is left begins like nothing that the catalog knows."""
+    at = 0
+    for _ in range(limits.LOAD_PREFIXES_MAX):
+        while at < len(left) and not left[at]:
+            rest = np.flatnonzero(left[at:])
+            at = at + int(rest[0]) if len(rest) else len(left)
+        if at >= len(left):
+            return
+        found = _PREFIX.match(lines[at].as_py())
+        entity = None if found is None else _entity(catalog, found[1] == b"edge", found[2].decode())
+        if found is None or entity is None:
+            at += 1
+            continue
+        yield entity, found[0]
+
+
+def _joined(lines: pa.Array[Any], chosen: Any, data: bytes) -> bytes | memoryview:
+    if chosen.all():
+        return data
+    picked = lines.filter(pa.array(chosen))
+    _, offsets_buffer, bytes_buffer = picked.buffers()
+    assert offsets_buffer is not None
+    assert bytes_buffer is not None
+    offsets = np.frombuffer(memoryview(offsets_buffer), dtype=np.int32)
+    first, last = offsets[picked.offset], offsets[picked.offset + len(picked)]
+    return memoryview(bytes_buffer)[first:last]
+
+
+def _parse_natively(data: bytes | memoryview, entity: Entity, expected: int) -> RawBatch | None:
+    """The rows, or None when the parser refuses any of them or finds another number of rows than lines."""
+    fields = raw_schema(entity)
+    inner = pa.struct([field for field in fields if field.name not in (FROM, TO)])
+    is_edge = isinstance(entity, EdgeType)
+    outer = [("edge" if is_edge else "type", pa.utf8()), ("data", inner)]
+    outer += [(FROM, pa.utf8()), (TO, pa.utf8())] if is_edge else []
+    parsing = pj.ParseOptions(explicit_schema=pa.schema(outer), unexpected_field_behavior="error")
+    reading = pj.ReadOptions(use_threads=False, block_size=max(len(data), 1))
+    try:
+        source: Any = pa.BufferReader(data)
+        table = pj.read_json(source, read_options=reading, parse_options=parsing)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    if table.num_rows != expected:
+        return None
+    members: Any = table.column("data").combine_chunks()
+    columns = dict(zip(inner.names, members.flatten(), strict=True))
+    ends = {name: table.column(name).combine_chunks() for name in (FROM, TO) if is_edge}
+    return RawBatch(expected, {**columns, **ends})
+
+
+def _parse_carefully(
+    lines: pa.Array[Any], which: Rows, catalog: Catalog
+) -> tuple[tuple[TypedRows, ...], tuple[BadLine, ...]]:
+    groups: dict[str, list[tuple[int, Mapping[str, object]]]] = {}
+    bad: list[BadLine] = []
+    for line in which.tolist():
+        text = lines[line].as_py()
+        if _BLANK.fullmatch(text):
+            continue
+        match _record(text, line, catalog):
+            case BadLine() as problem:
+                bad.append(problem)
+            case (alias, members):
+                groups.setdefault(alias, []).append((line, members))
+    rows = tuple(_gathered(catalog, alias, found) for alias, found in groups.items())
+    return rows, tuple(bad)
+
+
+def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Mapping[str, object]]:
+    """The alias of a line's type and its members, the ends of an edge among them."""
+    try:
+        record = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        is_part = "truncated" in str(error)
+        why = (
+            f"it ends in the middle of a value; {_LINE_EACH}"
+            if is_part
+            else str(error).removeprefix("JSON is malformed: ")
+        )
+        return BadLine(line, Rule.LINE_SYNTAX, f"the line is not JSON: {why}", _shown(text))
+    if not isinstance(record, dict):
+        return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
+    twice = _name_twice(text, record)
+    if twice is not None:
+        return BadLine(line, Rule.NAME_TWICE, f"'{twice}' stands twice in one object", _shown(text))
+    is_edge = "edge" in record
+    name = record.get("edge" if is_edge else "type")
+    members = record.get("data")
+    members = {} if members is None else members
+    unknown = sorted(set(record) - (_EDGE_KEYS if is_edge else _NODE_KEYS))
+    if not isinstance(name, str) or not isinstance(members, dict) or unknown:
+        return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
+    entity = _entity(catalog, is_edge, name)
+    if entity is None:
+        kind, known = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
+        near = _nearest(name[:_COMPARED_MAX], tuple(one.name for one in known))
+        return BadLine(line, Rule.UNKNOWN_TYPE, f"the schema has no {kind} {name}{near}", name)
+    clash = sorted(set(members) & {FROM, TO}) if is_edge else []
+    if clash:
+        return BadLine(line, Rule.LINE_SHAPE, f"'{clash[0]}' stands beside 'data', not in it", _shown(text))
+    ends = {FROM: record.get("from"), TO: record.get("to")} if is_edge else {}
+    return entity.alias, {**members, **ends}
+
+
+def _name_twice(text: bytes, record: Mapping[str, object]) -> str | None:
+    """A name that one object has twice. The native parser refuses those too, so that all such lines come here.
+
+    As many ends of names as names are proof that there is none, and spare almost every line a second look.
+    """
+    members = record.get("data")
+    names = len(record) + (len(members) if isinstance(members, dict) else 0)
+    if len(_NAME_END.findall(text)) == names:
+        return None
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            found.extend(name for name, count in counts.items() if count > 1)
+
+    try:
+        json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
+    except RecursionError:
+        return None  # a value that is no property's, whatever its names are
+    return found[0] if found else None
+
+
+def _gathered(catalog: Catalog, alias: str, found: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
+    kind, _, name = alias.partition(":")
+    entity = _entity(catalog, kind == "edge", name)
+    assert entity is not None, f"the alias {alias} came from this catalog"
+    raw = RawBatch.from_records([members for _, members in found])
+    if ID not in raw.columns:
+        raw = RawBatch(raw.rows, {**raw.columns, ID: Cells([None] * raw.rows)})
+    return TypedRows(entity, raw, np.array([line for line, _ in found], dtype=np.int64))
+
+
+@lru_cache(maxsize=64)
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    """What was perhaps meant; a file has few wrong names, and each many times."""
+    near = get_close_matches(name, known, n=1)
+    return f", but {near[0]}" if near else ""
+
+
+def _entity(catalog: Catalog, is_edge: bool, name: str) -> Entity | None:
+    return catalog.edge_named(name) if is_edge else catalog.node_named(name)
+
+
+def _shown(text: bytes) -> str:
+    return text.decode(errors="replace").strip()

@@ -1,0 +1,139 @@
+"""Byte ranges: how a text file is cut into pieces that workers read on their own, line by line.
+
+A line belongs to the range in which it starts, so neighbouring ranges share no line and lose none. The plan is
+pure; the reader streams blocks of whole lines, so that memory does not follow the size of a range. A packed
+file is one range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.base import limits
+from omnigraph.pipeline.load.inputs.files import InputFile, unreadable_input
+from omnigraph.storage.files import Compression, open_bytes, read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """The lines of one file that start at `start` or later and before `end`. `part` numbers a file's ranges."""
+
+    file: InputFile
+    part: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Whole lines, each with its end, the last one maybe without. `is_cut`: a line was longer than is allowed."""
+
+    data: bytes
+    is_cut: bool = False
+
+
+def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[ByteRange, ...]:
+    """Every file cut into ranges of about that size, or of one that keeps some cores busy; an empty file has none."""
+    range_bytes = _range_bytes(files) if range_bytes is None else range_bytes
+    ranges = []
+    for file in files:
+        if file.compression is not Compression.NONE:
+            ranges.append(ByteRange(file, 0, 0, file.size))
+            continue
+        starts = range(0, file.size, range_bytes)
+        ranges += [
+            ByteRange(file, part, at, min(at + range_bytes, file.size)) for part, at in enumerate(starts)
+        ]
+    return tuple(ranges)
+
+
+def _range_bytes(files: Sequence[InputFile]) -> int:
+    """Large ranges make few fragments, but a middling input must not leave cores without one."""
+    fair = sum(file.size for file in files) // limits.LOAD_RANGES_MIN
+    return min(max(fair, limits.LOAD_RANGE_BYTES_MIN), limits.LOAD_RANGE_BYTES)
+
+
+def read_line_blocks(piece: ByteRange, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:
+    """The lines of a range, in blocks of about that size."""
+    if piece.file.compression is Compression.NONE:
+        yield from _cut_at_lines(_blocks_of_range(piece, block_bytes))
+    else:
+        yield from _cut_at_lines(read_file_blocks(piece.file, block_bytes))
+
+
+def read_file_blocks(file: InputFile, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[bytes]:
+    """The bytes of a whole file, unpacked, in blocks of about that size."""
+    stream = open_bytes(file.location, file.size)
+    try:
+        if file.compression is not Compression.NONE:
+            stream = pa.CompressedInputStream(
+                stream, "gzip" if file.compression is Compression.GZIP else "zstd"
+            )
+        while data := stream.read(block_bytes):
+            yield data
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable_input(file, error) from error
+    finally:
+        stream.close()
+
+
+def _blocks_of_range(piece: ByteRange, block_bytes: int) -> Iterator[bytes]:
+    """The bytes from the first line that starts in the range to the end of the last one that does."""
+    at = piece.start
+    if at > 0:
+        at = _next_line(piece.file, at - 1, piece.end)
+    while at < piece.end:
+        data = read_bytes(piece.file.location, at, min(block_bytes, piece.end - at))
+        if not data:
+            return
+        at += len(data)
+        yield data
+        if at >= piece.end and not data.endswith(b"\n"):
+            yield from _rest_of_line(piece.file, at, block_bytes)
+
+
+def _next_line(file: InputFile, at: int, end: int) -> int:
+    """Where the first line after the one at `at` starts; `end` or later when that is not in the range."""
+    while at < end:
+        data = read_bytes(file.location, at, 64 * 1024)
+        found = data.find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        if not data:
+            return end
+        at += len(data)
+    return at
+
+
+def _rest_of_line(file: InputFile, at: int, block_bytes: int) -> Iterator[bytes]:
+    step = min(64 * 1024, block_bytes)
+    while at < file.size:
+        data = read_bytes(file.location, at, step)
+        if not data:
+            return
+        found = data.find(b"\n")
+        if found >= 0:
+            yield data[: found + 1]
+            return
+        at += len(data)
+        yield data
+        step = min(2 * step, block_bytes)
+
+
+def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
+    """Each byte is looked at and copied once, however many blocks a line takes."""
+    begun: list[bytes] = []
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield LineBlock(b"".join((*begun, block[:cut])))
+            begun.clear()
+        begun.append(block[cut:])
+        if sum(map(len, begun)) > limits.LOAD_LINE_BYTES_MAX:
+            yield LineBlock(b"".join(begun), is_cut=True)
+            return
+    if any(begun):
+        yield LineBlock(b"".join(begun))

@@ -1,0 +1,206 @@
+"""Key files: rows that workers sort into hash buckets, so that all rows with one key meet in one task later.
+
+In: batches, each of a named section and with the column of text that decides the bucket. Out: files in the scratch
+folder of the operation, and for each a `KeyFile` that says where every section has the rows of every bucket. Rows of
+one bucket keep their order. A writer holds a bounded number of bytes before it begins another file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.arrow.columns import Column, Rows, whole_array
+from omnigraph.arrow.hashing import bucket_of
+from omnigraph.arrow.ipc import packed_stream
+from omnigraph.base import limits
+from omnigraph.graph.scratch import Scratch
+from omnigraph.integrity.set_rules import unique_keys
+from omnigraph.schema.catalog import Cardinality, EdgeType, Entity
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Where keys go: a scratch folder and the number of buckets."""
+
+    scratch: Scratch
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the rows of a key file are of: a piece of an input file, or nothing that has lines."""
+
+    name: str = ""
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """One file. For each section the offsets of its buckets as 64-bit numbers, one more than there are buckets."""
+
+    origin: Origin
+    path: str
+    offsets: Mapping[str, bytes]
+
+    def slice_of(self, section: str, bucket: int) -> KeySlice | None:
+        """Where the rows of a bucket are; None when there are none."""
+        packed = self.offsets.get(section)
+        if packed is None:
+            return None
+        start, end = np.frombuffer(packed, dtype=np.int64)[bucket : bucket + 2].tolist()
+        return KeySlice(self.origin, self.path, start, end - start) if end > start else None
+
+
+@dataclass(frozen=True, slots=True)
+class KeySlice:
+    """The rows of one section and one bucket in one file."""
+
+    origin: Origin
+    path: str
+    start: int
+    length: int
+
+
+@dataclass(slots=True)
+class KeyWriter:
+    """Writes rows as key files. `finish` gives all of them."""
+
+    buckets: Buckets
+    origin: Origin = Origin()  # a frozen value
+    files: list[KeyFile] = field(default_factory=list)
+    waiting: dict[str, list[tuple[pa.RecordBatch, Rows]]] = field(default_factory=dict)
+    waiting_bytes: int = 0
+
+    def add(self, section: str, keys: Column, rows: pa.RecordBatch) -> None:
+        """Rows of a section; the row with a null key belongs to bucket 0."""
+        where = np.where(np.asarray(keys.is_valid()), bucket_of(keys, self.buckets.count), 0)
+        self.add_to(section, where.astype(np.int64), rows)
+
+    def add_to(self, section: str, buckets: Rows, rows: pa.RecordBatch) -> None:
+        """Rows of a section whose buckets are known."""
+        if not rows.num_rows:
+            return
+        self.waiting.setdefault(section, []).append((rows, buckets))
+        self.waiting_bytes += rows.nbytes
+        if self.waiting_bytes >= limits.LOAD_KEY_FILE_BYTES:
+            self._flush()
+
+    def finish(self) -> tuple[KeyFile, ...]:
+        if self.waiting:
+            self._flush()
+        return tuple(self.files)
+
+    def _flush(self) -> None:
+        data = bytearray()
+        offsets = {}
+        for section in sorted(self.waiting):
+            offsets[section] = _append_section(data, self.waiting[section], self.buckets.count)
+        path = self.buckets.scratch.write("keys", bytes(data))
+        self.files.append(KeyFile(self.origin, path, offsets))
+        self.waiting, self.waiting_bytes = {}, 0
+
+
+def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]], buckets: int) -> bytes:
+    """Write the buckets one after the other, each an Arrow stream of its own; where each begins."""
+    table = pa.Table.from_batches([rows for rows, _ in parts]).combine_chunks()
+    where = np.concatenate([found for _, found in parts])
+    order = np.argsort(where, kind="stable")
+    ordered = table.take(pa.array(order))
+    ends = np.cumsum(np.bincount(where, minlength=buckets))
+    offsets, first = [len(data)], 0
+    for last in ends.tolist():
+        if last > first:
+            part = ordered.slice(first, last - first)
+            data += packed_stream(part.schema, part.to_batches())
+        offsets.append(len(data))
+        first = last
+    return np.array(offsets, dtype=np.int64).tobytes()
+
+
+def read_slices(scratch: Scratch, slices: Iterable[KeySlice]) -> Iterator[tuple[Origin, pa.Table]]:
+    """The rows of slices, in their order."""
+    for found in slices:
+        data = scratch.read(found.path, found.start, found.length)
+        yield found.origin, pa.ipc.open_stream(data).read_all()
+
+
+def slices_of(files: Iterable[KeyFile], section: str, bucket: int) -> tuple[KeySlice, ...]:
+    """Where the rows of a section and a bucket are, in the order of the files."""
+    found = (file.slice_of(section, bucket) for file in files)
+    return tuple(one for one in found if one is not None)
+
+
+LINE: Final = "omnigraph:line"
+KEY: Final = "key"
+ENDS: Final = ("src", "dst")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The names of the sections of one type, of the input or of the graph."""
+
+    alias: str
+    of_graph: bool = False
+
+    @property
+    def ids(self) -> str:
+        return self._named("id")
+
+    def end(self, column: str) -> str:
+        return self._named(column)
+
+    def unique(self, number: int) -> str:
+        return self._named(f"unique{number}")
+
+    @property
+    def moved(self) -> str:
+        """The addresses of rows of the graph that a merge replaces."""
+        return self._named("moved")
+
+    def _named(self, what: str) -> str:
+        return f"{'graph' if self.of_graph else 'input'} {what} {self.alias}"
+
+
+def compared_columns(entity: Entity) -> list[str]:
+    """The columns of rows of the graph that the rules compare with rows of the same type."""
+    sources = ["src"] if is_counted(entity) else []
+    uniques = [name for names in entity.rules.uniques for name in names]
+    return list(dict.fromkeys(["id", *sources, *uniques]))
+
+
+def is_counted(entity: Entity) -> bool:
+    """Whether the number of edges of a source has a bound."""
+    return isinstance(entity, EdgeType) and entity.cardinality != Cardinality()
+
+
+def unique_key(entity: Entity, number: int, rows: pa.RecordBatch | pa.Table) -> Column:
+    """What a `@unique` of the type compares."""
+    return unique_keys([whole_array(rows.column(name)) for name in entity.rules.uniques[number]])
+
+
+def add_input_keys(
+    writer: KeyWriter, entity: Entity, rows: pa.RecordBatch, lines: np.ndarray[Any, Any], *, whole: bool
+) -> None:
+    """The keys of rows of the input, each with its line, and the `whole` rows with their ids if asked for."""
+    section = Section(entity.alias)
+    numbers = pa.array(lines, pa.int64())
+    ids = rows.column("id")
+    with_ids = (rows if whole else rows.select(["id"])).append_column(LINE, numbers)
+    # A row without an id, or with a new one, has nothing to compare.
+    compared = with_ids if whole or not ids.null_count else with_ids.filter(ids.is_valid())
+    writer.add(section.ids, compared.column("id"), compared)
+    for end in ENDS if isinstance(entity, EdgeType) else ():
+        writer.add(section.end(end), rows.column(end), keyed(rows.column(end), LINE, numbers))
+    for number in range(len(entity.rules.uniques)):
+        keys = unique_key(entity, number, rows)
+        writer.add(section.unique(number), keys, keyed(keys, LINE, numbers))
+
+
+def keyed(keys: Column, name: str, values: Column) -> pa.RecordBatch:
+    """A batch of keys and one thing to know of each."""
+    return pa.RecordBatch.from_arrays([keys, values], names=[KEY, name])

@@ -1,0 +1,236 @@
+"""What a worker does in a load: read one piece of the input, check its rows, write them as Lance fragments.
+
+In: a `LoadTask`, a description of some hundred bytes. Out: a `LoadPart` with fragments that nothing references
+yet, exact counts, violations with local line numbers, and the keys that the rules over sets compare, either in the part
+itself or, for a large input, in key files. Safe to repeat: a second attempt writes other files. Nothing is written for
+a type once a row of the piece was found bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.arrow.ipc import packed_stream
+from omnigraph.base import limits
+from omnigraph.base.errors import ContentError, OmnigraphError
+from omnigraph.graph.scratch import Scratch
+from omnigraph.integrity.check import CheckedBatch, check_batch
+from omnigraph.integrity.report import TaskFindings, Violation, ViolationReport, merge_reports, violations_of
+from omnigraph.integrity.rules import Places
+from omnigraph.integrity.set_rules import key_columns
+from omnigraph.pipeline.load.inputs.blocks import Block, Piece
+from omnigraph.pipeline.load.inputs.files import require_unchanged
+from omnigraph.pipeline.load.keys import LINE, Buckets, KeyFile, KeyWriter, Origin, add_input_keys
+from omnigraph.pipeline.load.rejects import ErrorWriter
+from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.schema.catalog import Catalog, Entity
+from omnigraph.schema.catalog_json import catalog_from_json
+from omnigraph.storage.lance.dataset import DatasetVersion
+from omnigraph.storage.lance.delete import file_names
+from omnigraph.storage.lance.stage import write_rows
+
+WRITTEN: Final = "written"
+"""The kind of scratch files that note fragments."""
+
+
+class WrittenNote(msgspec.Struct, frozen=True):
+    """The content of such a file: the data files that a task wrote for a type."""
+
+    alias: str
+    files: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShape:
+    """What every worker of one load knows: the schema, and by alias the datasets that rows are written for.
+
+    The keys of the rows, or `whole` rows, come back in the part, or go to key files when there are `buckets`. With
+    `errors` every violation is written there, not only the first ones kept. With `notes` fragments are noted there when
+    they are written, for whoever must delete them when no part comes back.
+    """
+
+    catalog_json: str
+    targets: Mapping[str, DatasetVersion]
+    whole: bool = False
+    buckets: Buckets | None = None
+    errors: Scratch | None = None
+    notes: Scratch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTask:
+    """One piece to load."""
+
+    piece: Piece
+    shape: LoadShape
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRows:
+    """What one piece holds of one type. `columns` is an Arrow stream, the rows themselves or their key columns, with
+    each row's local line; None when they are in key files."""
+
+    count: int
+    fragments: tuple[Any, ...]
+    columns: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPart:
+    """The result of one task. `errors` are the files with all its violations.
+
+    `failure` is the packed error of a file that could not be read to its end: the part says what was written before.
+    """
+
+    findings: TaskFindings
+    rows: Mapping[str, LoadedRows]
+    bytes_read: int
+    keys: tuple[KeyFile, ...] = ()
+    errors: tuple[str, ...] = ()
+    failure: str | None = None
+
+
+def load_piece(task: LoadTask) -> LoadPart:
+    """Read, check and write one piece."""
+    piece = task.piece
+    catalog = catalog_from_json(task.shape.catalog_json)
+    return load_blocks(task.shape, (piece.name, piece.part), _blocks(piece, catalog), piece.size_bytes)
+
+
+def _blocks(piece: Piece, catalog: Catalog) -> Iterator[Block]:
+    """The blocks of a piece, of the file that the load was planned for and of no later one."""
+    file = piece.file
+    if file is None:
+        yield from piece.blocks(catalog)
+        return
+    require_unchanged(file)
+    try:
+        yield from piece.blocks(catalog)
+    except OmnigraphError:
+        require_unchanged(file)  # otherwise the change is the cause
+        raise
+    require_unchanged(file)
+
+
+def load_blocks(
+    shape: LoadShape, place: tuple[str, int], blocks: Iterable[Block], size_bytes: int
+) -> LoadPart:
+    """Check and write the rows of some blocks. `place` is the name and the number of the piece that they come from."""
+    loading = _Loading(shape, *place)
+    failure = None
+    try:
+        for block in blocks:
+            loading.add(block)
+    except ContentError as damaged:
+        # No second attempt reads it either, and whoever refuses the load deletes what was written.
+        failure = str(pack_error(damaged))
+    return replace(loading.finish(size_bytes), failure=failure)
+
+
+class _Loading:
+    """One piece under way."""
+
+    def __init__(self, shape: LoadShape, name: str, part: int) -> None:
+        self._shape = shape
+        self._name, self._part = name, part
+        self._lines = 0
+        self._gathered: dict[str, _Gathered] = {}
+        self._reports: list[ViolationReport] = []
+        self._keys = None if shape.buckets is None else KeyWriter(shape.buckets, Origin(name, part))
+        self._errors = None if shape.errors is None else ErrorWriter(shape.errors)
+
+    def add(self, block: Block) -> None:
+        first = self._lines + 1
+        bad = [
+            Violation(self._name, first + line.line, None, line.value, line.rule, line.message)
+            for line in block.bad
+        ]
+        reports = [ViolationReport.of_violations(bad)] if bad else []
+        every = list(bad)
+        for typed in block.rows:
+            checked = check_batch(typed.entity, typed.raw)
+            lines = typed.lines + first
+            if checked.breaches:
+                places = Places.in_file(self._name, lines)
+                reports.append(ViolationReport.of_breaches(checked.breaches, places))
+                if self._errors is not None:
+                    every.extend(violations_of(checked.breaches, places))
+            self._gather(typed.entity).add(checked, lines, is_good=not (checked.breaches or bad))
+        self._reports = [merge_reports([*self._reports, *reports])]
+        if self._errors is not None:
+            self._errors.add(every)
+        self._lines += block.lines
+
+    def finish(self, size_bytes: int) -> LoadPart:
+        findings = TaskFindings(self._name, self._part, self._lines, merge_reports(self._reports))
+        rows = {alias: found.finish() for alias, found in self._gathered.items()}
+        keys = () if self._keys is None else self._keys.finish()
+        errors = () if self._errors is None else self._errors.finish()
+        return LoadPart(findings, rows, size_bytes, keys, errors)
+
+    def _gather(self, entity: Entity) -> _Gathered:
+        if entity.alias not in self._gathered:
+            target = self._shape.targets.get(entity.alias)
+            shape = self._shape
+            self._gathered[entity.alias] = _Gathered(entity, target, shape.whole, self._keys, shape.notes)
+        return self._gathered[entity.alias]
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """The rows of one type in this piece, written whenever enough of them have come together."""
+
+    entity: Entity
+    target: DatasetVersion | None
+    whole: bool
+    keys: KeyWriter | None
+    notes: Scratch | None
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_bytes: int = 0
+    fragments: list[Any] = field(default_factory=list)
+    columns: list[pa.RecordBatch] = field(default_factory=list)
+    count: int = 0
+    is_good: bool = True
+
+    def add(self, checked: CheckedBatch, lines: np.ndarray[Any, Any], *, is_good: bool) -> None:
+        rows = checked.rows
+        self.count += rows.num_rows
+        self.is_good = self.is_good and is_good
+        keyed = rows if self.whole else _keys(self.entity, checked)
+        if self.keys is not None:
+            add_input_keys(self.keys, self.entity, keyed, lines, whole=self.whole)
+        else:
+            self.columns.append(keyed.append_column(LINE, pa.array(lines, pa.int64())))
+        if self.target is not None and self.is_good:
+            self.batches.append(rows)
+            self.waiting_bytes += rows.nbytes
+            if self.waiting_bytes >= limits.LOAD_FRAGMENT_BYTES:
+                self._write()
+
+    def finish(self) -> LoadedRows:
+        if self.batches and self.is_good:
+            self._write()
+        # What was written before a row was found bad is handed on all the same: whoever refuses the load deletes it.
+        columns = packed_stream(self.columns[0].schema, self.columns) if self.keys is None else None
+        return LoadedRows(self.count, tuple(self.fragments), columns)
+
+    def _write(self) -> None:
+        assert self.target is not None, "only a type with a target is written"
+        dataset = self.target.open()
+        written = write_rows(dataset, pa.Table.from_batches(self.batches))
+        if self.notes is not None:
+            self.notes.write(
+                WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written)))
+            )
+        self.fragments += written
+        self.batches, self.waiting_bytes = [], 0
+
+
+def _keys(entity: Entity, checked: CheckedBatch) -> pa.RecordBatch:
+    return checked.rows.select(key_columns(entity)).set_column(0, "id", checked.known_ids)

@@ -1,0 +1,1 @@
+"""Queries on Spark: a plan compiled to DataFrames."""

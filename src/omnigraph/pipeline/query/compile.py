@@ -1,0 +1,220 @@
+"""A plan as DataFrame operations: each step becomes some, over the DataFrames of the steps below it.
+
+In: a step of a rewritten plan whose parameters are bound. Out: a DataFrame with a column for each output of the step;
+above an order there are only a limit and the columns of the result, so it lasts. Inner plans of `not` and `optional`
+get the distinct outer rows and are joined by their keys, where null equals null. Search is not done here. Nothing
+runs, but for traversals of several hops, which look whether there is something to follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, assert_never
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from omnigraph.base.errors import InvariantError, UsageError
+from omnigraph.engine.operators.aggregate import counts_rows
+from omnigraph.engine.operators.rows import whole_number
+from omnigraph.pipeline.query.columns import (
+    WIDE,
+    compared,
+    expression_column,
+    filtered,
+    plan_column,
+    spark_name,
+    within_i64,
+)
+from omnigraph.pipeline.query.scan import TableFrames
+from omnigraph.pipeline.query.traversal import checked, edge_expanded, edge_scan_frame, expanded, shared
+from omnigraph.query.plan.expressions import AggregateCall, Fields, Function, names
+from omnigraph.query.plan.operators import (
+    Aggregate,
+    Argument,
+    CrossJoin,
+    EdgeExpand,
+    EdgeScan,
+    ExistsJoin,
+    Expand,
+    ExpandInto,
+    Filter,
+    LeftJoin,
+    Limit,
+    Lookup,
+    Order,
+    Pattern,
+    Project,
+    Scan,
+    Search,
+    Unit,
+)
+from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.types import is_float
+from omnigraph.query.syntax import Operator
+
+
+def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
+    """One row per group."""
+    keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
+    calls = [_call(found.call).alias(spark_name(found.name)) for found in step.aggregates]
+    return frame.groupBy(*keys).agg(*calls)
+
+
+def _call(call: AggregateCall) -> Column:
+    if counts_rows(call):
+        return F.count(F.lit(1))
+    argument = expression_column(call.argument)
+    match call.function:
+        case Function.COUNT:
+            return F.count_distinct(argument) if call.distinct else F.count(argument)
+        case Function.SUM if is_float(call.argument.type):
+            return F.sum(argument.cast("double"))
+        case Function.SUM:
+            return within_i64(F.sum(argument.cast(WIDE)))
+        case Function.AVG if is_float(call.argument.type):
+            return F.avg(argument.cast("double"))
+        case Function.AVG:
+            total = F.sum(argument.cast(WIDE)).cast("double")
+            return F.try_divide(total, F.count(argument).cast("double"))
+        case Function.MIN:
+            return F.min(argument)
+        case Function.MAX:
+            return F.max(argument)
+
+
+_ROWS_MAX: Final = 2**31 - 1
+_ONE_ROW: Final = "one"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFrames:
+    """Turns steps into DataFrames. `outer` are the rows of the join whose inner plan this is."""
+
+    tables: TableFrames
+    outer: DataFrame | None = None
+
+    def frame(self, step: Relation) -> DataFrame:  # noqa: PLR0912 - one case per step
+        """The rows of a step."""
+        match step:
+            case Unit():
+                return self.tables.session.range(1).select(F.lit(True).alias(_ONE_ROW))
+            case Argument():
+                assert self.outer is not None, "an inner plan has outer rows"
+                return self.outer.select(*map(plan_column, names(step.outputs))).distinct()
+            case Scan(entity, columns, scan_filter):
+                return self.tables.rows(entity, columns, scan_filter)
+            case EdgeScan():
+                return edge_scan_frame(step, self.tables)
+            case Expand():
+                return expanded(shared_if(step.high > 1, self.frame(step.input)), step, self.tables)
+            case ExpandInto():
+                return checked(shared_if(step.high > 1, self.frame(step.input)), step, self.tables)
+            case EdgeExpand():
+                return edge_expanded(self.frame(step.input), step, self.tables)
+            case Lookup():
+                return self._looked_up(step)
+            case Filter(below, conditions):
+                return filtered(self.frame(below), conditions)
+            case CrossJoin():
+                return self._crossed(step)
+            case ExistsJoin():
+                return self._with_match(step)
+            case LeftJoin():
+                return self._left_joined(step)
+            case Aggregate():
+                return aggregated(self.frame(step.input), step)
+            case Order():
+                return self.frame(step.input).orderBy(*_order(step))
+            case Limit(below, count, offset):
+                return _limited(
+                    self.frame(below), whole_number(count), 0 if offset is None else whole_number(offset)
+                )
+            case Search() | Project() | Pattern():
+                raise InvariantError(f"{type(step).__name__} is no step for Spark", code="plan_invariant")
+            case _:
+                assert_never(step)
+
+    def _looked_up(self, step: Lookup) -> DataFrame:
+        entity = step.entity
+        key = f"key {entity.id}"
+        rows = self.tables.rows(entity, ("id", *step.columns), step.filter)
+        found = rows.withColumnRenamed(spark_name(entity.id), spark_name(key))
+        how = "left" if step.keep_missing else "inner"
+        joined = self.frame(step.input).join(found, plan_column(entity.id) == plan_column(key), how)
+        return joined.drop(spark_name(key))
+
+    def _crossed(self, step: CrossJoin) -> DataFrame:
+        left, right = self.frame(step.left), self.frame(step.right)
+        types = {field.name: field.type for field in (*step.left.outputs, *step.right.outputs)}
+        equal = [
+            compared(Operator.EQ, (plan_column(one), types[one]), (plan_column(other), types[other]))
+            for one, other in step.on
+        ]
+        if not equal:
+            return left.crossJoin(right)
+        return left.join(right, reduce(lambda one, other: one & other, equal), "inner")
+
+    def _with_match(self, step: ExistsJoin) -> DataFrame:
+        how = "left_anti" if step.negated else "left_semi"
+        if not step.keys:
+            some = self.frame(step.inner).select(F.lit(True).alias("match")).limit(1)
+            return self.frame(step.input).join(some, F.lit(True), how)
+        outer = shared(self.frame(step.input))
+        inner = PlanFrames(self.tables, outer).frame(step.inner)
+        matches = inner.select(*_inner_keys(step.keys)).distinct()
+        return outer.join(matches, _same_keys(step.keys), how)
+
+    def _left_joined(self, step: LeftJoin) -> DataFrame:
+        new = _new_columns(step.input.outputs, step.inner.outputs)
+        if not step.keys:
+            inner = self.frame(step.inner).select(*new)
+            return self.frame(step.input).join(inner, F.lit(True), "left")
+        outer = shared(self.frame(step.input))
+        inner = PlanFrames(self.tables, outer).frame(step.inner)
+        matches = inner.select(*_inner_keys(step.keys), *new)
+        joined = outer.join(matches, _same_keys(step.keys), "left")
+        return joined.drop(*(spark_name(f"inner {key}") for key in step.keys))
+
+
+def shared_if(is_shared: bool, frame: DataFrame) -> DataFrame:
+    """The rows, worked out once if they are used twice."""
+    return shared(frame) if is_shared else frame
+
+
+def _new_columns(outside: Fields, inside: Fields) -> list[Column]:
+    known = set(names(outside))
+    return [plan_column(field.name) for field in inside if field.name not in known]
+
+
+def _inner_keys(keys: tuple[str, ...]) -> list[Column]:
+    return [plan_column(key).alias(spark_name(f"inner {key}")) for key in keys]
+
+
+def _same_keys(keys: tuple[str, ...]) -> Column:
+    pairs = [plan_column(key).eqNullSafe(plan_column(f"inner {key}")) for key in keys]
+    return reduce(lambda one, other: one & other, pairs)
+
+
+def _order(step: Order) -> list[Column]:
+    keys = []
+    for key in step.keys:
+        column = expression_column(key.expression)
+        if key.descending:
+            keys.append(column.desc_nulls_last())
+        else:
+            keys.append(column.asc_nulls_last() if key.nulls_last else column.asc_nulls_first())
+    return [*keys, *(plan_column(name).asc_nulls_first() for name in step.ties)]
+
+
+def _limited(frame: DataFrame, count: int, offset: int) -> DataFrame:
+    if offset > _ROWS_MAX:
+        raise UsageError(
+            f"Spark cannot skip {offset} rows, only {_ROWS_MAX}",
+            code="spark_offset",
+            hint="filter by the last key of the page before instead",
+        )
+    # Spark adds the two in 32 bits.
+    rows = min(count, _ROWS_MAX - offset)
+    return (frame.offset(offset) if offset else frame).limit(rows)

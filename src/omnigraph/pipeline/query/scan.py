@@ -1,0 +1,111 @@
+"""Tables of a snapshot as DataFrames: tasks on executors read groups of fragments of the pinned version.
+
+In: a table, the columns that a step needs, its filter. Out: a DataFrame whose columns are called as `spark_name` says.
+What the storage can filter it does, as in the process; the rest of a filter is Spark's. Nothing is written, and a task
+that runs twice reads the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from omnigraph.engine.operators.scan import pushed_text
+from omnigraph.graph.manifest.snapshot import pinned_version
+from omnigraph.pipeline.datasource.read import fragment_groups
+from omnigraph.pipeline.query.columns import filtered, plan_column, spark_name, value_spark_type
+from omnigraph.pipeline.spark.executors import settings_for
+from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.query.plan.expression_walk import NO_FILTER, ScanFilter, columns_of
+from omnigraph.query.plan.types import Entity
+from omnigraph.schema.property_types import Scalar, ScalarType
+from omnigraph.storage.lance.dataset import DatasetVersion
+from omnigraph.storage.lance.read import Scan, scan_fragments
+from omnigraph.storage.settings import StorageSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from omnigraph.graph.manifest.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TableFrames:
+    """Makes DataFrames of the tables of one snapshot."""
+
+    session: SparkSession
+    snapshot: Snapshot
+
+    def rows(
+        self, entity: Entity, columns: tuple[str, ...], scan_filter: ScanFilter = NO_FILTER
+    ) -> DataFrame:
+        """These columns of the rows that pass the filter, as `entity.column`."""
+        where, rest = pushed_text(scan_filter.pushed)
+        residual = (*rest, *scan_filter.residual)
+        asked = (found.column for condition in residual for found in columns_of(condition))
+        read = self._read(entity, tuple(dict.fromkeys((*columns, *asked))), where)
+        return filtered(read, residual).select(*(plan_column(f"{entity.name}.{name}") for name in columns))
+
+    def _read(self, entity: Entity, columns: tuple[str, ...], where: str | None) -> DataFrame:
+        record = self.snapshot.tables[entity.table.alias]
+        table = pinned_version(self.snapshot.root, record)
+        groups = fragment_groups(table) or [()]
+        schema = _schema(entity, columns)
+        task = _ScanTask(table, tuple(groups), Scan(columns, where), schema, settings_for(self.session))
+        numbers = self.session.range(0, len(groups), 1, numPartitions=len(groups))
+        return numbers.mapInArrow(task.run, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScanTask:
+    """What travels to an executor: a row of its input is the number of a group of fragments."""
+
+    table: DatasetVersion
+    groups: tuple[tuple[int, ...], ...]
+    scan: Scan
+    schema: StructType
+    settings: StorageSettings
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            numbers: list[Any] = [number for batch in batches for number in batch.column(0).to_pylist()]
+            with self.settings.applied():
+                for number in numbers:
+                    for batch in scan_fragments(self.table.open(), self.groups[number], self.scan):
+                        yield self._in_spark_types(batch)
+        except Exception as error:
+            raise pack_error(error) from None
+
+    def _in_spark_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        arrays: list[Any] = []
+        for name, field in zip(self.scan.columns, wanted, strict=True):
+            column: Any = batch.column(name)
+            # Of a Blob a query only asks whether it is there.
+            is_blob = pa.types.is_binary(field.type)
+            arrays.append(_presence(column, field.type) if is_blob else pc.cast(column, field.type))
+        build: Any = pa.RecordBatch.from_arrays
+        made: pa.RecordBatch = build(arrays, schema=wanted)
+        return made
+
+
+def _presence(column: Any, wanted: pa.DataType) -> Any:
+    return pc.if_else(column.is_valid(), pa.scalar(b"", wanted), pa.scalar(None, wanted))
+
+
+def _schema(entity: Entity, columns: tuple[str, ...]) -> StructType:
+    fields = []
+    for name in columns:
+        column = entity.table.column(name)
+        assert column is not None, "a plan reads columns that exist"
+        kind = value_spark_type(column.type)
+        is_nullable = column.nullable or column.type == ScalarType(Scalar.BLOB)
+        fields.append(StructField(spark_name(f"{entity.name}.{name}"), kind, is_nullable))
+    return StructType(fields)

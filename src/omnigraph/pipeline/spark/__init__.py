@@ -1,0 +1,1 @@
+"""Spark sessions, executors, jobs and the warm server."""

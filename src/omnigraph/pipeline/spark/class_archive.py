@@ -1,0 +1,116 @@
+"""The class-data archive: Spark's classes as the JVM holds them in memory, so that it need not load and verify them.
+
+It halves the start of a session. One file per Java, Spark and set of flags, in the cache directory, made once in the
+background after a second local session has shown that this cache is used again. A draft gets its name when it is whole.
+One that is missing, half gone or changed since is not used, and the JVM itself ignores one that does not fit it: an
+archive can only ever make a start faster.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from omnigraph.base import limits
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.paths import cache_directory
+from omnigraph.pipeline.spark.java import Java
+from omnigraph.pipeline.spark.jvm import START_FLAGS
+
+SWITCH: Final = "OMNIGRAPH_CLASS_ARCHIVE"  # `off`: none is made
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """Where the archive for one Java and this Spark is, or will be."""
+
+    path: Path
+
+    @property
+    def seal(self) -> Path:
+        """Tells the size and time of the whole archive."""
+        return self.path.with_suffix(".seal")
+
+    @property
+    def starts(self) -> Path:
+        """One byte for each session that went without."""
+        return self.path.with_suffix(".starts")
+
+    def flags(self) -> tuple[str, ...]:
+        """What makes a JVM use it; nothing when it is not there or not the one that was made."""
+        return (f"-XX:SharedArchiveFile={self.path}",) if self.is_whole() else ()
+
+    def is_whole(self) -> bool:
+        try:
+            return bool(json.loads(self.seal.read_text(encoding="ascii")) == describe_file(self.path))
+        except (OSError, ValueError):
+            return False
+
+    def discard(self) -> None:
+        """Never use it again."""
+        for path in (self.seal, self.path):
+            path.unlink(missing_ok=True)
+
+
+def class_archive(java: Java) -> ClassArchive:
+    """The archive for this Java, the installed Spark and the flags that a JVM is started with."""
+    import pyspark
+
+    release = java.home / "release"
+    parts = (
+        str(java.home),
+        str(java.version),
+        release.read_text(encoding="utf-8", errors="replace") if release.is_file() else "",
+        pyspark.__version__,
+        str(Path(pyspark.__file__).parent),
+        *START_FLAGS,
+    )
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return ClassArchive(cache_directory() / "spark" / f"classes-{pyspark.__version__}-{key}.jsa")
+
+
+def describe_file(path: Path) -> list[int]:
+    """What changes when a file is changed or cut short."""
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns]
+
+
+def build_when_worthwhile(archive: ClassArchive) -> None:
+    """Count a start without the archive; from the second on, build it in the background once this process ends."""
+    if os.environ.get(SWITCH) == "off":
+        return
+    with suppress(OSError):
+        with archive.starts.open("ab") as count:
+            count.write(b".")
+        if archive.starts.stat().st_size >= limits.CLASS_ARCHIVE_STARTS_MIN:
+            atexit.register(_build_in_background, archive)
+
+
+def cancel_build() -> None:
+    """This process was interrupted: whoever did that wants nothing more to happen."""
+    atexit.unregister(_build_in_background)
+
+
+def _build_in_background(archive: ClassArchive) -> None:
+    """Start a process of its own that outlives this one. A build that failed is tried again a day later."""
+    failed = archive.path.with_suffix(".failed")
+    with suppress(OSError):
+        if SYSTEM_CLOCK.now_us() / 1e6 - failed.stat().st_mtime < limits.CLASS_ARCHIVE_RETRY_SECONDS:
+            return
+    with suppress(OSError):
+        subprocess.Popen(
+            [sys.executable, "-m", "omnigraph.pipeline.spark.class_archive_build"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=archive.path.parent,
+            start_new_session=True,
+        )

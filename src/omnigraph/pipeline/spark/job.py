@@ -1,0 +1,302 @@
+"""Runs one Spark action so that it can be watched and stopped.
+
+The action runs in a thread of its own; this one looks after it. When it is interrupted, by Ctrl-C or any other
+exception, the job is cancelled on the cluster and the exception goes on as soon as the action has ended. What Spark
+raises is turned into an error of ours.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from uuid import uuid4
+
+from omnigraph.base import limits
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.progress import Progress, Report
+from omnigraph.pipeline.runner import TaskSize
+from omnigraph.pipeline.spark.class_archive import cancel_build
+from omnigraph.pipeline.spark.connect import is_connect
+from omnigraph.pipeline.spark.jvm import spark_log
+from omnigraph.pipeline.spark.task_errors import java_ended, unpack_error
+
+if TYPE_CHECKING:
+    from pyspark import SparkStageInfo
+    from pyspark.sql import SparkSession
+
+
+class SizeSum(Protocol):
+    """Where tasks add their sizes; only the driver reads the sum."""
+
+    @property
+    def value(self) -> TaskSize: ...
+
+    def add(self, term: TaskSize) -> None: ...
+
+
+class TaskCounter(Protocol):
+    """Asks Spark how many tasks of a job have finished, and of how many that it knows."""
+
+    def tasks_done(self) -> int: ...
+
+    def tasks_known(self) -> int: ...
+
+
+class Watch:
+    """Turns what Spark says about one job into progress events, each only when something has changed."""
+
+    def __init__(self, step: str, tasks_total: int | None, report: Report) -> None:
+        """Without `tasks_total`, Spark is asked for that too: it learns of a plan's tasks stage by stage."""
+        self._step = step
+        self._asks_total = tasks_total is None
+        self._tasks_total = tasks_total or 0
+        self._report = report
+        self._started = SYSTEM_CLOCK.monotonic()
+        self._told: tuple[int, TaskSize | None] | None = None
+        self._bytes_total: int | None = None
+        self._size_sum: SizeSum | None = None
+
+    def measure_with(self, size_sum: SizeSum | None, bytes_total: int | None) -> None:
+        """Tell sizes too, out of this sum."""
+        self._size_sum, self._bytes_total = size_sum, bytes_total
+
+    def look(self, counter: TaskCounter) -> None:
+        """Tell what has changed since the last look."""
+        if self._asks_total:
+            self._tasks_total = max(self._tasks_total, counter.tasks_known())
+        self._tell(min(counter.tasks_done(), self._tasks_total), is_last=False)
+
+    def finish(self) -> None:
+        """Tell that all is done."""
+        self._tell(self._tasks_total, is_last=True)
+
+    def _tell(self, tasks_done: int, *, is_last: bool) -> None:
+        size = self._size_sum.value if self._size_sum else None
+        if (tasks_done, size) == self._told and not is_last:
+            return
+        self._told = (tasks_done, size)
+        self._report(
+            Progress(
+                self._step,
+                SYSTEM_CLOCK.monotonic() - self._started,
+                tasks_done,
+                self._tasks_total,
+                rows=size.rows if size else None,
+                bytes=size.bytes if size else None,
+                bytes_total=self._bytes_total,
+                is_last=is_last,
+            )
+        )
+
+
+def make_size_sum(session: SparkSession) -> SizeSum:
+    """An accumulator of sizes; a classic session only."""
+    from pyspark.accumulators import AccumulatorParam
+
+    class _Sizes(AccumulatorParam[TaskSize]):
+        def zero(self, value: TaskSize) -> TaskSize:
+            return type(value)()
+
+        def addInPlace(self, value1: TaskSize, value2: TaskSize) -> TaskSize:  # noqa: N802  # Spark's own name
+            return value1 + value2
+
+    param: AccumulatorParam[Any] = _Sizes()
+    return session.sparkContext.accumulator(TaskSize(), param)
+
+
+class JobGroupCounter:
+    """Counts through the status tracker of a classic session."""
+
+    def __init__(self, session: SparkSession, group: str) -> None:
+        self._tracker = session.sparkContext.statusTracker()
+        self._group = group
+
+    def tasks_done(self) -> int:
+        return sum(stage.numCompletedTasks for stage in self._stages())
+
+    def tasks_known(self) -> int:
+        return sum(stage.numTasks for stage in self._stages())
+
+    def _stages(self) -> list[SparkStageInfo]:
+        jobs = [self._tracker.getJobInfo(job) for job in self._tracker.getJobIdsForGroup(self._group)]
+        found = [self._tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return [stage for stage in found if stage]
+
+
+class ConnectCounter:
+    """Counts what a Connect server tells its client; register it as a progress handler."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._known = 0
+
+    def __call__(self, stages: Iterable[Any] | None, **_: Any) -> None:
+        told = list(stages or ())
+        self._done = max(self._done, sum(stage.num_completed_tasks for stage in told))
+        self._known = max(self._known, sum(stage.num_tasks for stage in told))
+
+    def tasks_done(self) -> int:
+        return self._done
+
+    def tasks_known(self) -> int:
+        return self._known
+
+
+Outcome = TypeVar("Outcome")
+
+
+def run_job(
+    session: SparkSession,
+    action: Callable[[], Outcome],
+    watch: Watch,
+    tick: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """What the action returns. `tick` is called while it runs; what it raises ends the action."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark import inheritable_thread_target
+    from pyspark.errors import PySparkException
+
+    job: _Job = _ConnectJob(session, watch) if is_connect(session) else _ClassicJob(session, watch)
+
+    def act() -> Outcome:
+        job.mark_thread()
+        return action()
+
+    with ThreadPoolExecutor(1, "omnigraph-spark") as threads:
+        running: Future[Outcome] = threads.submit(inheritable_thread_target(session)(act))
+        try:
+            _look_after(job, running, tick)
+            outcome = running.result()
+        except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
+            if job.has_lost_java():
+                raise java_ended(str(spark_log())) from error
+            if isinstance(error, ConnectionError | EOFError):
+                raise
+            raise unpack_error(error, str(spark_log())) from error
+        finally:
+            if not running.done() and not job.has_lost_java():
+                _stop(job, running)
+            job.forget()
+    watch.finish()
+    return outcome
+
+
+class _Job(Protocol):
+    """One action on one kind of session."""
+
+    def mark_thread(self) -> None:
+        """Give the jobs that this thread starts a name by which they can be cancelled."""
+
+    def look(self) -> None:
+        """Report how far it is."""
+
+    def cancel(self) -> None:
+        """Ask Spark to stop it."""
+
+    def abandon(self) -> None:
+        """Cut the connection when Spark does not stop it."""
+
+    def has_lost_java(self) -> bool:
+        """Whether the Java process that this one started has ended."""
+
+    def forget(self) -> None:
+        """It has ended."""
+
+
+def _look_after(job: _Job, running: Future[Outcome], tick: Callable[[], None]) -> None:
+    while wait([running], limits.SPARK_POLL_SECONDS).not_done:
+        with _interrupts_later():
+            job.look()
+        tick()
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Let Ctrl-C wait a moment: amid an answer it would break the connection that is needed to cancel the job."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if received and callable(handler):
+        handler(*received[0])
+
+
+def _stop(job: _Job, running: Future[Outcome]) -> None:
+    cancel_build()
+    job.cancel()
+    if wait([running], limits.SPARK_CANCEL_SECONDS_MAX).not_done:
+        job.abandon()
+
+
+class _ClassicJob:
+    def __init__(self, session: SparkSession, watch: Watch) -> None:
+        self._group = f"omnigraph-{uuid4().hex}"
+        self._context = session.sparkContext
+        self._counter = JobGroupCounter(session, self._group)
+        self._watch = watch
+
+    def mark_thread(self) -> None:
+        self._context.setJobGroup(self._group, "omnigraph", interruptOnCancel=True)
+
+    def look(self) -> None:
+        self._watch.look(self._counter)
+
+    def cancel(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+    def abandon(self) -> None:
+        process = getattr(self._context._gateway, "proc", None)
+        if process is not None:
+            process.kill()
+
+    def has_lost_java(self) -> bool:
+        process = getattr(self._context._gateway, "proc", None)
+        if process is None:
+            return False
+        with suppress(subprocess.TimeoutExpired):  # its connections close a moment before it is gone
+            process.wait(limits.SPARK_POLL_SECONDS)
+        return process.poll() is not None
+
+    def forget(self) -> None:
+        pass
+
+
+class _ConnectJob:
+    def __init__(self, session: SparkSession, watch: Watch) -> None:
+        self._tag = f"omnigraph-{uuid4().hex}"
+        self._session = session
+        self._counter = ConnectCounter()
+        # Spark wants a class of its own here, and calls it by the same words.
+        self._handler = cast(Any, self._counter)
+        self._watch = watch
+        self._session.registerProgressHandler(self._handler)
+
+    def mark_thread(self) -> None:
+        self._session.addTag(self._tag)
+
+    def look(self) -> None:
+        self._watch.look(self._counter)
+
+    def cancel(self) -> None:
+        self._session.interruptTag(self._tag)
+
+    def abandon(self) -> None:
+        self._session.stop()
+
+    def has_lost_java(self) -> bool:
+        return False
+
+    def forget(self) -> None:
+        self._session.removeProgressHandler(self._handler)

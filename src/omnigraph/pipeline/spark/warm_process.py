@@ -1,0 +1,172 @@
+"""The process behind a warm server: starts its JVM, ends it when nobody has used it for a while, and ends with it.
+
+`python -m omnigraph.pipeline.warm_process IDLE_SECONDS`, run by the package itself. It loads nothing of Spark, so it
+stays small. The server listens on loopback and lets in only who knows the token, which is written to a file that its
+user alone can read. However this process ends, the JVM ends too, and nothing tells of a server that is not there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Final
+from uuid import uuid4
+
+from omnigraph.base import limits
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.process import current_process
+from omnigraph.pipeline.spark.class_archive import class_archive
+from omnigraph.pipeline.spark.connect import is_listening
+from omnigraph.pipeline.spark.java import find_java
+from omnigraph.pipeline.spark.jvm import START_FLAGS, jvm_environment
+from omnigraph.pipeline.spark.session import ENCRYPTED, ON_LOOPBACK, QUIET
+from omnigraph.pipeline.spark.warm_state import (
+    WarmServer,
+    forget_server,
+    installation,
+    last_use_us,
+    unused_server,
+    write_server,
+)
+
+_SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
+
+
+class _Ended(BaseException):
+    """Somebody asked this process to end."""
+
+
+def main() -> None:
+    """Serve until it is time to end."""
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    idle_seconds = float(sys.argv[1])
+    jvm: subprocess.Popen[bytes] | None = None
+    try:
+        token = secrets.token_urlsafe(32)
+        jvm, port = _start(token)
+        write_server(
+            WarmServer(
+                process=current_process(),
+                port=port,
+                token=token,
+                session_id=str(uuid4()),
+                installation=installation(),
+                idle_seconds=idle_seconds,
+                started_us=SYSTEM_CLOCK.now_us(),
+            )
+        )
+        _serve(jvm, idle_seconds)
+    except _Ended:
+        pass
+    finally:
+        forget_server(current_process())
+        if jvm is not None:
+            _stop(jvm)
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    raise _Ended
+
+
+def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
+    """Wait until the JVM ends by itself or nobody has used it for long enough."""
+    busy_us = SYSTEM_CLOCK.now_us()
+    while jvm.poll() is None:
+        with unused_server() as is_unused:
+            now_us = SYSTEM_CLOCK.now_us()
+            busy_us = max(busy_us, last_use_us()) if is_unused else now_us
+            if now_us - busy_us > idle_seconds * 1e6:
+                forget_server(current_process())
+                return
+        SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS)
+
+
+def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A JVM that takes connections. Another process may take the free port first, so there are several attempts."""
+    for _ in range(limits.WARM_SERVER_PORT_ATTEMPTS_MAX):
+        port = _free_port()
+        jvm = subprocess.Popen(
+            _command(port),
+            env=_environment(token),
+            stdin=subprocess.DEVNULL,
+            preexec_fn=_make_end_with(os.getpid()),  # noqa: PLW1509  # there are no threads
+        )
+        deadline = SYSTEM_CLOCK.monotonic() + limits.WARM_SERVER_START_SECONDS_MAX
+        try:
+            while jvm.poll() is None and SYSTEM_CLOCK.monotonic() < deadline:
+                if is_listening("127.0.0.1", port):
+                    return jvm, port
+                SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS)
+        except _Ended:
+            _stop(jvm)
+            raise
+        _stop(jvm)
+    raise SystemExit("the Spark Connect server did not start")
+
+
+def _command(port: int) -> list[str]:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    settings = {
+        **QUIET,
+        **ON_LOOPBACK,
+        **ENCRYPTED,
+        "spark.app.name": "omnigraph warm server",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.session.manager.defaultSessionTimeout": "365d",  # commands share one: see WarmServer
+    }
+    words = [f"--conf={name}={value}" for name, value in settings.items()]
+    submit = Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent, "bin", "spark-submit")
+    return [str(submit), "--master", "local[*]", "--class", _SERVER, *words]
+
+
+def _environment(token: str) -> dict[str, str]:
+    java = find_java()
+    flags = (*START_FLAGS, *class_archive(java).flags())
+    return {**jvm_environment(java, flags, on_loopback=True), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+
+
+def _make_end_with(parent: int) -> Callable[[], None] | None:
+    """What a new process does first, so that it ends when this one is killed. Only Linux has it."""
+    if not sys.platform.startswith("linux"):
+        return None
+    library = ctypes.CDLL(None)
+
+    def end_with_parent() -> None:
+        library.prctl(_DIE_WITH_PARENT, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return end_with_parent
+
+
+def _stop(jvm: subprocess.Popen[bytes]) -> None:
+    jvm.terminate()
+    try:
+        jvm.wait(limits.WARM_SERVER_STOP_SECONDS_MAX / 2)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

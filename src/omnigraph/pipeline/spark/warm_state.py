@@ -1,0 +1,171 @@
+"""What is known about the warm local server: one file in the cache directory that only its user can read.
+
+The server's own process writes it when it is ready and removes it when it ends. Two locks stand beside it: one is held
+while somebody starts or stops a server, the other is shared by all who use one, and both are given back by the system
+when their holder dies. A server is used only by the installation that started it: same Python, same code.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from omnigraph.base.paths import cache_directory, cache_not_writable, package_directory
+from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
+from omnigraph.pipeline.spark.connect import is_listening
+
+
+@dataclass(frozen=True, slots=True)
+class WarmServer:
+    """A server that was ready at `started_us`. `process` looks after the JVM and ends with it.
+
+    Commands share the session `session_id`, because Spark keeps separate Python workers for every session.
+    """
+
+    process: ProcessIdentity
+    port: int = 0
+    token: str = ""
+    session_id: str = ""
+    installation: str = ""
+    idle_seconds: float = 0.0
+    started_us: int = 0
+
+    @property
+    def address(self) -> str:
+        return f"sc://localhost:{self.port}/;token={self.token}"
+
+    @property
+    def shared_address(self) -> str:
+        return f"{self.address};session_id={self.session_id}"
+
+
+class Health(Enum):
+    """What a look at a server says."""
+
+    RUNNING = "running"
+    OUTDATED = "outdated"
+    STOPPED = "stopped"
+
+
+def read_server() -> WarmServer | None:
+    """The server that the file tells of, whether it still runs or not, also one that another release started."""
+    try:
+        document = json.loads(_folder().joinpath("server.json").read_text(encoding="utf-8"))
+        known = {name: document[name] for name in WarmServer.__slots__ if name in document}
+        return WarmServer(**{**known, "process": ProcessIdentity(**document["process"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write_server(server: WarmServer) -> None:
+    """Make the server known, at once and to its user only."""
+    path = _folder() / "server.json"
+    draft = path.with_name(f"server.json.{os.getpid()}")
+    with os.fdopen(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        json.dump(asdict(server), file)
+    draft.replace(path)
+
+
+def forget_server(process: ProcessIdentity) -> None:
+    """The server of this process is no more; another one that has taken its place stays known."""
+    found = read_server()
+    if found is None or found.process == process:
+        _folder().joinpath("server.json").unlink(missing_ok=True)
+
+
+def check_health(server: WarmServer | None) -> Health:
+    """Whether the server runs, and whether this installation may use it."""
+    if server is None or has_stopped(server.process) or not is_listening("127.0.0.1", server.port):
+        return Health.STOPPED
+    return Health.RUNNING if server.installation == installation() else Health.OUTDATED
+
+
+def has_stopped(process: ProcessIdentity) -> bool:
+    """Return whether the server's process ended, or belongs to an earlier boot of this machine.
+
+    The file of servers belongs to this user. So a process that an earlier release recorded has this user's id too.
+    """
+    me = current_process()
+    if process.boot_id and me.boot_id and process.host == me.host and process.boot_id != me.boot_id:
+        return True
+    machine_id = me.machine_id if process.machine_id is None else process.machine_id
+    return is_known_gone(replace(process, machine_id=machine_id, uid=me.uid), me)
+
+
+@cache
+def installation() -> str:
+    """Changes with the Python, the Spark and any file of this package: workers keep what they have loaded."""
+    root = package_directory()
+    files = sorted(root.rglob("*.py"))
+    described = [
+        f"{path.relative_to(root)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files
+    ]
+    parts = [sys.prefix, sys.version, _spark_version(), *described]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def starting_or_stopping() -> Iterator[None]:
+    """Only one process at a time starts or stops a server."""
+    with _open_lock("server.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def use_server() -> IO[bytes]:
+    """Keep the server from ending for lack of work while this file is open."""
+    lock = _open_lock("server.use")
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    os.utime(lock.fileno())
+    return lock
+
+
+@contextmanager
+def unused_server() -> Iterator[bool]:
+    """Whether nobody uses the server; while this lasts nobody can begin to."""
+    with _open_lock("server.use") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def last_use_us() -> int:
+    """When somebody last began to use the server; 0 when nobody ever did."""
+    try:
+        return _folder().joinpath("server.use").stat().st_mtime_ns // 1000
+    except OSError:
+        return 0
+
+
+def _spark_version() -> str:
+    from importlib.metadata import version
+
+    return version("pyspark")
+
+
+def _open_lock(name: str) -> IO[bytes]:
+    return os.fdopen(os.open(_folder() / name, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+
+
+def _folder() -> Path:
+    folder = cache_directory() / "spark"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise cache_not_writable(folder, error) from error
+    return folder

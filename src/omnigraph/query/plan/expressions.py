@@ -1,0 +1,466 @@
+"""Typed expressions: what a plan computes from the columns of a row.
+
+Immutable nodes. Each has a `type` and says whether it can be null. Logic is three-valued, as in SQL: a comparison with
+null is null, `not` null is null, and a filter keeps the rows whose condition is true. An executor needs one function
+per node; `Param` and `Now` do not occur in a plan whose parameters are bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Final
+
+from omnigraph.base.errors import InvariantError
+from omnigraph.query.plan.types import (
+    BOOL,
+    DATETIME,
+    F64,
+    I64,
+    Entity,
+    EntityType,
+    Table,
+    ValueType,
+    is_float,
+)
+from omnigraph.query.syntax import Operator, Sign
+
+LiteralValue = (
+    None | str | bool | int | float | Decimal | date | datetime | bytes | tuple["LiteralValue", ...]
+)
+
+
+class TextMode(Enum):
+    """How a text search matches: any word, every word in order, or words with typing errors."""
+
+    SEARCH = "search"
+    MATCH_TEXT = "match_text"
+    FUZZY = "fuzzy"
+
+
+class Function(Enum):
+    """An aggregate."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+def require(condition: bool, message: str) -> None:
+    """A node that cannot be is a defect of ours, never a user's mistake."""
+    if not condition:
+        raise InvariantError(message, code="plan_invariant")
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value. A `Decimal` is a number as written, which only a column's type can place."""
+
+    value: LiteralValue
+    type: ValueType
+
+    @property
+    def nullable(self) -> bool:
+        return self.value is None
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of the query."""
+
+    name: str
+    type: ValueType
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The moment at which the query runs, the same everywhere in it, to the millisecond."""
+
+    @property
+    def type(self) -> ValueType:
+        return DATETIME
+
+    @property
+    def nullable(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A column of a bound entity: the column `entity.column` of the rows."""
+
+    entity: str
+    column: str
+    type: ValueType
+    nullable: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.entity}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRef:
+    """A whole entity, shown as an object; needs every column of `table.entity_columns`."""
+
+    entity: str
+    table: Table
+    nullable: bool = False
+
+    @property
+    def type(self) -> ValueType:
+        return EntityType(self.table.kind, self.table.name)
+
+    @property
+    def id(self) -> ColumnRef:
+        """The column that stands for the entity in comparisons, counts and groups."""
+        return ColumnRef(self.entity, "id", self.table.columns[0].type, self.nullable)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRef:
+    """A column that a step below made: a score, a group key or an aggregate."""
+
+    name: str
+    type: ValueType
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """`-a`: an exact I64, or an F64."""
+
+    operand: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return F64 if is_float(self.operand.type) else I64
+
+    @property
+    def nullable(self) -> bool:
+        return self.operand.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Arithmetic. Integers give an exact I64 (overflow is an error); `/` and floats give an F64; `a / 0` is null."""
+
+    sign: Sign
+    left: Expr
+    right: Expr
+
+    @property
+    def type(self) -> ValueType:
+        floats = is_float(self.left.type) or is_float(self.right.type)
+        return F64 if floats or self.sign is Sign.DIV else I64
+
+    @property
+    def nullable(self) -> bool:
+        return self.sign is Sign.DIV or self.left.nullable or self.right.nullable
+
+
+class _Condition:
+    """What all conditions share: they are Bool."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> ValueType:
+        return BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(_Condition):
+    """`= != < <= > >=` within one family. Integers compare exactly, a date as the midnight it begins with."""
+
+    operator: Operator
+    left: Expr
+    right: Expr
+
+    def __post_init__(self) -> None:
+        wordy = {Operator.CONTAINS, Operator.STARTS_WITH, Operator.IN}
+        require(self.operator not in wordy, f"`{self.operator.value}` is no comparison of values")
+
+    @property
+    def nullable(self) -> bool:
+        return self.left.nullable or self.right.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list or vector of computed items, which only a mutation stores."""
+
+    items: tuple[Expr, ...]
+    type: ValueType
+
+    @property
+    def nullable(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class InList(_Condition):
+    """Whether a value equals one of these: `=` joined by `or`, but null for a null value also without items."""
+
+    operand: Expr
+    items: tuple[Expr, ...]
+
+    @property
+    def nullable(self) -> bool:
+        return self.operand.nullable or any(item.nullable for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Member(_Condition):
+    """Whether an item is in a list that a column or a parameter holds."""
+
+    item: Expr
+    collection: Expr
+
+    @property
+    def nullable(self) -> bool:
+        return self.item.nullable or self.collection.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Substring(_Condition):
+    """Whether a text has exactly this part."""
+
+    text: Expr
+    part: Expr
+
+    @property
+    def nullable(self) -> bool:
+        return self.text.nullable or self.part.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix(_Condition):
+    """Whether a text begins with exactly this part."""
+
+    text: Expr
+    part: Expr
+
+    @property
+    def nullable(self) -> bool:
+        return self.text.nullable or self.part.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(_Condition):
+    """Whether a value is absent, or with `negated` present; never null itself."""
+
+    operand: Expr
+    negated: bool = False
+
+    @property
+    def nullable(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class And(_Condition):
+    """True if all are."""
+
+    operands: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.operands) > 1, "`and` joins at least two conditions")
+
+    @property
+    def nullable(self) -> bool:
+        return any(operand.nullable for operand in self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Or(_Condition):
+    """True if one is."""
+
+    operands: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.operands) > 1, "`or` joins at least two conditions")
+
+    @property
+    def nullable(self) -> bool:
+        return any(operand.nullable for operand in self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Not(_Condition):
+    """True if the other is false; null if it is null."""
+
+    operand: Expr
+
+    @property
+    def nullable(self) -> bool:
+        return self.operand.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Known(_Condition):
+    """A comparison that is decided for every value of the operand: `value`, but null where the operand is null."""
+
+    value: bool
+    operand: Expr
+
+    @property
+    def nullable(self) -> bool:
+        return self.operand.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch(_Condition):
+    """A full-text predicate on a String column."""
+
+    mode: TextMode
+    column: ColumnRef
+    query: Expr
+    edits: int = 0
+
+    @property
+    def nullable(self) -> bool:
+        return self.column.nullable or self.query.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """Cosine distance to a vector, or with `embed` to a text that a provider of `model` embeds; null without one."""
+
+    column: ColumnRef
+    query: Expr
+    embed: bool = False
+    model: str | None = None
+
+    @property
+    def type(self) -> ValueType:
+        return F64
+
+    @property
+    def nullable(self) -> bool:
+        return self.column.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    """BM25 score of a text for the words of a query; null where none of them occurs."""
+
+    column: ColumnRef
+    query: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return F64
+
+    @property
+    def nullable(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rrf:
+    """Reciprocal rank fusion: the sum of 1 / (k + rank) over the two rankings; null where neither ranks the row."""
+
+    first: Nearest | Bm25
+    second: Nearest | Bm25
+    k: int
+
+    @property
+    def type(self) -> ValueType:
+        return F64
+
+    @property
+    def nullable(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate over the rows of a group. Nulls are skipped; an entity counts by its id."""
+
+    function: Function
+    argument: Expr
+    distinct: bool = False
+
+    @property
+    def type(self) -> ValueType:
+        match self.function:
+            case Function.COUNT:
+                return I64
+            case Function.SUM:
+                return F64 if is_float(self.argument.type) else I64
+            case Function.AVG:
+                return F64
+            case Function.MIN | Function.MAX:
+                return self.argument.type
+
+    @property
+    def nullable(self) -> bool:
+        return self.function is not Function.COUNT
+
+
+Score = Nearest | Bm25 | Rrf
+Condition = Compare | InList | Member | Substring | Prefix | IsNull | And | Or | Not | Known | TextMatch
+Leaf = Literal | Param | Now | ColumnRef | EntityRef | OutputRef
+Expr = Leaf | Negated | Computed | ListOf | Condition | Score | AggregateCall
+
+TRUE: Final = Literal(True, BOOL)
+FALSE: Final = Literal(False, BOOL)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of the rows. The columns of an entity are called `entity.column`."""
+
+    name: str
+    type: ValueType
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An expression and the name of the column it becomes."""
+
+    name: str
+    expression: Expr
+
+    @property
+    def field(self) -> Field:
+        return Field(self.name, self.expression.type, self.expression.nullable)
+
+
+Fields = tuple[Field, ...]
+
+
+def entity_fields(entity: Entity, columns: Iterable[str]) -> Fields:
+    """The fields of some columns of an entity's table."""
+    found = []
+    for name in columns:
+        column = entity.table.column(name)
+        require(column is not None, f"{entity.table.alias} has no column {name}")
+        assert column is not None
+        found.append(Field(f"{entity.name}.{column.name}", column.type, column.nullable))
+    return tuple(found)
+
+
+def joined(*groups: Fields) -> Fields:
+    """The fields side by side; no name twice."""
+    fields = tuple(field for group in groups for field in group)
+    require(len({field.name for field in fields}) == len(fields), f"a column twice: {names(fields)}")
+    return fields
+
+
+def nullable(fields: Fields) -> Fields:
+    """The same fields where rows may be missing."""
+    return tuple(replace(field, nullable=True) for field in fields)
+
+
+def names(fields: Fields) -> tuple[str, ...]:
+    """The names alone."""
+    return tuple(field.name for field in fields)

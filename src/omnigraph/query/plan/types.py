@@ -1,0 +1,277 @@
+"""The types that expressions have: those of properties, whole entities, and null; and what each of them can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from omnigraph.base.ids import TypeId
+from omnigraph.schema.catalog import EdgeType, NodeType, TypeKind
+from omnigraph.schema.property_types import (
+    FLOATS,
+    INTEGER_BOUNDS,
+    EnumType,
+    IndexKind,
+    ListType,
+    PropertyType,
+    Scalar,
+    ScalarType,
+    VectorType,
+    type_text,
+)
+from omnigraph.schema.tables import system_columns
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFact:
+    """An index that exists, and what it leaves out."""
+
+    column: str
+    kind: IndexKind
+    uncovered_fragments: int = 0
+    uncovered_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table: how many rows it has, if that is known, and its indexes."""
+
+    rows: int | None = None
+    indexes: tuple[IndexFact, ...] = ()
+
+    def index(self, column: str, kind: IndexKind) -> IndexFact | None:
+        """The index of this kind on a column."""
+        return next((found for found in self.indexes if (found.column, found.kind) == (column, kind)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """The tables by alias (`node:Person`)."""
+
+    tables: Mapping[str, TableFacts] = field(default_factory=dict)
+
+    def table(self, alias: str) -> TableFacts:
+        return self.tables.get(alias, _UNKNOWN)
+
+
+_UNKNOWN: Final = TableFacts()
+NO_FACTS: Final = PlanFacts()
+
+# How a query names the system columns of an edge: as the data format does, or as the table does.
+_EDGE_NAMES: Final = {"from": "src", "to": "dst"}
+_TEXT: Final = ScalarType(Scalar.STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. `embedded` marks a vector that a provider makes from text, `model` by which model."""
+
+    name: str
+    type: PropertyType
+    nullable: bool = False
+    embedded: bool = False
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The table of one node or edge type: system columns first, then the properties."""
+
+    kind: TypeKind
+    type_id: TypeId
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+
+    @property
+    def alias(self) -> str:
+        return f"{self.kind.value}:{self.name}"
+
+    def column(self, name: str) -> Column | None:
+        """The column of a property or system column, by the name that a query uses."""
+        if self.kind is TypeKind.EDGE:
+            name = _EDGE_NAMES.get(name, name)
+        return next((found for found in self.columns if found.name == name), None)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(found.name for found in self.columns)
+
+    @property
+    def entity_columns(self) -> tuple[str, ...]:
+        """What a whole entity shows: everything but Blobs and vectors."""
+        return tuple(found.name for found in self.columns if not is_opaque(found.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A variable of a plan, bound to rows of a table. Its name is unique in the plan."""
+
+    name: str
+    table: Table
+
+    @property
+    def id(self) -> str:
+        """The name of the column that says which row it is."""
+        return f"{self.name}.id"
+
+
+def table_of(entity: NodeType | EdgeType) -> Table:
+    """The table of a type of the catalog."""
+    names = system_columns(entity)
+    properties = (
+        Column(
+            found.name,
+            found.type,
+            found.nullable,
+            found.embedding is not None,
+            found.embedding.model if found.embedding else None,
+        )
+        for found in entity.properties
+    )
+    columns = (*(Column(name, _TEXT) for name in names), *properties)
+    return Table(entity.kind, entity.id, entity.name, columns, entity.key)
+
+
+def is_opaque(property_type: PropertyType) -> bool:
+    """Whether values are too large to show among others: Blobs and vectors."""
+    return isinstance(property_type, VectorType) or property_type == ScalarType(Scalar.BLOB)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """A whole node or edge."""
+
+    kind: TypeKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NullType:
+    """The type of the literal `null`, which goes with every other."""
+
+
+ValueType = PropertyType | EntityType | NullType
+
+STRING: Final = ScalarType(Scalar.STRING)
+BOOL: Final = ScalarType(Scalar.BOOL)
+I64: Final = ScalarType(Scalar.I64)
+U64: Final = ScalarType(Scalar.U64)
+F64: Final = ScalarType(Scalar.F64)
+DATE: Final = ScalarType(Scalar.DATE)
+DATETIME: Final = ScalarType(Scalar.DATETIME)
+NULL: Final = NullType()
+
+
+class Family(Enum):
+    """Types whose values can be compared with each other."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    BOOL = "Bool"
+    TIME = "date or datetime"
+    LIST = "list"
+    OPAQUE = "opaque"
+    ENTITY = "entity"
+    NULL = "null"
+
+
+_FAMILIES: Final = {
+    Scalar.STRING: Family.TEXT,
+    Scalar.BOOL: Family.BOOL,
+    Scalar.DATE: Family.TIME,
+    Scalar.DATETIME: Family.TIME,
+    Scalar.BLOB: Family.OPAQUE,
+}
+_WIDER: Final = {
+    Scalar.I32: {Scalar.I64, Scalar.F64},
+    Scalar.U32: {Scalar.I64, Scalar.U64, Scalar.F64},
+    Scalar.F32: {Scalar.F64},
+}
+
+
+def family_of(value_type: ValueType) -> Family:
+    """What the values of a type can be compared with."""
+    match value_type:
+        case ScalarType(scalar):
+            return _FAMILIES.get(scalar, Family.NUMBER)
+        case EnumType():
+            return Family.TEXT
+        case ListType():
+            return Family.LIST
+        case VectorType():
+            return Family.OPAQUE
+        case EntityType():
+            return Family.ENTITY
+        case NullType():
+            return Family.NULL
+
+
+def value_type_text(value_type: ValueType) -> str:
+    """The type as a message or a plan shows it."""
+    match value_type:
+        case EntityType(_, name):
+            return name
+        case NullType():
+            return "null"
+        case _:
+            return type_text(value_type)
+
+
+def is_text(value_type: ValueType) -> bool:
+    """Whether it is a text, or null, which can stand for one."""
+    return family_of(value_type) in {Family.TEXT, Family.NULL}
+
+
+def is_number(value_type: ValueType) -> bool:
+    """Whether arithmetic works on it."""
+    return family_of(value_type) is Family.NUMBER
+
+
+def is_integer(value_type: ValueType) -> bool:
+    """Whether it is one of the four whole-number types."""
+    return isinstance(value_type, ScalarType) and value_type.scalar in INTEGER_BOUNDS
+
+
+def is_float(value_type: ValueType) -> bool:
+    """Whether it is F32 or F64."""
+    return isinstance(value_type, ScalarType) and value_type.scalar in FLOATS
+
+
+def are_comparable(left: ValueType, right: ValueType) -> bool:
+    """Whether `=` makes sense between the two."""
+    families = {family_of(left), family_of(right)}
+    if Family.NULL in families:
+        return True
+    if len(families) > 1 or families & {Family.LIST, Family.OPAQUE}:
+        return False
+    return Family.ENTITY not in families or left == right
+
+
+def has_order(value_type: ValueType) -> bool:
+    """Whether `<` makes sense; an enum is text, but its order means nothing."""
+    return not isinstance(value_type, EnumType) and is_sortable(value_type)
+
+
+def is_sortable(value_type: ValueType) -> bool:
+    """Whether rows can be ordered by it, and `min` and `max` work."""
+    return family_of(value_type) not in {Family.LIST, Family.OPAQUE, Family.ENTITY}
+
+
+def is_assignable(value: ValueType, target: PropertyType) -> bool:
+    """Whether every value of one type is a value of the other, so that storing it loses nothing."""
+    if value == target or isinstance(value, NullType):
+        return True
+    match value, target:
+        case ScalarType(have), ScalarType(want):
+            return want in _WIDER.get(have, set())
+        case ScalarType(Scalar.STRING), EnumType():
+            return True
+        case EnumType(), ScalarType(Scalar.STRING):
+            return True
+        case EnumType(have), EnumType(want):
+            return set(have) <= set(want)
+        case _:
+            return False

@@ -1,0 +1,79 @@
+"""Whether a syntax tree is a schema: runs every check and raises all problems together.
+
+Comes in: a `Schema` as parsed. Goes out: nothing, or one `SchemaTextError` with the problems in the order of the text.
+What interfaces multiply is counted first, because every check works on the expanded declarations. After that each
+check sees the whole schema and reports on its own; none of them relies on another having passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from omnigraph.base import limits
+from omnigraph.lang.problems import ProblemList
+from omnigraph.schema.checks.annotations import check_annotations
+from omnigraph.schema.checks.constraints import check_constraints, check_keys, check_ranges
+from omnigraph.schema.checks.declarations import check_edges, check_interfaces, check_property_types
+from omnigraph.schema.checks.names import check_names, check_renames
+from omnigraph.schema.checks.scope import Scope, build_scope
+from omnigraph.schema.checks.values import check_defaults, check_embeds
+from omnigraph.schema.codes import SchemaCode
+from omnigraph.schema.syntax import Body, InterfaceSyntax, NodeSyntax, Schema
+
+
+def check_inherited_size(schema: Schema, problems: ProblemList) -> None:
+    """Report S005."""
+    sizes = {
+        found.name.text: _parts(found.body)
+        for found in schema.declarations
+        if isinstance(found, InterfaceSyntax)
+    }
+    total = 0
+    for declaration in schema.declarations:
+        if not isinstance(declaration, NodeSyntax):
+            continue
+        total += sum(sizes.get(name.text, 0) for name in declaration.implements)
+        if total > limits.SCHEMA_INHERITED_PARTS_MAX:
+            problems.add(
+                SchemaCode.TOO_MUCH_INHERITED,
+                declaration.name.span,
+                f"{declaration.label}: interfaces add more than {limits.SCHEMA_INHERITED_PARTS_MAX} properties and "
+                "constraints to the nodes declared so far",
+                "make the interfaces smaller",
+            )
+            return
+
+
+def _parts(body: Body) -> int:
+    """Properties, constraints, annotations and parameters: everything that is copied."""
+    properties = sum(
+        1 + len(found.annotations) + len(found.type.parameters or ()) for found in body.properties
+    )
+    return properties + sum(1 + len(found.arguments) for found in body.constraints)
+
+
+CHECKS: Final[tuple[Callable[[Scope, ProblemList], None], ...]] = (
+    check_names,
+    check_renames,
+    check_property_types,
+    check_annotations,
+    check_interfaces,
+    check_edges,
+    check_constraints,
+    check_keys,
+    check_ranges,
+    check_defaults,
+    check_embeds,
+)
+
+
+def check_schema(schema: Schema) -> None:
+    """Raise `SchemaTextError` with every problem of the schema, or return."""
+    problems = ProblemList(schema.source, schema.text)
+    check_inherited_size(schema, problems)
+    problems.raise_if_any()
+    scope = build_scope(schema)
+    for check in CHECKS:
+        check(scope, problems)
+    problems.raise_if_any()

@@ -1,0 +1,281 @@
+"""Small control objects (intents, leases, markers) on local files, S3 or memory, through obstore.
+
+The only primitive that all stores share is create-if-absent, so that is what protocols are built on. An object
+is created whole or not at all. Nothing here overwrites. A put that was killed on a local disk leaves a file whose
+name ends in `#` and a number, which is never listed. On a local disk nothing is created, listed or deleted through a
+symbolic link.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import lance
+import numpy as np
+import numpy.typing as npt
+import obstore
+import pyarrow as pa
+from lance.file import LanceFileSession
+from lance.fragment import DeletionFile, FragmentMetadata, RowIdSequence
+from lance.optimize import CompactionTask
+
+from omnigraph.base.errors import InvariantError
+from omnigraph.base.failpoints import announce
+from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, IDENTITY, Dataset
+from omnigraph.storage.lance.durability import StagedFile, fragment_files, make_durable
+from omnigraph.storage.lance.indexes import IndexSegment, stage_segment_drop
+from omnigraph.storage.lance.stage import StagedTransaction
+from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.objects import ObjectStore, open_backend, open_s3_store
+from omnigraph.storage.sync import sync_entries
+
+
+def move_objects(source: Location, target: Location) -> None:
+    """Move every object below one place to the same path below another of the same store; nothing may be there yet."""
+    announce("object.move", target.uri)
+    with substrate_errors("move files", source.uri):
+        match source.scheme:
+            case Scheme.LOCAL:
+                Path(target.uri).parent.mkdir(parents=True, exist_ok=True)
+                Path(source.uri).rename(target.uri)
+                if target.is_synced:
+                    sync_entries([Path(target.uri)], Path(target.uri).parent.parent)
+            case Scheme.S3:
+                root = replace(
+                    source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)
+                )
+                store = open_s3_store(root)
+                for entry in ObjectStore(source).list(""):
+                    ends = (f"{place.uri.removeprefix(root.uri)}/{entry.path}" for place in (source, target))
+                    obstore.rename(store, *(path.lstrip("/") for path in ends))
+            case Scheme.MEMORY:
+                _move_in_memory(source, target)
+
+
+def _move_in_memory(source: Location, target: Location) -> None:
+    """Lance keeps memory of its own."""
+    one, other = (LanceFileSession(place.lance_uri) for place in (source, target))
+    with TemporaryDirectory() as folder:
+        for path in one.list():
+            draft = str(Path(folder) / "moved")
+            one.download_file(path, draft)
+            other.upload_file(draft, path)
+
+
+def _create_file(place: Location, path: str, data: bytes) -> None:
+    """Create a file of a dataset, which the caller announces; fail if it exists."""
+    if place.scheme is Scheme.MEMORY:  # Lance keeps memory of its own
+        with TemporaryDirectory() as folder:
+            draft = Path(folder) / "draft"
+            draft.write_bytes(data)
+            LanceFileSession(place.lance_uri).upload_file(str(draft), path)
+        return
+    obstore.put(open_backend(place), path, data, mode="create", use_multipart=False)
+
+
+Positions = npt.NDArray[np.uint32]
+"""Positions of rows in one fragment, ascending."""
+
+LANCE_SUPPORTS_BLOB_COMPACTION: Final = True
+"""Whether the installed Lance compacts tables with blobs and keeps every byte; a test turns red when that changes."""
+
+_TASK_OPTIONS: Final[Mapping[str, object]] = {
+    "max_rows_per_group": 1024,
+    "max_bytes_per_file": None,
+    "materialize_deletions": True,
+    "materialize_deletions_threshold": 0.0,
+    "num_threads": None,
+    "batch_size": None,
+    "io_buffer_size": None,
+    "defer_index_remap": False,
+    "index_remap_mode": "Direct",
+    "compaction_mode": None,
+    "enable_binary_copy": False,
+    "enable_binary_copy_force": False,
+    "binary_copy_read_batch_bytes": 16 * 1024 * 1024,
+    "max_source_fragments": None,
+    "max_source_rows": None,
+    "max_source_bytes": None,
+    "excluded_fragment_ids": [],
+    "max_overlays_per_fragment": 10,
+    "data_storage_version": DATA_STORAGE_VERSION,
+    "has_eager_remappable_index": False,
+}
+_INDICES: Final = "_indices"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """Some fragments and what replaces them, as Lance describes them. No version references the new ones yet.
+
+    `sources` are the fragments as they were read, at `read_version`, in the order of their rows; `written` has their
+    live rows in that order. What other writers did since: `emptied` are sources that no longer exist because all their
+    rows were deleted or moved; `deleted` are, by the number of a written fragment, the positions of its rows that no
+    source has any more.
+    """
+
+    sources: tuple[FragmentMetadata, ...]
+    written: tuple[FragmentMetadata, ...]
+    read_version: int
+    emptied: frozenset[int] = frozenset()
+    deleted: Mapping[int, Positions] = field(default_factory=dict, compare=False)
+
+    @property
+    def old(self) -> tuple[FragmentMetadata, ...]:
+        """The sources that exist."""
+        return tuple(fragment for fragment in self.sources if fragment.id not in self.emptied)
+
+    @property
+    def new(self) -> tuple[FragmentMetadata, ...]:
+        """The written fragments that have rows."""
+        return tuple(fragment for fragment in self.written if self.live_rows(fragment))
+
+    @property
+    def old_ids(self) -> tuple[int, ...]:
+        return tuple(fragment.id for fragment in self.old)
+
+    @property
+    def new_ids(self) -> tuple[int, ...]:
+        return tuple(fragment.id for fragment in self.new)
+
+    def live_rows(self, fragment: FragmentMetadata) -> int:
+        """Return how many rows of a written fragment were not deleted since."""
+        return int(fragment.physical_rows) - len(self.deleted.get(fragment.id, ()))
+
+    def numbered(self, first_id: int) -> Rewritten:
+        """The same with the new fragments numbered from `first_id` on. They are new to everybody until then."""
+        written = tuple(replace(fragment, id=first_id + place) for place, fragment in enumerate(self.written))
+        return replace(self, written=written)
+
+
+def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int) -> Rewritten:
+    """Write the live rows of some fragments again. Moves no head, is safe to repeat, runs anywhere."""
+    announce("dataset.rewrite", dataset.uri)
+    with substrate_errors("rewrite fragments", dataset.uri):
+        requested_ids = set(fragment_ids)
+        parts = [part for part in dataset.native.get_fragments() if part.fragment_id in requested_ids]
+        sources = tuple(part.metadata for part in parts)
+        described = {
+            "task": {"fragments": [fragment.to_json() for fragment in sources]},
+            "read_version": dataset.version,
+            "options": {**_TASK_OPTIONS, "target_rows_per_fragment": rows_per_fragment},
+        }
+        tasks: Any = CompactionTask
+        result = json.loads(tasks.from_json(json.dumps(described)).execute(dataset.native).json())
+        written = tuple(FragmentMetadata.from_json(json.dumps(found)) for found in result["new_fragments"])
+        scanner = dataset.native.scanner(columns=[], fragments=parts, with_row_id=True)
+        identities = scanner.to_table().column(IDENTITY).to_numpy()
+        _require_same_rows(identities, written, dataset.uri)
+    make_durable(dataset.place, fragment_files(written))
+    return Rewritten(sources=sources, written=written, read_version=dataset.version)
+
+
+def stage_rewrite(dataset: Dataset, groups: Sequence[Rewritten]) -> StagedTransaction:
+    """The one transaction that replaces the old fragments of all groups; indexes no longer cover them after it."""
+    with substrate_errors("read the fragments", dataset.uri):
+        here = {part.fragment_id: part.metadata for part in dataset.native.get_fragments()}
+    pairs = [([here[number] for number in group.old_ids], group.new) for group in groups]
+    return StagedTransaction.of(_rewrite_operation(pairs), dataset.version)
+
+
+def write_deletion_file(
+    dataset: Dataset, fragment: FragmentMetadata, positions: Positions
+) -> FragmentMetadata:
+    """Write the deletion file of a fragment that no version references; the fragment with it.
+
+    Lance writes deletion files only for fragments that a version has. The format is Lance's own for small sets of rows,
+    which it reads for sets of any size: an Arrow file with the positions as the column `row_id`.
+    """
+    announce("dataset.stage", dataset.uri)
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array(positions, pa.uint32())], schema=schema))
+    described = DeletionFile(dataset.version, secrets.randbits(63), "array", len(positions), None)
+    data = sink.getvalue().to_pybytes()
+    file = StagedFile(described.path(fragment.id, ""), len(data))
+    with substrate_errors("write deletions", dataset.uri):
+        _create_file(dataset.place, file.path, data)
+    make_durable(dataset.place, [file])
+    return replace(fragment, deletion_file=described)
+
+
+def clone_rewritten(
+    dataset: Dataset, place: Location, groups: Sequence[Rewritten], dropped: Collection[str] = ()
+) -> Dataset:
+    """A new dataset of references at `place` that looks as this one will after the rewrite: to build indexes in.
+
+    `dropped` are the segments of indexes that go before it.
+    """
+    announce("dataset.stage", place.uri)
+    with substrate_errors("clone the dataset", place.uri):
+        native = dataset.native
+        clone = native.shallow_clone(
+            place.lance_uri, reference=dataset.version, storage_options=place.storage_options
+        )
+        if dropped:
+            drop = stage_segment_drop(Dataset(place, None, clone), dropped)
+            clone = _commit_in_clone(clone, drop.native, place)
+        (own,) = set(clone.base_paths()) - set(native.base_paths())
+        here = {part.fragment_id: part.metadata for part in clone.get_fragments()}
+        pairs = [
+            ([here[number] for number in group.old_ids], [_based(fragment, own) for fragment in group.new])
+            for group in groups
+        ]
+        rewrite = lance.Transaction(read_version=clone.version, operation=_rewrite_operation(pairs))
+        return Dataset(place, None, _commit_in_clone(clone, rewrite, place))
+
+
+def adopt_segment(segment: IndexSegment, clone: Location, dataset: Location) -> IndexSegment:
+    """Move the files of a segment that was built in a clone to the dataset or its branch; no version knows them yet."""
+    folder = f"{_INDICES}/{segment.native.uuid}"
+    move_objects(clone.child(folder), dataset.child(folder))
+    return replace(segment, native=replace(segment.native, base_id=None))
+
+
+def _require_same_rows(
+    identities: npt.NDArray[np.uint64], written: Sequence[FragmentMetadata], uri: str
+) -> None:
+    """Raise unless the written fragments have the rows with these identities, in this order: positions rely on it."""
+    sequences = [
+        RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow().to_numpy()
+        for fragment in written
+        if fragment.row_id_meta is not None
+    ]
+    written_rows = sum(int(fragment.physical_rows) for fragment in written)
+    same = sum(map(len, sequences)) == written_rows == len(identities)
+    if not (same and np.array_equal(np.concatenate([*sequences, identities[:0]]), identities)):
+        raise InvariantError(
+            f"rewritten fragments of {uri} do not have the rows of their sources, in order: "
+            f"expected {len(identities):,} rows, got {written_rows:,}",
+            code="rewrite_changed_rows",
+        )
+
+
+def _commit_in_clone(
+    clone: lance.LanceDataset, transaction: lance.Transaction, place: Location
+) -> lance.LanceDataset:
+    return lance.LanceDataset.commit(clone, transaction, max_retries=0, storage_options=place.storage_options)
+
+
+def _rewrite_operation(
+    pairs: Sequence[tuple[Sequence[FragmentMetadata], Sequence[FragmentMetadata]]],
+) -> lance.LanceOperation.Rewrite:
+    groups = [lance.LanceOperation.RewriteGroup(list(old), list(new)) for old, new in pairs]
+    return lance.LanceOperation.Rewrite(groups, [])
+
+
+def _based(fragment: FragmentMetadata, base: int) -> FragmentMetadata:
+    """A fragment of the source, whose files lie in the source itself, as the clone refers to it."""
+    described: dict[str, Any] = fragment.to_json()
+    for file in (*described["files"], *filter(None, [described["deletion_file"]])):
+        file["base_id"] = base
+    return FragmentMetadata.from_json(json.dumps(described))

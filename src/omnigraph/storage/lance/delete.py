@@ -1,0 +1,121 @@
+"""The one place where files of datasets are deleted. What may go is decided elsewhere.
+
+Each function can be repeated after a crash: what is gone already is no error. Who deletes whole versions has their
+manifests deleted first, by a call of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import obstore
+import pyarrow as pa
+from lance.file import LanceFileSession
+from lance.fragment import FragmentMetadata
+
+from omnigraph.base import limits
+from omnigraph.base.errors import InvariantError, NotFoundError
+from omnigraph.base.failpoints import announce
+from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.lance.dataset import Dataset, branch_location
+from omnigraph.storage.lance.durability import delete_torn_references
+from omnigraph.storage.local_tree import require_no_link, unlink_files
+from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.objects import ObjectStore, open_s3_store
+
+_DATA_SUFFIX: Final = ".lance"
+_BLOBS: Final = "lance.blob.v2"
+_DATA_NAME: Final = re.compile(r"[0-9A-Za-z_-]+\.lance")
+
+
+def delete_branch(dataset: Dataset, name: str) -> bool:
+    """Delete a Lance branch and its files; False when it is gone. Refused for one that has children or tags."""
+    delete_torn_references(dataset.location)
+    with substrate_errors("delete a Lance branch", dataset.uri):
+        if dataset.location.is_local:
+            require_no_link(dataset.location, f"tree/{name}")
+        if name not in dataset.native.branches.list():
+            return False
+        announce("dataset.delete_branch", f"{dataset.uri}#{name}")
+        dataset.native.branches.delete(name)
+    return True
+
+
+def delete_files(location: Location, paths: Sequence[str]) -> None:
+    """Delete the named files below a dataset's root, which no version may need. In which order is not told."""
+    for path in paths:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise InvariantError(f"{path} is not below {location.uri}", code="path_outside")
+    match location.scheme:
+        case Scheme.LOCAL:
+            _unlink_files(location, paths)
+        case Scheme.S3:
+            for start in range(0, len(paths), limits.DELETE_BATCH_FILES):
+                _delete_objects(location, paths[start : start + limits.DELETE_BATCH_FILES])
+        case Scheme.MEMORY:
+            session = LanceFileSession(location.lance_uri, storage_options=location.storage_options)
+            for path in paths:
+                _delete_file(session, location, path)
+
+
+def delete_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> None:
+    """Delete the data files of fragments that were staged for this dataset and never committed, with their blobs."""
+    delete_data_files(dataset, file_names(fragments))
+
+
+def file_names(fragments: Sequence[FragmentMetadata]) -> list[str]:
+    """Return the names of the data files of fragments."""
+    return [str(file.path) for fragment in fragments for file in fragment.files]
+
+
+def delete_data_files(dataset: Dataset, names: Sequence[str]) -> None:
+    """Delete staged data files of this dataset by their names, with their blobs; raise for a name that is a path."""
+    for name in names:
+        if not _DATA_NAME.fullmatch(name):
+            raise InvariantError(f"'{name}' is not the name of a data file", code="path_outside")
+    place = branch_location(dataset.location, dataset.branch)
+    paths = [f"data/{name}" for name in names]
+    delete_files(place, paths)
+    if _has_blobs(dataset) and place.scheme is not Scheme.MEMORY:
+        for path in paths:
+            ObjectStore(place).delete_below(path.removesuffix(_DATA_SUFFIX))
+
+
+def _has_blobs(dataset: Dataset) -> bool:
+    """Whether large values may lie in a folder beside the data file of their row, which has its name."""
+    types = (field.type for field in dataset.schema)
+    return any(isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _BLOBS for kind in types)
+
+
+def _unlink_files(location: Location, paths: Sequence[str]) -> None:
+    """Several at once, since a disk that is busy answers each of them late; in any order."""
+    with substrate_errors("delete files", location.uri), ThreadPoolExecutor(limits.DELETE_THREADS) as threads:
+        started = []
+        for start in range(0, len(paths), limits.DELETE_CHUNK_FILES):
+            chunk = paths[start : start + limits.DELETE_CHUNK_FILES]
+            for path in chunk:
+                announce("dataset.delete_file", f"{location.uri}/{path}")
+            started.append(threads.submit(unlink_files, location, chunk))
+        for one in started:
+            one.result()
+
+
+def _delete_objects(location: Location, paths: Sequence[str]) -> None:
+    """In one request; the store takes them in any order."""
+    for path in paths:
+        announce("dataset.delete_file", f"{location.uri}/{path}")
+    with substrate_errors("delete files", location.uri):
+        obstore.delete(open_s3_store(location), list(paths))
+
+
+def _delete_file(session: LanceFileSession, location: Location, path: str) -> None:
+    announce("dataset.delete_file", f"{location.uri}/{path}")
+    try:
+        with substrate_errors("delete a file", f"{location.uri}/{path}"):
+            session.delete_file(path)
+    except NotFoundError as missing:
+        if missing.code != "object_missing":
+            raise

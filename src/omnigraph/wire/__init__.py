@@ -1,0 +1,1 @@
+"""Request and response documents: what `--json` prints and HTTP sends."""

@@ -1,0 +1,32 @@
+"""What a load is told before it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnigraph.api.load import LoadOptions, plan_load
+from omnigraph.base.progress import report_nothing
+from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.storage.location import parse_location
+
+
+def test_the_file_for_mistakes_is_written_with_the_settings_of_the_graph(tmp_path: Path) -> None:
+    """They hold for a store that the environment says nothing about, as they do for what is loaded."""
+    root = parse_location("s3://bucket/graph.omni", {"aws_endpoint": "http://127.0.0.1:9"})
+    rows = tmp_path / "rows.jsonl"
+    rows.touch()
+    options = LoadOptions(
+        mode="append",
+        actor="ada",
+        type=None,
+        base=None,
+        dry_run=False,
+        errors="s3://bucket/mistakes.jsonl",
+        with_indexes=False,
+        spark=SparkSettings(),
+        report=report_nothing,
+    )
+    place = plan_load(root, MAIN, str(rows), options).errors
+    assert place == parse_location("s3://bucket/mistakes.jsonl", dict(root.options))
+    assert ("aws_endpoint", "http://127.0.0.1:9") in place.options

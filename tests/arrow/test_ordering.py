@@ -1,0 +1,38 @@
+"""The order of ids agrees with that of Python's texts, also where their first bytes are alike."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.arrow.ordering import id_order, place_of
+
+_any = st.text(st.characters(codec="utf-8"), max_size=12)
+# Alike in what they begin with, up to and beyond the bytes that are compared as a number.
+_alike = st.builds(
+    lambda shared, length, end: (shared * 12)[:length] + end,
+    st.sampled_from(("a", "é", "ab")),
+    st.integers(0, 12),
+    st.text(st.sampled_from("\0ab\x7fé🜁"), max_size=3),
+)
+_many = st.lists(_any | _alike, max_size=60, unique=True)
+
+
+@given(_many, st.integers(0, 3), _any | _alike)
+@settings(max_examples=300)
+def test_any_ids(ids: list[str], skipped: int, bound: str) -> None:
+    column = pa.array([*("x" for _ in range(skipped)), *ids], pa.utf8()).slice(skipped)
+    order = id_order(column)
+    ordered = column if order is None else column.take(order)
+    assert ordered.to_pylist() == sorted(ids)
+    assert (order is None) == (ids == sorted(ids))
+    assert place_of(ordered, bound) == sum(found < bound for found in ids)
+
+
+def test_a_few_of_many_are_alike() -> None:
+    ids = [f"{number * 7919 % 10_007:08d}" for number in range(10_000)]
+    ids += [f"{ids[9]}-alike-{end}" for end in "cab"]
+    order = id_order(pa.array(ids))
+    assert order is not None
+    assert pa.array(ids).take(order).to_pylist() == sorted(ids)

@@ -1,0 +1,130 @@
+"""`omnigraph cleanup`: shows first, deletes when told to, and says what failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import lance
+
+import omnigraph as og
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.storage.files import list_files
+from omnigraph.storage.location import parse_location
+from tests.cli.process import omnigraph_here
+from tests.graph.writers import create, run, triple
+
+
+def _old_graph(place: Path) -> Path:
+    graph = place / "graph.omni"
+    location = parse_location(str(graph))
+    create(location)
+    for name in "abcd":
+        run(location, triple([name]))
+    long_ago = time.time() - 30 * 24 * 3600
+    for file in list_files(location):
+        os.utime(graph / file.path, (long_ago, long_ago))
+    return graph
+
+
+def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
+    graph = _old_graph(tmp_path)
+    arguments = ("cleanup", "--keep", "2", "graph.omni", "--list-files", "--json")
+    before = {file.path for file in list_files(parse_location(str(graph)))}
+    shown = json.loads(omnigraph_here(*arguments, cwd=tmp_path).stdout)
+    done = omnigraph_here(*arguments, "--confirm", cwd=tmp_path)
+    assert done.exit_code == 0
+    assert "→" in done.stderr
+    assert "warning: keeping only 2 leaves little" in done.stderr
+    document = json.loads(done.stdout)
+    assert (shown["confirmed"], document["confirmed"]) == (False, True)
+    assert document["tables"] == shown["tables"]
+    after = {file.path for file in list_files(parse_location(str(graph)))}
+    gone = {path for path in before - after if not path.startswith("__locks/")}
+    assert {file for row in document["tables"] for file in row["files"]} == gone
+    assert {row["old_versions_removed"] for row in document["tables"]} == {3}
+    assert len(list(og.open(str(graph)).commits())) == 5
+    listed = omnigraph_here("commit", "list", "graph.omni", "--json", cwd=tmp_path)
+    readable = [row["readable"] for row in json.loads(listed.stdout)["commits"]]
+    assert readable == [True, True, False, False, False]
+    table = omnigraph_here("commit", "list", "graph.omni", cwd=tmp_path).stdout.splitlines()
+    assert [line.endswith("  collected") for line in table[1:]] == [not there for there in readable]
+
+
+def test_rows_for_other_programs(tmp_path: Path) -> None:
+    _old_graph(tmp_path)
+    arguments = ("cleanup", "--keep", "2", "graph.omni", "--quiet", "--format")
+    head, *lines = omnigraph_here(*arguments, "csv", cwd=tmp_path).stdout.splitlines()
+    assert head.startswith("table_key,branch,old_versions_removed,files_removed,bytes_removed,")
+    assert [line.partition(",")[0] for line in lines] == [
+        *("node:Company", "node:Person", "edge:Knows", "__manifest")
+    ]
+    told = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path)
+    assert told.stderr == ""
+    files = [json.loads(line)["file"] for line in told.stdout.splitlines()]
+    document = json.loads(omnigraph_here(*arguments, "json", "--list-files", cwd=tmp_path).stdout)
+    assert files == [file for row in document["tables"] for file in row["files"]] != []
+
+
+def test_a_table_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    graph = _old_graph(tmp_path)
+    table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
+    broken = graph / table.path / f"_versions/{2**64 - 1 - 2:020d}.manifest"
+    broken.write_bytes(b"")
+    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--confirm", cwd=tmp_path)
+    assert outcome.exit_code == 1
+    (line,) = [line for line in outcome.stdout.splitlines() if line.startswith("node:Person")]
+    assert "could not" in line
+    assert "1 failed; the column error says why" in outcome.stderr
+    assert "ERROR" not in outcome.stderr
+
+
+def test_a_damaged_head_is_reported_once(tmp_path: Path) -> None:
+    """The row has the error; that the table could not be compared is only in the log."""
+    graph = _old_graph(tmp_path)
+    table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
+    head = graph / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
+    head.write_bytes(head.read_bytes()[:10])
+    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--log-file", "l.jsonl", cwd=tmp_path)
+    assert outcome.exit_code == 1
+    assert (outcome.stdout + outcome.stderr).count("corrupt or cut off") == 1
+    assert "corrupt or cut off, run `omnigraph doctor --deep`" in outcome.stdout
+    assert "WARNING" not in outcome.stderr
+    events = [json.loads(line) for line in (tmp_path / "l.jsonl").read_text().splitlines()]
+    assert [event["level"] for event in events] == ["WARNING", "ERROR"]
+
+
+def test_elsewhere_somebody_must_agree(tmp_path: Path) -> None:
+    """It is refused before anything is opened."""
+    uri = "s3://bucket/graph.omni"
+    outcome = omnigraph_here("cleanup", "--keep", "10", uri, "--confirm", "--json", cwd=tmp_path)
+    assert outcome.exit_code == 3
+    assert "confirmation_missing" in outcome.stdout + outcome.stderr
+
+
+def test_what_is_kept_is_counted_by_reason(tmp_path: Path) -> None:
+    """A graph of this very minute: nothing is deleted, and the command says why."""
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    for name in "abc":
+        run(location, triple([name]))
+    outcome = omnigraph_here("cleanup", "--keep", "1", "graph.omni", "--json", cwd=tmp_path)
+    document = json.loads(outcome.stdout)
+    assert document["kept"] == [{"reason": "young", "versions": 12}]
+    assert [row["kept"] for row in document["tables"]] == [[{"reason": "young", "versions": 3}]] * 4
+    text = omnigraph_here("cleanup", "--keep", "1", "graph.omni", cwd=tmp_path).stderr
+    assert "kept versions that the policy names: 12 younger than 10 minutes" in text
+
+
+def test_a_table_that_drifted_is_left_alone_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    graph = _old_graph(tmp_path)
+    table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
+    lance.dataset(str(graph / table.path)).update_config({"foreign": "1"})
+    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--confirm", "--json", cwd=tmp_path)
+    assert outcome.exit_code == 1
+    rows = {row["table_key"]: row for row in json.loads(outcome.stdout)["tables"]}
+    assert rows["node:Person"]["error"].startswith("drift: ")
+    assert rows["node:Person"]["files_removed"] == 0
+    assert rows["node:Company"]["old_versions_removed"] == 2

@@ -1,0 +1,128 @@
+"""`omnigraph export` on a real local Spark: to a file, to stdout, to nobody; and what is refused before it starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from omnigraph.api.export import ExportOutcome
+from omnigraph.base.ids import CommitId
+from omnigraph.cli.commands.export import where_it_is
+from omnigraph.cli.main import BROKEN_PIPE_EXIT_CODE
+from omnigraph.pipeline.export.run import Exported
+from omnigraph.pipeline.export.target import TargetKind
+from omnigraph.pipeline.export.tasks import ExportFormat
+from omnigraph.storage.location import parse_location
+from tests.cli.process import OMNIGRAPH, SCHEMA, environment, omnigraph, omnigraph_here
+from tests.pipeline.exporting import Record, contents, load_records
+from tests.waiting import SECONDS_MAX
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+PEOPLE = 6_000
+
+
+@pytest.fixture
+def full_graph(graph: Path) -> Path:
+    """A graph with more lines than a pipe holds."""
+    people: list[Record] = [
+        {"type": "Person", "data": {"slug": f"person-{at}", "age": at % 90}} for at in range(PEOPLE)
+    ]
+    knows: Record = {
+        "edge": "Knows",
+        "from": "person-1",
+        "to": "person-2",
+        "data": {"id": "e", "since": "1843-01-01"},
+    }
+    load_records(parse_location(str(graph)), graph.parent, [*people, knows])
+    return graph
+
+
+def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[str, str]) -> None:
+    place = full_graph.parent
+    done = omnigraph("export", "graph.omni", "--out", "dump.jsonl.zst", "--json", cwd=place, env=warm_spark)
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["nodes"] == [
+        {"type_name": "Person", "entities_exported": PEOPLE},
+        {"type_name": "Company", "entities_exported": 0},
+    ]
+    assert document["edges"] == [{"type_name": "Knows", "entities_exported": 1}]
+    assert document["files"] == [str(place.resolve() / "dump.jsonl.zst")]
+    assert document["total_entities"] == PEOPLE + 1
+    head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
+    assert document["graph_commit_id"] == head
+
+    (place / "schema.pg").write_text(SCHEMA, encoding="utf-8")
+    assert omnigraph_here("init", "fresh.omni", "--schema", "schema.pg", cwd=place).exit_code == 0
+    loaded = omnigraph("load", "--data", "dump.jsonl.zst", "fresh.omni", cwd=place, env=warm_spark)
+    assert loaded.exit_code == 0, loaded.stderr
+    fresh, first = (contents(parse_location(str(place / name))) for name in ("fresh.omni", "graph.omni"))
+    assert fresh == first
+
+    shown = omnigraph("export", "fresh.omni", "--type", "Knows", cwd=place, env=warm_spark)
+    assert shown.exit_code == 0
+    assert shown.stdout == (
+        '{"edge":"Knows","from":"person-1","to":"person-2","data":{"id":"e","since":"1843-01-01"}}\n'
+    )
+    assert shown.stderr.splitlines()[-1].startswith("exported 1 entities of commit ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "told"),
+    [
+        (TargetKind.STREAM, 0, ""),
+        (TargetKind.FILE, 1, " to there"),
+        (TargetKind.FOLDER, 1, " as 1 file in the folder there"),
+        (TargetKind.FOLDER, 3, " as 3 files in the folder there"),
+    ],
+)
+def test_where_the_data_is_told(kind: TargetKind, files: int, told: str) -> None:
+    exported = Exported({}, CommitId("01"), (parse_location("x"),) * files, 0)
+    outcome = ExportOutcome(exported, kind, ExportFormat.PARQUET)
+    assert where_it_is("there", outcome) == told
+
+
+def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [OMNIGRAPH, "export", "graph.omni", "-q"],
+        cwd=full_graph.parent,
+        env=environment(warm_spark),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"type":"Person","data":{"id":"person-0"')
+        process.stdout.close()
+        stderr = process.stderr.read()
+        assert process.wait(SECONDS_MAX) == BROKEN_PIPE_EXIT_CODE
+    assert stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "sentence"),
+    [
+        (("--type", "Persn", "--out", "x.jsonl"), 1, "the schema has no type 'Persn'"),
+        (("--commit", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--out", "x.jsonl"), 1, "there is no commit"),
+        (("--branch", "nowhere", "--out", "x.jsonl"), 1, "there is no branch 'nowhere'"),
+        (("--format", "xml", "--out", "x.xml"), 2, "'xml' is no export format"),
+        (("--format", "parquet"), 2, "Parquet is written as files"),
+        (("--out", "x.parquet"), 2, "named like Parquet"),
+        (("--json",), 2, "--json and the data cannot both go to stdout"),
+        (("--out", "schema.pg"), 3, "schema.pg is there already"),
+        (("--out", "."), 3, "holds other files"),
+        (("--out", "no/x.jsonl"), 2, "there is no folder"),
+        (("--as", "ada"), 2, "it makes no commit"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_before_spark_starts(
+    graph: Path, arguments: tuple[str, ...], exit_code: int, sentence: str
+) -> None:
+    outcome = omnigraph_here("export", *arguments, "graph.omni", cwd=graph.parent)
+    assert (outcome.exit_code, sentence in outcome.stderr) == (exit_code, True), outcome.stderr
+    assert "hint" in outcome.stderr
+    assert not (graph.parent / "x.jsonl").exists()

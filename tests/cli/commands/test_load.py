@@ -1,0 +1,166 @@
+"""`omnigraph load` on a real local Spark: one commit, or every mistake with its line and nothing written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from omnigraph.api.load import LoadOutcome
+from omnigraph.base.failpoints import Failpoint
+from omnigraph.cli.commands.load import _about_indexes
+from omnigraph.pipeline.load.run import Loaded
+from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+GOOD = [
+    {"type": "Person", "data": {"slug": "ada", "age": 36}},
+    {"type": "Person", "data": {"slug": "grace"}},
+    {"edge": "Knows", "from": "ada", "to": "grace", "data": {"since": "1843-01-01"}},
+]
+NOWHERE = "there is no branch 'nowhere'\nhint: the branches are: main; --from BASE makes it first"
+
+
+def write(place: Path, name: str, *records: object) -> None:
+    (place / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dict[str, str]) -> None:
+    place = graph.parent
+    write(place, "good.jsonl", *GOOD)
+    done = omnigraph(
+        "load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=place, env=warm_spark
+    )
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (
+        0,
+        f"omnigraph load → {graph.resolve()} (direct, local)",
+    )
+    document = json.loads(done.stdout)
+    assert document["nodes"] == [{"type_name": "Person", "entities_loaded": 2}]
+    assert document["edges"] == [{"type_name": "Knows", "entities_loaded": 1}]
+    assert (document["total_entities"], document["actor_id"]) == (3, "ada")
+    head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
+    assert document["commit"]["graph_commit_id"] == head
+    assert {table["table_key"] for table in document["commit"]["tables"]} == {"node:Person", "edge:Knows"}
+
+    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"}, {"type": "Person"})
+    before = tree(graph)
+    words = ("--mode", "merge", "--errors", "mistakes.jsonl")
+    refused = omnigraph("load", "--data", "bad.jsonl", *words, "graph.omni", cwd=place, env=warm_spark)
+    assert refused.exit_code == 1
+    assert "bad.jsonl:4" in refused.stderr
+    assert "bad.jsonl:5" in refused.stderr
+    assert "nobody" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    mistakes = [json.loads(line) for line in (place / "mistakes.jsonl").read_text().splitlines()]
+    assert [(found["line"], found["property"]) for found in mistakes] == [(4, "to"), (5, "slug")]
+    assert {name for name in tree(graph) if "__locks" not in name} == {
+        name for name in before if "__locks" not in name
+    }
+
+
+def test_files_without_types_are_loaded_as_the_type_that_is_named(
+    graph: Path, warm_spark: dict[str, str]
+) -> None:
+    place = graph.parent
+    pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
+    (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
+    data = ("--data", "people.parquet", "--data", "more.csv")
+    done = omnigraph(
+        "load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place, env=warm_spark
+    )
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[-2].startswith("loaded 3 entities at commit ")
+    assert done.stderr.splitlines()[-1] == "built 2 indexes"
+    commits = json.loads(omnigraph_here("commit", "list", "graph.omni", "--json", cwd=place).stdout)
+    assert [commit["operation"] for commit in commits["commits"]][:2] == ["ensure_indices", "load"]
+
+
+def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
+    outcome = LoadOutcome(Loaded({"node:Person": 1}, None), True, None, ("node:Person",))
+    assert list(_about_indexes("my graph.omni", "import/1", outcome)) == [
+        "the indexes of Person do not know the new rows yet: "
+        "`omnigraph optimize 'my graph.omni' --branch import/1` will build them; next time, load --with-indexes"
+    ]
+
+
+def test_a_rejected_load_leaves_no_new_branch(place: Path, warm_spark: dict[str, str]) -> None:
+    omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
+    write(place, "good.jsonl", *GOOD)
+    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"})
+    words = ("--branch", "import/1", "--from", "main", "graph.omni", "--json", "--quiet")
+    for mode in ("append", "merge"):
+        refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place, env=warm_spark)
+        assert json.loads(refused.stdout)["error_code"] == "load_rejected"
+        listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
+        assert [one["name"] for one in listed["branches"]] == ["main"]
+    done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
+    assert (done["branch_created"], done["total_entities"]) == (True, 3)
+    told = json.loads(
+        omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout
+    )
+    assert told["graph_commit_id"] == done["commit"]["graph_commit_id"]
+
+
+def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: dict[str, str]) -> None:
+    omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
+    write(place, "good.jsonl", *GOOD)
+    env = {**warm_spark, "OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise"}
+    words = ("--with-indexes", "--branch", "b", "--from", "main", "graph.omni", "--json", "--quiet")
+    done = omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=env)
+    assert done.exit_code == 1
+    error = json.loads(done.stdout or done.stderr)
+    assert (error["error_code"], error["applied"]) == ("load_unindexed", "yes")
+    assert error["hint"] == (
+        f"do not load again; `omnigraph optimize {place / 'graph.omni'} --branch b` builds the indexes"
+    )
+    listed = omnigraph_here("commit", "list", "graph.omni", "--branch", "b", "--json", cwd=place)
+    commits = json.loads(listed.stdout)["commits"]
+    assert (error["graph_commit_id"], "load") in {
+        (one["graph_commit_id"], one["operation"]) for one in commits
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "sentence"),
+    [
+        (("--data", "none.jsonl"), 2, "there is no data at 'none.jsonl'"),
+        (("--data", "schema.pg"), 2, "'schema.pg' is not a data file that load knows"),
+        (("--data", "good.jsonl", "--mode", "replace"), 2, "'replace' is no load mode"),
+        (("--data", "good.jsonl", "--branch", "nowhere"), 1, NOWHERE),
+        (("--data", "good.jsonl", "--type", "Person"), 2, "where every line names its own"),
+        (("--data", "good.csv"), 2, "'good.csv' is csv and does not say which type its rows are"),
+        (("--data", "good.csv", "--type", "Persn"), 1, "the schema has no node or edge type 'Persn'"),
+        (
+            ("--data", "good.csv", "--type", "Person", "--branch", "nowhere"),
+            1,
+            NOWHERE,
+        ),
+        (("--data", "good.csv", "--type", "Knows"), 1, "no column of the header of 'good.csv' is of Knows"),
+        (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' cannot be read as parquet"),
+        ((), 2, "--data"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_before_spark_starts(
+    graph: Path, arguments: tuple[str, ...], exit_code: int, sentence: str
+) -> None:
+    write(graph.parent, "good.jsonl", *GOOD)
+    (graph.parent / "schema.pg").write_text("", encoding="utf-8")
+    (graph.parent / "good.csv").write_text("slug,age\nada,36\n", encoding="utf-8")
+    (graph.parent / "bad.parquet").write_text("slug,age\nada,36\n", encoding="utf-8")
+    outcome: Outcome = omnigraph_here("load", *arguments, "graph.omni", cwd=graph.parent)
+    assert (outcome.exit_code, sentence in outcome.stderr) == (exit_code, True), outcome.stderr
+    assert "hint" in outcome.stderr
+
+
+def test_an_overwrite_elsewhere_needs_a_yes() -> None:
+    place = Path.cwd()
+    outcome = omnigraph_here(
+        "load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place
+    )
+    assert outcome.exit_code == 3
+    assert "Pass --yes" in outcome.stderr

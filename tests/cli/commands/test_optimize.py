@@ -1,0 +1,109 @@
+"""`omnigraph optimize` from the outside, as far as it needs no Spark: plans, targets, flags, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lance
+import pytest
+
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.storage.location import parse_location
+from tests.cli.process import omnigraph_here, tree
+
+
+@pytest.fixture
+def written(graph: Path) -> Path:
+    """Two commits, so that a table has two fragments."""
+    for name in ("ada", "grace"):
+        query = f'query add() {{ insert Person {{ slug: "{name}" }} }}'
+        assert omnigraph_here("mutate", "--store", graph, "-e", query, cwd=graph).exit_code == 0
+    return graph
+
+
+def test_a_plan_in_every_format(written: Path) -> None:
+    before = tree(written)
+    told = {
+        how: omnigraph_here("optimize", written, "--dry-run", "--format", how, cwd=written)
+        for how in ("table", "json", "jsonl", "csv", "kv")
+    }
+    assert {outcome.exit_code for outcome in told.values()} == {0}
+    document = json.loads(told["json"].stdout)
+    assert (document["dry_run"], document["commit"], document["branch"]) == (True, None, "main")
+    rows = {row["table_key"]: row for row in map(json.loads, told["jsonl"].stdout.splitlines())}
+    person = rows["node:Person"]
+    assert (person["fragments_removed"], person["fragments_added"], person["committed"]) == (2, 1, False)
+    assert person["indexes_built"] == "id, slug"
+    assert person.keys() == document["tables"][0].keys()
+    assert told["csv"].stdout.splitlines()[0] == ",".join(person)
+    assert "-2 +1" in told["table"].stdout
+    assert "table_key: node:Person" in told["kv"].stdout
+    assert tree(written) == before
+
+
+def test_without_work_nothing_is_committed_and_events_tell_each_table(graph: Path) -> None:
+    outcome = omnigraph_here(
+        "optimize", graph, "--json", "--quiet", "--log-file", "events.jsonl", cwd=graph.parent
+    )
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    document = json.loads(outcome.stdout)
+    assert document["commit"] is None
+    assert [row["committed"] for row in document["tables"]] == [False] * 4
+    events = [json.loads(line) for line in (graph.parent / "events.jsonl").read_text().splitlines()]
+    tables = [row["table_key"] for row in document["tables"]]
+    assert [event["table"] for event in events] == tables == [*tables[:3], "__manifest"]
+    assert all(event["version"] >= 1 and event["seconds"] >= 0 for event in events)
+
+
+def test_drift_is_reported_once(written: Path) -> None:
+    (table,) = [
+        path for path in (written / "nodes").iterdir() if "age" in lance.dataset(str(path)).schema.names
+    ]
+    lance.dataset(str(table)).delete("slug = 'ada'")
+    for flags in (("--dry-run",), ("--type", "Person")):
+        outcome = omnigraph_here("optimize", written, *flags, cwd=written)
+        told = outcome.stdout + outcome.stderr
+        assert outcome.exit_code == 0
+        assert told.count("skipped: DriftNeedsRepair, run `omnigraph repair`") == 1
+        assert (told.count("repair`"), "WARNING" in told) == (1, False)
+
+
+@pytest.mark.parametrize("flags", [("--dry-run",), ()])
+def test_a_damaged_table_is_reported_once_with_what_to_run(written: Path, flags: tuple[str, ...]) -> None:
+    """The row says that it failed, `error:` says why, and the log has an event of level ERROR."""
+    table = read_snapshot(parse_location(str(written))).tables["node:Person"]
+    manifest = written / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
+    manifest.write_bytes(manifest.read_bytes()[:10])
+    outcome = omnigraph_here("optimize", written, *flags, "--log-file", "events.jsonl", cwd=written.parent)
+    assert outcome.exit_code == 1
+    assert outcome.stderr.count("corrupt or cut off, run `omnigraph doctor --deep`") == 1
+    assert outcome.stderr.count("corrupt or cut off") == 1
+    assert not {"WARNING", "ERROR"} & set(outcome.stderr.replace(":", " ").split())
+    events = [json.loads(line) for line in (written.parent / "events.jsonl").read_text().splitlines()]
+    (failed,) = [event for event in events if event["level"] == "ERROR"]
+    assert failed["table"] == "node:Person"
+    assert failed["error"].endswith("run `omnigraph doctor --deep`")
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "error_code"),
+    [
+        ("http://localhost:8080/graphs/a", 2, "uri_is_server"),
+        ("--server prod", 2, "server_unsupported"),
+        ("graph.omni --type Robot", 1, "type_missing"),
+        ("--target g.omni", 2, "flag_renamed"),
+        ("--graph a", 2, "cluster_unsupported"),
+        ("graph.omni --as ada", 2, "usage"),
+        ("graph.omni --table Robot", 1, "type_missing"),
+        ("graph.omni --branch gone", 1, "branch_missing"),
+        ("graph.omni --max-tasks 0", 2, "bound_too_small"),
+        ("nowhere.omni", 1, "graph_missing"),
+        ("", 2, "target_missing"),
+    ],
+)
+def test_what_cannot_be_asked_for(words: str, exit_code: int, error_code: str, graph: Path) -> None:
+    outcome = omnigraph_here("optimize", *words.split(), "--json", cwd=graph.parent)
+    document = json.loads(outcome.stdout)
+    assert (outcome.exit_code, document["error_code"]) == (exit_code, error_code)
+    assert document["hint"]

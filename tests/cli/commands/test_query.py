@@ -1,0 +1,158 @@
+"""`omnigraph query`: rows in every format, of now and of before, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+
+from omnigraph.api.graph import open as open_graph
+from omnigraph.base.clock import moment
+from omnigraph.storage.location import parse_location
+from tests.cli.process import Outcome, assert_golden, omnigraph_here
+from tests.graph.writers import Change, create, run
+
+QUERIES = """\
+query people($from: I64?) {
+  match { $p: Person optional { $p knows $f } }
+  return { $p.slug, $p.age, $p, count($f) as friends } order { $p.slug }
+}
+query nobody() { match { $p: Person { slug: "nobody" } } return { $p.slug } }
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A graph with two people and one edge, and a file of queries."""
+    location = parse_location(str(tmp_path / "graph.omni"))
+    create(location)
+    run(location, [Change("node:Person", upsert=(("ada", 36), ("ü\"'", 0)))])
+    run(location, [Change("edge:Knows", insert=("ada",))])
+    (tmp_path / "people.gq").write_text(QUERIES, encoding="utf-8")
+    return tmp_path
+
+
+def query(place: Path, *arguments: str) -> Outcome:
+    return omnigraph_here("query", *arguments, "--store", "graph.omni", cwd=place)
+
+
+EVERYONE = "query q() { match { $p: Person } return { $p.slug } order { $p.slug } }"
+FORMATS = ("table", "json", "jsonl", "csv", "kv")
+CASES = {
+    name if kind == "people" else f"no_{name}": (kind, "--query", "people.gq", "--format", name)
+    for kind in ("people", "nobody")
+    for name in FORMATS
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name: str, place: Path, update_golden: bool) -> None:
+    outcome = query(place, *CASES[name])
+    assert_golden(f"query_{name}.txt", outcome.transcript(place), update_golden)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+
+
+def test_earlier_states(place: Path) -> None:
+    text = "query n() { match { $p: Person } return { count($p) as n } }"
+    commits = list(open_graph(str(place / "graph.omni"), read_only=True).commits())
+    first = commits[-1]
+    for flag, value in (
+        ("--commit", first.id.lower()),
+        ("--version", "1"),
+        ("--at", f"{_moment(first.created_us)}"),
+    ):
+        assert rows(query(place, "-e", text, flag, value)) == [{"n": 0}]
+    assert rows(query(place, "-e", text)) == [{"n": 2}]
+    before = query(place, "-e", text, "--at", "2001-01-01T00:00:00Z", "--json")
+    error = json.loads(before.stdout)
+    assert (error["error_code"], error["hint"]) == (
+        "moment_too_early",
+        f"its first commit is of {moment(first.created_us)}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code"),
+    [
+        ((), 2, "query_text_missing"),
+        (("--query", "people.gq"), 2, "query_unnamed"),
+        (("-e", 'query a() { insert Person { slug: "x" } }'), 2, "query_is_mutation"),
+        (
+            ("-e", "query a() { match { $p: Person } return { $p.slug } }", "--at", "noon"),
+            2,
+            "moment_malformed",
+        ),
+        (("nobody", "--query", "people.gq", "--format", "csv", "--json"), 2, "format_twice"),
+        (("-e", EVERYONE, "--max-memory", "0.00001"), 1, "query_memory"),
+        (("-e", EVERYONE, "--max-seconds", "0.000000001"), 1, "query_time"),
+        (("-e", EVERYONE, "--max-seconds", "0"), 2, "query_limits"),
+        (("-e", EVERYONE, "--params", '{"a": 1, "a": 2}'), 2, "params_malformed"),
+        (("-e", EVERYONE, "--spark-master", "local"), 2, "usage"),
+        (
+            (
+                "-e",
+                'query a() { match { $p: Person { slug: "ada" } } return { $p.age * 9000000000000000000 as n } }',
+            ),
+            1,
+            "integer_overflow",
+        ),
+    ],
+)
+def test_what_is_refused(place: Path, arguments: tuple[str, ...], exit_code: int, code: str) -> None:
+    outcome = query(place, *arguments)
+    assert outcome.exit_code == exit_code
+    assert outcome.stderr.startswith("error: ")
+    assert json.loads(query(place, *arguments, "--json").stdout)["error_code"] == code
+
+
+def test_where_lines_are_read_an_error_is_one(place: Path) -> None:
+    (line,) = query(place, "noone", "--query", "people.gq", "--format", "jsonl").stdout.splitlines()
+    assert json.loads(line)["error_code"] == "query_missing"
+
+
+def rows(outcome: Outcome) -> object:
+    assert outcome.exit_code == 0, outcome.stderr
+    lines = outcome.stdout.split()
+    assert lines[0] == "n"
+    return [{"n": int(line)} for line in lines[1:]]
+
+
+def _moment(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
+
+
+def test_a_graph_where_a_name_belongs(place: Path) -> None:
+    for command in ("query", "mutate", "explain"):
+        mistaken = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
+        assert (mistaken.exit_code, "pass --store graph.omni" in mistaken.stderr) == (2, True)
+        nowhere = omnigraph_here(command, "people", "--query", "people.gq", cwd=place)
+        assert (nowhere.exit_code, "pass the graph as --store URI" in nowhere.stderr) == (2, True)
+        both = omnigraph_here(command, "graph.omni", "people", "--query", "people.gq", cwd=place)
+        assert (both.exit_code, "takes one word, the name of a query" in both.stderr) == (2, True)
+
+
+def test_a_text_and_parameters_from_stdin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def given(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text.encode())))
+
+    given(QUERIES)
+    assert query(place, "nobody", "--query", "-", "--format", "csv").stdout == "p.slug\n"
+    given('{"from": 3}')
+    found = query(place, "people", "--query", "people.gq", "--params-file", "-", "--format", "jsonl")
+    assert (found.exit_code, len(found.stdout.splitlines())) == (0, 2)
+
+
+def test_wide_letters_are_aligned(place: Path) -> None:
+    add = 'query a() { insert Person { slug: "日本" } insert Person { slug: "e\u0301" } }'
+    assert omnigraph_here("mutate", "-e", add, "--store", "graph.omni", cwd=place).exit_code == 0
+    text = "query q() { match { $p: Person } return { $p.slug as s, 1 as one } order { $p.slug } }"
+    lines = query(place, "-e", text).stdout.splitlines()
+    assert lines == ["s     one", "ada     1", "e\u0301       1", "ü\"'     1", "日本    1"]
+
+
+def test_a_body_without_its_query(place: Path) -> None:
+    outcome = query(place, "-e", "match { $p: Person } return { $p }")
+    assert "write `query name() { … }` around it" in outcome.stderr

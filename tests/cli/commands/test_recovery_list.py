@@ -1,0 +1,155 @@
+"""`omnigraph recovery list` shows a killed write before recovery and its outcome after it, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.clock import moment
+from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.storage.location import parse_location
+from tests.cli.process import assert_golden, environment, omnigraph, omnigraph_here, tree
+from tests.graph.writers import create, read_contents, run, triple
+from tests.style.source import ROOT
+from tests.waiting import SECONDS_MAX
+
+WRITER = """\
+import sys
+from omnigraph.storage.location import parse_location
+from tests.graph.writers import run, triple
+run(parse_location(sys.argv[1]), triple(["a"]))
+"""
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A graph whose writer was killed after every table moved and before the publish."""
+    graph = tmp_path / "graph.omni"
+    create(parse_location(str(graph)))
+    kill_a_writer(graph)
+    return graph
+
+
+def kill_a_writer(graph: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, str(graph)],
+        cwd=ROOT,
+        env=environment({ENVIRONMENT_VARIABLE: f"{Failpoint.PUBLISH_BEFORE}=kill"}),
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_golden: bool) -> None:
+    place = killed.parent
+    before = tree(killed)
+    pending = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
+    assert_golden("recovery_list_pending.txt", pending.transcript(place), update_golden)
+    assert tree(killed) == before, "listing changes nothing"
+    document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
+    assert [found["state"] for found in document["pending"]] == ["pending"]
+    assert all(found["created"] == moment(found["created_at"]) for found in document["pending"])
+
+    og.open(str(killed))
+    after = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
+    assert_golden("recovery_list_done.txt", after.transcript(place), update_golden)
+    document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
+    assert document["pending"] == []
+    assert [(found["state"], len(found["tables"])) for found in document["recoveries"]] == [
+        ("rolled_forward", 3)
+    ]
+    assert all(found["created"] == moment(found["created_at"]) for found in document["recoveries"])
+
+
+@pytest.mark.parametrize("command", [("repair",), ("cleanup", "--keep", "10")], ids=lambda words: words[0])
+def test_maintenance_that_writes_settles_it_first(killed: Path, command: tuple[str, ...]) -> None:
+    place = killed.parent
+    before = tree(killed)
+    preview = omnigraph_here(*command, "graph.omni", cwd=place)
+    assert (preview.exit_code, tree(killed)) == (3, before), "a preview changes nothing"
+    assert "belongs to a write that was interrupted" in preview.stderr
+    done = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
+    assert done.exit_code == 0, done.stderr
+    head = og.open(str(killed), read_only=True).snapshot().head
+    assert "WARNING: recovered a write that had stopped half-way (load 01" in done.stderr
+    assert f", by tester, on branch main): it is commit {head}\n" in done.stderr
+    again = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
+    assert (again.exit_code, "half-way" in again.stderr) == (0, False)
+
+
+def test_a_merge_plans_on_what_was_recovered(killed: Path) -> None:
+    """Else it would find its branch changed when it recovers, and fail."""
+    place = parse_location(str(killed))
+    create_branch(place, "b", "tester", read_snapshot(place))
+    run(place, triple(["b"]), branch="b")
+    merged = omnigraph_here("branch", "merge", "b", "graph.omni", cwd=killed.parent)
+    assert merged.exit_code == 0, merged.stderr
+    assert set(read_contents(place)["node:Person"]) == {"a", "b"}
+
+
+def test_a_revert_undoes_the_head_that_was_shown(tmp_path: Path) -> None:
+    """And not the one that recovery gives the branch a moment later."""
+    graph = tmp_path / "graph.omni"
+    place = parse_location(str(graph))
+    create(place)
+    run(place, triple(["shown"]))
+    kill_a_writer(graph)
+    done = omnigraph_here("commit", "revert", "HEAD", "graph.omni", cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert set(read_contents(place)["node:Person"]) == {"a"}
+
+
+def test_wrong_words_change_nothing(killed: Path) -> None:
+    before = tree(killed)
+    for words in (
+        ("repair", "--confirm", "--force", "--discard"),
+        ("branch", "merge", "b", "--strategy", "nonsense"),
+    ):
+        assert omnigraph_here(*words, "--store", "graph.omni", cwd=killed.parent).exit_code == 2
+    assert tree(killed) == before
+
+
+def test_a_quiet_command_recovers_without_a_word(killed: Path) -> None:
+    done = omnigraph("repair", "--confirm", "--quiet", "graph.omni", cwd=killed.parent)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert og.open(str(killed), read_only=True).pending_intents() == ()
+
+
+def test_what_cannot_be_settled_is_told_first(killed: Path) -> None:
+    (killed / "__recovery" / "notes.txt").write_text("not an intent", encoding="utf-8")
+    og.open(str(killed))
+    refused = omnigraph_here("repair", "--confirm", "graph.omni", cwd=killed.parent)
+    assert refused.exit_code == 3
+    assert "notes.txt cannot be read: " in refused.stderr
+
+
+def test_what_cannot_be_read_is_listed_with_its_path(killed: Path) -> None:
+    strange = killed / "__recovery" / "notes.txt"
+    strange.write_text("not an intent", encoding="utf-8")
+    document = json.loads(
+        omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=killed.parent).stdout
+    )
+    unreadable = [found for found in document["pending"] if found["state"] == "unreadable"]
+    assert [Path(found["path"]).name for found in unreadable] == ["notes.txt"]
+    assert unreadable[0]["why"]
+    doctor = json.loads(omnigraph_here("doctor", "graph.omni", "--json", cwd=killed.parent).stdout)
+    found = [one["where"] for one in doctor["findings"] if one["check"] == "recovery"]
+    assert sorted(found) == sorted(one["path"] for one in document["pending"]), "the same places"
+    table = omnigraph_here("doctor", "graph.omni", cwd=killed.parent).stdout
+    assert "  __recovery/notes.txt  " in table, "people know the way to the graph"
+
+
+def test_nothing_to_list_is_said(tmp_path: Path) -> None:
+    create(parse_location(str(tmp_path / "graph.omni")))
+    outcome = omnigraph_here("recovery", "list", "graph.omni", cwd=tmp_path)
+    assert (outcome.stdout, outcome.exit_code) == ("", 0)
+    assert outcome.stderr == "nothing is pending, and nothing was recovered on branch main\n"

@@ -1,0 +1,185 @@
+"""Expressions over frames: three-valued logic, exact numbers, lists and texts."""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.base.errors import RunError
+from omnigraph.engine.columns.domain import Domain
+from omnigraph.engine.columns.expressions import evaluate, holds
+from omnigraph.engine.columns.frame import Coded, Frame
+from omnigraph.query.plan.expressions import (
+    And,
+    ColumnRef,
+    Compare,
+    Computed,
+    Expr,
+    InList,
+    IsNull,
+    Known,
+    Literal,
+    Member,
+    Negated,
+    Not,
+    Or,
+    Prefix,
+    Substring,
+)
+from omnigraph.query.plan.types import BOOL, DATE, DATETIME, F64, I64, STRING, U64, ValueType
+from omnigraph.query.syntax import Operator, Sign
+from omnigraph.schema.property_types import ListType, Scalar, ScalarType
+
+I32 = ScalarType(Scalar.I32)
+F32 = ScalarType(Scalar.F32)
+ARROW: dict[ValueType, Any] = {
+    STRING: pa.utf8(),
+    BOOL: pa.bool_(),
+    I32: pa.int32(),
+    I64: pa.int64(),
+    U64: pa.uint64(),
+    F32: pa.float32(),
+    F64: pa.float64(),
+    DATE: pa.date32(),
+    DATETIME: pa.timestamp("ms", "UTC"),
+}
+MEANINGS: dict[Operator, Callable[[Any, Any], bool]] = {
+    Operator.EQ: python.eq,
+    Operator.NE: python.ne,
+    Operator.LT: python.lt,
+    Operator.LE: python.le,
+    Operator.GT: python.gt,
+    Operator.GE: python.ge,
+}
+LEAST, MOST, MOST_UNSIGNED = -(2**63), 2**63 - 1, 2**64 - 1
+
+
+def frame(**columns: tuple[ValueType, list[Any]]) -> Frame:
+    found = {}
+    for name, (kind, values) in columns.items():
+        arrow: Any = pa.list_(pa.int64()) if isinstance(kind, ListType) else ARROW[kind]
+        found[f"x.{name}"] = pa.array(values, arrow)
+    return Frame(len(next(iter(columns.values()))[1]), found)
+
+
+def column(name: str, kind: ValueType) -> ColumnRef:
+    return ColumnRef("x", name, kind, nullable=True)
+
+
+def values(expr: Expr, rows: Frame) -> list[Any]:
+    return evaluate(expr, rows).to_pylist()
+
+
+TRUTH = [True, False, None]
+
+
+def test_logic_has_three_values() -> None:
+    rows = frame(a=(BOOL, [one for one in TRUTH for _ in TRUTH]), b=(BOOL, TRUTH * 3))
+    a, b = column("a", BOOL), column("b", BOOL)
+    assert values(And((a, b)), rows) == [True, False, None, False, False, False, None, False, None]
+    assert values(Or((a, b)), rows) == [True, True, True, True, False, None, True, None, None]
+    assert values(Not(b), rows) == [False, True, None] * 3
+    assert values(Known(True, b), rows) == [True, True, None] * 3
+    assert values(IsNull(b), rows) == [False, False, True] * 3
+    assert holds((a, b), rows).tolist() == [True] + [False] * 8
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((I64, [MOST, LEAST, 2**53 + 1, 0]), (F64, [2.0**63, -(2.0**63), 2.0**53, 0.5])),
+        ((U64, [MOST_UNSIGNED, 0, 2**63, 2**53 + 1]), (F64, [2.0**64, -1.0, 2.0**63, 2.0**53])),
+        ((I64, [-1, LEAST, MOST, 0]), (U64, [MOST_UNSIGNED, 2**63, 2**63 - 1, 0])),
+        ((I32, [-1, 1, 0, 2**31 - 1]), (F32, [-1.0, 1.5, -0.0, 2.0**31])),
+        ((F32, [0.5, 0.1, 1.0, -0.0]), (F64, [0.5, 0.1, 1.0, 0.0])),
+        ((I64, [1, 2, 3, None]), (F64, [float("inf"), float("-inf"), None, 1.0])),
+    ],
+)
+def test_numbers_of_any_types_compare_exactly(
+    left: tuple[ValueType, list[Any]], right: tuple[ValueType, list[Any]]
+) -> None:
+    rows = frame(a=left, b=right)
+    stored: list[tuple[Any, Any]] = list(
+        zip(rows.array("x.a").to_pylist(), rows.array("x.b").to_pylist(), strict=True)
+    )
+    for sign, meaning in MEANINGS.items():
+        expected = [None if None in pair else meaning(*pair) for pair in stored]
+        found = values(Compare(sign, column("a", left[0]), column("b", right[0])), rows)
+        assert found == expected, sign
+        turned = [None if None in pair else meaning(*reversed(pair)) for pair in stored]
+        assert values(Compare(sign, column("b", right[0]), column("a", left[0])), rows) == turned, sign
+
+
+def test_a_date_is_the_midnight_it_begins_with() -> None:
+    moment = datetime(2020, 1, 1, tzinfo=UTC)
+    rows = frame(d=(DATE, [date(2020, 1, 1)] * 2), t=(DATETIME, [moment, moment.replace(microsecond=1000)]))
+    assert values(Compare(Operator.EQ, column("d", DATE), column("t", DATETIME)), rows) == [True, False]
+    assert values(Compare(Operator.LT, column("d", DATE), column("t", DATETIME)), rows) == [False, True]
+
+
+def test_integers_are_exact_or_an_error() -> None:
+    rows = frame(a=(I64, [MOST - 1, None]), u=(U64, [2**63, 1]))
+    one = Literal(1, I64)
+    assert values(Computed(Sign.ADD, column("a", I64), one), rows) == [MOST, None]
+    assert values(Computed(Sign.SUB, column("u", U64), one), rows) == [MOST, 0]
+    assert values(Negated(column("u", U64)), rows) == [LEAST, -1]
+    for expr in (
+        Computed(Sign.ADD, column("a", I64), Literal(2, I64)),
+        Computed(Sign.MUL, column("a", I64), Literal(MOST, I64)),
+        Computed(Sign.ADD, column("u", U64), Literal(0, I64)),
+        Negated(Literal(LEAST, I64)),
+    ):
+        with pytest.raises(RunError) as caught:
+            values(expr, rows)
+        assert caught.value.code == "integer_overflow"
+
+
+def test_division_gives_floats_and_null_for_zero() -> None:
+    rows = frame(a=(I64, [1, 1, None, MOST]), b=(F64, [0.0, -0.0, 1.0, 2.0]))
+    assert values(Computed(Sign.DIV, column("a", I64), column("b", F64)), rows) == [None, None, None, 2.0**62]
+    assert values(Computed(Sign.DIV, column("a", I64), Literal(0, I64)), rows) == [None] * 4
+
+
+def test_lists_texts_and_choices() -> None:
+    rows = frame(
+        items=(ListType(Scalar.I64), [None, [], [1, 2], [3]]),
+        n=(I64, [1, 1, 2, None]),
+        text=(STRING, ["äöü", "", None, "ab%c"]),
+        part=(STRING, ["ö", "", "x", None]),
+    )
+    listed = column("items", ListType(Scalar.I64))
+    assert values(Member(column("n", I64), listed), rows) == [None, False, True, None]
+    assert values(Member(Literal(3, I64), listed), rows) == [None, False, False, True]
+    text, part = column("text", STRING), column("part", STRING)
+    assert values(Substring(text, part), rows) == [True, True, None, None]
+    assert values(Substring(text, Literal("%", STRING)), rows) == [False, False, None, True]
+    assert values(Prefix(text, Literal("äö", STRING)), rows) == [True, False, None, False]
+    assert values(Prefix(text, part), rows) == [False, True, None, None]
+    choices = (Literal(1, I64), Literal(7, I64))
+    assert values(InList(column("n", I64), choices), rows) == [True, True, False, None]
+    with_null = (Literal(1, I64), Literal(None, I64))
+    assert values(InList(column("n", I64), with_null), rows) == [True, True, None, None]
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_list_of_a_parameter_is_shown_in_every_row_also_when_there_is_none(rows: int) -> None:
+    shown = Literal((1, 2), ListType(Scalar.I64))
+    assert values(shown, frame(n=(I64, [7] * rows))) == [[1, 2]] * rows
+
+
+def test_ids_of_one_domain_are_compared_by_position() -> None:
+    domain = Domain(pa.array(["a", "b"]), is_unique=True)
+    rows = Frame(
+        3,
+        {
+            "x.id": Coded(pa.array([0, 1, -1]).to_numpy(), domain),
+            "y.id": Coded(pa.array([0, 0, 0]).to_numpy(), domain),
+        },
+    )
+    same = Compare(Operator.EQ, ColumnRef("x", "id", STRING), ColumnRef("y", "id", STRING))
+    assert values(same, rows) == [True, False, None]

@@ -1,0 +1,148 @@
+"""Filters in storage against the same filters in the process: the same rows, for every type and its extremes."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.engine.columns.expressions import holds
+from omnigraph.engine.columns.frame import Frame
+from omnigraph.engine.operators.scan import pushed_text
+from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.query.plan.expressions import (
+    ColumnRef,
+    Compare,
+    Expr,
+    InList,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Prefix,
+)
+from omnigraph.query.syntax import Operator
+from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
+from omnigraph.storage.lance.dataset import open_dataset
+from tests.engine.graphs import make_snapshot
+
+SCHEMA = """\
+node T {
+  k: String @key
+  tExt: String?
+  i: I32?
+  l: I64?
+  u: U32?
+  b: U64?
+  f: F32?
+  d: F64?
+  y: Bool?
+  a: Date?
+  m: DateTime?
+}
+"""
+VALUES: dict[str, tuple[PropertyType, list[Any]]] = {
+    "tExt": (
+        ScalarType(Scalar.STRING),
+        [
+            "",
+            "a",
+            "a'b",
+            "a%b",
+            "a_b",
+            "ä",
+            "a\u00e4",
+            "\U0010ffff",
+            "ab\U0010ffffc",
+            "ab",
+            "b",
+            "\\",
+            'a"b',
+            "--x",
+        ],
+    ),
+    "i": (ScalarType(Scalar.I32), [0, -1, 2**31 - 1, -(2**31)]),
+    "l": (ScalarType(Scalar.I64), [0, -1, 2**63 - 1, -(2**63), 2**53 + 1]),
+    "u": (ScalarType(Scalar.U32), [0, 1, 2**32 - 1]),
+    "b": (ScalarType(Scalar.U64), [0, 1, 2**63, 2**64 - 1, 2**53 + 1]),
+    "f": (ScalarType(Scalar.F32), [0.0, -0.0, 0.10000000149011612, -1.5, 3.4028234663852886e38, 1e-45]),
+    "d": (ScalarType(Scalar.F64), [0.0, -0.0, 0.1, -1.5, 1.7976931348623157e308, 5e-324]),
+    "y": (ScalarType(Scalar.BOOL), [True, False]),
+    "a": (ScalarType(Scalar.DATE), [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31), date(2020, 2, 29)]),
+    "m": (
+        ScalarType(Scalar.DATETIME),
+        [
+            datetime(1970, 1, 1, tzinfo=UTC),
+            datetime(1, 1, 1, tzinfo=UTC),
+            datetime(9999, 12, 31, 23, 59, 59, 999000, UTC),
+            datetime(2020, 1, 1, 0, 0, 0, 1000, UTC),
+        ],
+    ),
+}
+INDEXED = ("tExt", "i", "l", "u", "b", "f", "d", "a", "m")
+
+
+@pytest.fixture(scope="module", params=["plain", "indexed"])
+def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """One row per value, nulls everywhere else."""
+    rows: list[dict[str, Any]] = [
+        {"k": f"{name}{number}", name: value}
+        for name, (_, values) in VALUES.items()
+        for number, value in enumerate(values)
+    ]
+    return make_snapshot(
+        tmp_path_factory.mktemp("pushdown"),
+        SCHEMA,
+        {"node:T": rows},
+        {"node:T": INDEXED if request.param == "indexed" else ()},
+    )
+
+
+def conditions(name: str) -> list[Expr]:
+    kind, values = VALUES[name]
+    column = ColumnRef("x", name, kind, nullable=True)
+    found: list[Expr] = [IsNull(column), IsNull(column, negated=True)]
+    signs = [sign for sign in Operator if sign not in {Operator.IN, Operator.CONTAINS, Operator.STARTS_WITH}]
+    for value in values:
+        literal = Literal(value, kind)
+        found.extend(Compare(sign, column, literal) for sign in signs)
+        found.append(Not(InList(column, (literal, Literal(values[0], kind)))))
+        found.append(Or((Compare(Operator.EQ, column, literal), IsNull(column))))
+        if isinstance(value, str):
+            found.extend((Prefix(column, literal), Not(Prefix(column, literal))))
+    return found
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
+    record = graph.tables["node:T"]
+    dataset = open_dataset(graph.root.child(record.path), version=record.pin.version)
+    table = dataset.read()
+    frame = Frame(
+        table.num_rows,
+        {f"x.{column}": table.column(column).combine_chunks() for column in table.schema.names},
+    )
+    keys = table.column("k").combine_chunks()
+    pushed = 0
+    for condition in conditions(name):
+        expected = [str(key) for key in keys.filter(pa.array(holds((condition,), frame))).to_pylist()]
+        where, rest = pushed_text((condition,))
+        if where is None:
+            assert rest == (condition,)
+            continue
+        assert rest == ()
+        pushed += 1
+        found = [str(key) for key in dataset.read(["k"], where).column("k").to_pylist()]
+        assert sorted(found) == sorted(expected), where
+    assert pushed > len(conditions(name)) // 2
+
+
+def test_what_cannot_be_said_stays() -> None:
+    column = ColumnRef("x", "d", ScalarType(Scalar.F64))
+    infinite = Compare(Operator.LT, column, Literal(float("inf"), ScalarType(Scalar.F64)))
+    fine = IsNull(column)
+    assert pushed_text((fine, infinite)) == ("(`d` IS NULL)", (infinite,))
+    assert pushed_text((Or((fine, infinite)),)) == (None, (Or((fine, infinite)),))
+    assert pushed_text(()) == (None, ())

@@ -1,0 +1,200 @@
+"""Budgets, and what does not need them: rows that stream are never held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.api.query import PreparedQuery
+from omnigraph.base.errors import RunError, StorageError, UsageError
+from omnigraph.engine.cache import Cache
+from omnigraph.engine.context import Trace
+from omnigraph.engine.limits import Budget, taken_in_time
+from omnigraph.engine.options import EngineOptions
+from omnigraph.engine.run import RunOptions
+from omnigraph.graph.manifest.snapshot import Snapshot
+from tests.engine.graphs import ask, make_snapshot
+
+SCHEMA = (
+    "node P { k: String @key  n: I64 }\nnode D { k: String @key  t: String  v: Vector(16) }\nedge E: P -> P\n"
+)
+ROWS = 50_000
+TEXTS = 4_000
+VECTOR = [1.0] * 16
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    keys = [f"{number:06d}" for number in range(ROWS)]
+    nodes = pa.table({"id": keys, "k": keys, "n": np.arange(ROWS)})
+    near, far = np.arange(3000) % 1000, np.arange(3000) // 3
+    ids = [f"e{number}" for number in range(3000)]
+    edges = pa.table({"id": ids, "src": np.array(keys)[near], "dst": np.array(keys)[far]})
+    texts = [f"word{number} of a text with words" for number in range(TEXTS)]
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(16 * TEXTS, np.float32)), 16)
+    documents = pa.table({"id": keys[:TEXTS], "k": keys[:TEXTS], "t": texts, "v": vectors})
+    tables = {"node:P": nodes, "node:D": documents, "edge:E": edges}
+    return make_snapshot(tmp_path_factory.mktemp("budget"), SCHEMA, tables)
+
+
+SMALL = EngineOptions(memory_bytes_max=200_000, frame_rows=2_000)
+NO_CACHE = Cache(bytes_max=10_000)
+"""So small that every column is read from storage."""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "match { $p: P } return { $p.k } order { $p.k }",
+        "match { $p: P } return { $p.n, count($p) as c }",
+        "match { $p: P $q: P } return { $p.k, $q.k } order { $q.n } limit 3",
+        "match { $p: P } return { count(distinct $p.n) as c }",
+        "match { $p: P $p.n < 10 optional { $q: P } } return { $p.k, $q.k } limit 3",
+        'match { $d: D } return { $d.k, bm25($d.t, "word7") as s } limit 3',
+        f"match {{ $d: D }} return {{ $d.k, nearest($d.v, {VECTOR}) as s }} limit 3",
+        f'match {{ $d: D }} return {{ rrf(bm25($d.t, "word7"), nearest($d.v, {VECTOR})) as s }} limit 3',
+    ],
+)
+def test_a_query_that_must_hold_too_much_says_so(graph: Snapshot, body: str) -> None:
+    with pytest.raises(RunError) as caught:
+        ask(graph, body, SMALL, cache=NO_CACHE)
+    assert caught.value.code == "query_memory"
+    limit = {"resource": "memory", "limit": 200_000, "unit": "bytes"}
+    assert caught.value.facts["resource_limit"] == limit
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("match { $p: P $p.n > 100 } return { $p.k }", ROWS - 101),
+        ("match { $p: P $p.n * 1 > 100 } return { $p.k }", ROWS - 101),
+        ("match { $p: P } return { $p.k } limit 5", 5),
+        ("match { $p: P } return { $p.k } order { $p.n desc } limit 5", 5),
+        ("match { $p: P } return { sum($p.n) as s, count($p) as c, min($p.k) as k }", 1),
+        ('match { $d: D search($d.t, "word7 word8") } return { $d.k }', 2),
+        ('match { $d: D fuzzy($d.t, "wordy7", 1) } return { $d.k }', 10),
+        ('match { $d: D search($d.t, "word7 word8") } return { bm25($d.t, "word7") as s }', 2),
+    ],
+)
+def test_what_streams_needs_no_memory(graph: Snapshot, body: str, count: int) -> None:
+    result = PreparedQuery(f"query q() {{ {body} }}").run(graph, None, RunOptions(SMALL, NO_CACHE))
+    assert sum(batch.num_rows for batch in result.batches()) == count
+
+
+def test_a_limit_stops_reading(graph: Snapshot) -> None:
+    trace = Trace()
+    ask(graph, "match { $p: P } return { $p.k } limit 5", SMALL, cache=NO_CACHE, trace=trace)
+    assert max(trace.rows.values()) <= SMALL.frame_rows
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "match { $p: P $q: P } return { count($p.k) as c }",
+        "match { $p: P $p.n * 1 < 0 } return { $p.k }",
+        'match { $d: D search($d.t, "nothing") } return { $d.k }',
+    ],
+)
+def test_time_is_a_budget_too(graph: Snapshot, body: str) -> None:
+    """Also where no row ever comes out of a scan."""
+    with pytest.raises(RunError) as caught:
+        ask(graph, body, EngineOptions(seconds_max=0.0), cache=NO_CACHE)
+    assert caught.value.code == "query_time"
+    assert "time budget" in caught.value.message
+    assert "--max-seconds" in caught.value.hint
+    assert "QueryLimits(seconds=" in caught.value.hint
+
+
+def test_a_scan_that_gives_nothing_for_long_is_not_waited_for() -> None:
+    is_over = Event()
+
+    def stuck() -> Iterator[int]:
+        yield 1
+        is_over.wait(60)
+        yield 2
+
+    found = taken_in_time(stuck(), Budget(EngineOptions(seconds_max=0.05)))
+    assert next(found) == 1
+    with pytest.raises(RunError, match="time budget"):
+        next(found)
+    is_over.set()
+
+
+def test_what_is_taken_in_time_is_the_same() -> None:
+    budget = Budget(EngineOptions())
+    assert list(taken_in_time(iter(range(100)), budget)) == list(range(100))
+
+    def failing() -> Iterator[int]:
+        yield 1
+        raise StorageError("gone", code="gone")
+
+    found = taken_in_time(failing(), budget)
+    assert next(found) == 1
+    with pytest.raises(StorageError, match="gone"):
+        next(found)
+
+
+def test_a_result_that_is_kept_whole_counts(graph: Snapshot) -> None:
+    text = "query q() { match { $p: P } return { $p.k, $p.n } }"
+    how = RunOptions(SMALL, NO_CACHE)
+    with pytest.raises(RunError, match="memory budget"):
+        PreparedQuery(text).run(graph, None, how).arrow()
+    assert sum(batch.num_rows for batch in PreparedQuery(text).run(graph, None, how).batches()) == ROWS
+
+
+def test_words_count_in_the_cache_and_long_texts_do_not_enter_it(graph: Snapshot) -> None:
+    cache = Cache()
+    ask(graph, 'match { $d: D $d.t contains "word7 " } return { $d.k }', cache=cache)
+    before = cache.nbytes
+    ask(graph, 'match { $d: D search($d.t, "word7") } return { $d.k }', cache=cache)
+    words = TEXTS * 6  # in each text
+    assert cache.nbytes - before > words * 12
+    small = Cache(bytes_max=200_000)
+    for _ in range(4):
+        assert ask(graph, 'match { $d: D $d.k = "000007" } return { $d.t }', cache=small)
+    assert small.nbytes < 200_000
+
+
+def test_a_user_says_what_a_query_may_take(tmp_path: Path) -> None:
+    graph = og.init(str(tmp_path / "graph.omni"), "node P { k: String @key  n: I64? }\n")
+    rows = " ".join(f'insert P {{ k: "{number}" }}' for number in range(300))
+    head = graph.mutate(f"query m() {{ {rows} }}").commit
+    few = og.QueryLimits(memory_bytes=1_000)
+    with pytest.raises(RunError, match="memory budget"):
+        graph.query("query q() { match { $p: P } return { $p.k } order { $p.k } }", limits=few).arrow()
+    with pytest.raises(RunError, match="memory budget"):
+        graph.mutate("query m() { update P set { n: 1 } where true }", limits=few)
+    with pytest.raises(RunError, match="time budget"):
+        graph.query(
+            "query q() { match { $p: P } return { $p.k } }", limits=og.QueryLimits(seconds=1e-9)
+        ).arrow()
+    assert head is not None
+    assert graph.snapshot().head == head.id
+    assert graph.mutate("query m() { update P set { n: 1 } where true }").affected_nodes == 300
+    for wrong in ({"memory_bytes": 0}, {"seconds": -1.0}):
+        with pytest.raises(UsageError, match="budget of a query cannot be"):
+            og.QueryLimits(**wrong)
+
+
+def test_what_is_released_counts_no_more() -> None:
+    budget = Budget(EngineOptions(memory_bytes_max=10))
+    budget.hold(10)
+    budget.release(10)
+    budget.allow(10)
+    budget.hold(6)
+    with pytest.raises(RunError):
+        budget.allow(5)
+
+
+def test_a_result_sees_one_snapshot_to_its_end(graph: Snapshot) -> None:
+    how = RunOptions(SMALL, NO_CACHE)
+    result = PreparedQuery("query q() { match { $p: P } return { $p.k } }").run(graph, None, how)
+    sizes = [batch.num_rows for batch in result.batches()]
+    assert sum(sizes) == ROWS
+    assert max(sizes) <= 2_000

@@ -1,0 +1,99 @@
+"""What a plan knows about the tables of a snapshot: rows, indexes, and what they do not cover yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnigraph.api.graph import Graph
+from omnigraph.api.query import PreparedQuery, QuerySource, explain_query
+from omnigraph.engine.context import Trace
+from omnigraph.engine.options import EngineOptions
+from omnigraph.engine.run import RunOptions, gather_facts, run_query
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.query.plan.operators import Scan
+from omnigraph.query.plan.types import IndexFact, TableFacts
+from omnigraph.query.plan.walk import steps_of
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.indexes import IndexSpec
+from omnigraph.storage.location import Location, parse_location
+from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_index
+from tests.maintenance.graphs import in_place
+
+QUERY = 'query q() { match { $p: Person { slug: "b" } $p knows $f } return { $f.age } }'
+
+
+def graph(place: Path) -> Location:
+    location = parse_location(str(place / "graph.omni"))
+    create(location)
+    run(location, [Change(PERSON, insert=("a", "b", "c")), Change(KNOWS, insert=("a", "b"))])
+    return location
+
+
+def plan(location: Location) -> str:
+    return explain_query(read_snapshot(location), QuerySource(QUERY)).text
+
+
+def test_rows_and_coverage(tmp_path: Path) -> None:
+    location = graph(tmp_path)
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3)}
+
+    run_index(location, PERSON, [IndexSpec("id", IndexKind.BTREE), IndexSpec("slug", IndexKind.BTREE)])
+    whole = (IndexFact("id", IndexKind.BTREE), IndexFact("slug", IndexKind.BTREE))
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3, whole)}
+
+    run(location, [Change(PERSON, insert=("d", "e"))])
+    partial = (IndexFact("id", IndexKind.BTREE, 1, 2), IndexFact("slug", IndexKind.BTREE, 1, 2))
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(5, partial)}
+
+
+def test_explain_shows_the_index_and_what_it_lacks(tmp_path: Path) -> None:
+    location = graph(tmp_path)
+    assert "using" not in plan(location)
+    run_index(location, PERSON, [IndexSpec("slug", IndexKind.BTREE)])
+    run_index(location, KNOWS, [IndexSpec("src", IndexKind.BTREE)])
+    assert 'where p.slug = "b" using btree on slug  —' in plan(location)
+    assert "expand p -[Knows]-> f using btree on src  —" in plan(location)
+    run(location, [Change(PERSON, insert=("d", "e"))])
+    assert "using btree on slug, 2 rows uncovered" in plan(location)
+
+
+def executed(location: Location, text: str) -> str:
+    """How storage says that it did the scan of the query."""
+    trace = Trace()
+    snapshot = read_snapshot(location)
+    query = PreparedQuery(text)
+    plan = query.bind(query.plan(snapshot), None)
+    for _ in run_query(snapshot, plan, RunOptions(EngineOptions(cached=False), trace=trace)).batches:
+        pass
+    (scan,) = (step for step in steps_of(plan.root) if isinstance(step, Scan))
+    mode, reason = trace.modes[id(scan)]
+    return f"{mode}, {reason}"
+
+
+def test_the_executed_scan_asks_the_index_before_and_after_appends_and_optimize(tmp_path: Path) -> None:
+    location = graph(tmp_path)
+    assert executed(location, QUERY) == "from storage, no index"
+    specs = [IndexSpec("slug", IndexKind.BTREE)]
+    run_index(location, PERSON, specs)
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run(location, [Change(PERSON, insert=("d", "e"))])
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run_index(location, PERSON, specs)
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run(location, [Change(PERSON, delete=("a",))])
+    run(location, [Change(PERSON, insert=("f",))])
+    before = gather_facts(read_snapshot(location), (PERSON,)).tables[PERSON].index("slug", IndexKind.BTREE)
+    assert before == IndexFact("slug", IndexKind.BTREE, 1, 1)
+    done = {row.table_key: row for row in optimize_all_tables(Graph(location), OptimizeOptions(), in_place)}
+    assert done[PERSON].committed
+    after = gather_facts(read_snapshot(location), (PERSON,)).tables[PERSON].index("slug", IndexKind.BTREE)
+    assert after == IndexFact("slug", IndexKind.BTREE)
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    run(location, [Change(PERSON, insert=("g",))])
+    assert executed(location, QUERY) == "from storage, by index slug_btree"
+    by_age = "query q() { match { $p: Person  $p.age > 3 } return { $p.slug } }"
+    assert executed(location, by_age) == "from storage, no index"
+    everything = "query q() { match { $p: Person } return { $p.slug } }"
+    assert executed(location, everything) == "from storage, no filter that storage can do"

@@ -1,0 +1,94 @@
+"""The best common ancestors of live branches, also where a history crosses itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
+from omnigraph.graph.manifest.lineage import all_merge_bases, merge_bases
+from omnigraph.graph.manifest.records import CommitRecord, Pin
+
+Parents = Mapping[str, tuple[str, ...]]
+
+
+def records(parents: Parents) -> dict[CommitId, CommitRecord]:
+    return {
+        CommitId(name): CommitRecord(
+            CommitId(name),
+            CommitId(of[0]) if of else None,
+            CommitId(of[1]) if len(of) > 1 else None,
+            "main", BranchId("m"), "a", "load", OperationId("o"), 0, Pin(None, 1), (), {}, SchemaHash("h"),
+        )
+        for name, of in parents.items()
+    }  # fmt: skip
+
+
+def bases(heads: str, parents: Parents) -> set[str]:
+    return set(all_merge_bases([CommitId(head) for head in heads], records(parents)))
+
+
+LINE: Parents = {"1": (), "2": ("1",), "3": ("2",), "4": ("3",)}
+
+
+@pytest.mark.parametrize(
+    ("heads", "parents", "found"),
+    [
+        ("4", LINE, set()),
+        ("42", LINE, {"2"}),
+        ("ab", {**LINE, "a": ("2",), "b": ("4",)}, {"2"}),
+        ("abc", {**LINE, "a": ("2",), "b": ("3",), "c": ("4",)}, {"2", "3"}),
+        ("am", {"1": (), "a": ("1",), "m": ("1", "a")}, {"a"}),
+        ("xy", {"1": (), "a": ("1",), "b": ("1",), "x": ("a", "b"), "y": ("b", "a")}, {"a", "b", "1"}),
+        ("mc", {"1": (), "a": ("1",), "m": ("1", "a"), "c": ("1", "a")}, {"a"}),
+        ("ab", {"a": ("gone",), "b": ("gone",)}, set()),
+    ],
+    ids=[
+        "one",
+        "behind",
+        "fork",
+        "three",
+        "merged",
+        "criss_cross",
+        "through_a_gone_branch",
+        "unknown_parent",
+    ],
+)
+def test_bases(heads: str, parents: Parents, found: set[str]) -> None:
+    assert bases(heads, parents) == found
+
+
+@given(st.data())
+def test_as_the_definition_says(data: st.DataObject) -> None:
+    """Against the plain definition: a common ancestor of two that is no proper ancestor of another one."""
+    parents: dict[str, tuple[str, ...]] = {}
+    for number in range(data.draw(st.integers(2, 9))):
+        earlier = st.sampled_from(sorted(parents)) if parents else st.nothing()
+        of = data.draw(st.lists(earlier, max_size=2, unique=True)) if parents else []
+        parents[str(number)] = tuple(of)
+    heads = data.draw(st.lists(st.sampled_from(sorted(parents)), min_size=2, max_size=4, unique=True))
+    above = {name: _ancestors(parents, name) for name in parents}
+    wanted: set[str] = set()
+    size = -1
+    while len(wanted) > size:
+        size = len(wanted)
+        sides = {*heads, *wanted}
+        for one in sides:
+            for other in sides - {one}:
+                common = above[one] & above[other]
+                wanted |= {c for c in common if not any(c in above[d] - {d} for d in common)}
+    assert bases("".join(heads), parents) == wanted
+    ours, theirs = (set(half) for half in (heads[: len(heads) // 2], heads[len(heads) // 2 :]))
+    common = set[str]().union(*(above[one] for one in ours)) & set[str]().union(
+        *(above[one] for one in theirs)
+    )
+    best = {c for c in common if not any(c in above[d] - {d} for d in common)}
+    tips = [[CommitId(one) for one in side] for side in (ours, theirs)]
+    assert set(merge_bases(tips[0], tips[1], records(parents))) == best
+
+
+def _ancestors(parents: Parents, name: str) -> set[str]:
+    return {name}.union(*(_ancestors(parents, parent) for parent in parents[name]))

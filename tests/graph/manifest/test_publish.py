@@ -1,0 +1,227 @@
+"""Publish: preconditions, collisions, its own commit found again, and when it says published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from omnigraph.base import limits
+from omnigraph.base.errors import Applied
+from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash, new_ulid
+from omnigraph.graph.manifest.compaction import compact_manifest
+from omnigraph.graph.manifest.encoding import branch_object_id, encode_schema, encode_table, encode_tombstone
+from omnigraph.graph.manifest.publish import Change, PublishContentionError, Publisher, publish
+from omnigraph.graph.manifest.records import BranchRecord, Pin, RecoveryRecord, TableMove, TombstoneRecord
+from omnigraph.graph.manifest.requirements import (
+    BranchIs,
+    HeadIs,
+    PinIs,
+    PreconditionFailedError,
+    ReadSetConflictError,
+    Requirement,
+    SchemaIs,
+)
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.storage.location import Location
+from tests.graph.publishing import (
+    QuickClock,
+    make_graph,
+    moved,
+    new_draft,
+    newest,
+    publish_next,
+    target_of,
+    tree,
+)
+from tests.graph.writers import COMPANY, PERSON
+
+
+@dataclass(slots=True)
+class Interruptions:
+    """A `hold` that lets something else happen between opening the manifest and writing it, `times` times."""
+
+    what: Callable[[], object]
+    times: int = 1
+    calls: list[int] = field(default_factory=list)
+
+    def __call__(self) -> None:
+        self.calls.append(len(self.calls))
+        if len(self.calls) <= self.times:
+            self.what()
+
+
+def _branch(name: str) -> BranchRecord:
+    branch_id = BranchId(new_ulid())
+    return BranchRecord(name, branch_id, f"b-{branch_id}", None, "me", 1)
+
+
+def test_a_publish_computes_parent_hint_and_moves(store_location: Location) -> None:
+    first = make_graph(store_location)
+    draft = new_draft()
+    table = moved(first.tables[PERSON])
+    published = publish(target_of(first), Change(draft, (table,)))
+    record = published.commit
+    assert record is not None
+    assert (record.id, record.parent, record.manifest_hint) == (draft.id, first.head, Pin(None, 2))
+    assert record.tables == (TableMove(table.id, Pin(None, 1), Pin(None, 2)),)
+    assert (record.branch, record.branch_id, record.schema_hash) == (
+        "main",
+        first.branch.id,
+        first.schema.hash,
+    )
+    assert newest(store_location).find_commit(draft.id) == record
+    assert read_snapshot(store_location).tables[PERSON] == table
+
+
+def test_every_publish_moves_or_rewrites_the_head(store_location: Location) -> None:
+    """Even one of branch rows alone, so that two publishers always collide."""
+    first = make_graph(store_location)
+    target = target_of(first)
+
+    def rival() -> None:
+        publish(target, Change(branches=(_branch("theirs"),)))
+
+    hold = Interruptions(rival)
+    publish(target, Change(branches=(_branch("ours"),)), (), Publisher(hold, QuickClock()))
+    assert len(hold.calls) == 2
+    assert set(newest(store_location).read_state().branches) == {"main", "ours", "theirs"}
+    assert read_snapshot(store_location).head == first.head
+
+
+def test_a_publish_without_a_commit_rewrites_the_head_row(store_location: Location) -> None:
+    first = make_graph(store_location)
+    before = _head_address(store_location)
+    publish(target_of(first), Change(branches=(_branch("x"),)))
+    assert _head_address(store_location) != before
+    assert read_snapshot(store_location).head == first.head
+
+
+def _head_address(location: Location) -> int:
+    native = newest(location).dataset.native
+    rows = native.scanner(filter="object_id = 'graph_head'", with_row_address=True).to_table()
+    return int(rows.column("_rowaddr")[0].as_py())
+
+
+def _requirements(snapshot: Snapshot) -> dict[str, tuple[Requirement, Requirement]]:
+    """Each requirement as it is met and as it is not."""
+    table = snapshot.tables[PERSON]
+    return {
+        "head": (HeadIs(snapshot.head), HeadIs(CommitId("OTHER"))),
+        "schema": (SchemaIs(snapshot.schema.hash), SchemaIs(SchemaHash("other"))),
+        "pin": (PinIs(table.id, table.pin), PinIs(table.id, Pin(None, 9))),
+        "no pin": (PinIs(replace(table, type_id="f").id, None), PinIs(table.id, None)),  # type: ignore[arg-type]
+        "branch": (BranchIs("main", snapshot.branch.id), BranchIs("main", BranchId("OTHER"))),
+        "no branch": (BranchIs("x", None), BranchIs("main", None)),
+    }
+
+
+@pytest.mark.parametrize("name", ["head", "schema", "pin", "no pin", "branch", "no branch"])
+def test_an_unmet_requirement_writes_nothing(durable_location: Location, name: str) -> None:
+    snapshot = make_graph(durable_location)
+    met, unmet = _requirements(snapshot)[name]
+    before = tree(durable_location)
+    with pytest.raises((PreconditionFailedError, ReadSetConflictError)):
+        publish_next(durable_location, PERSON, unmet)
+    assert tree(durable_location) == before
+    assert publish_next(durable_location, PERSON, met).manifest_version == 2
+
+
+@pytest.mark.parametrize("name", ["head", "pin"])
+def test_a_requirement_is_judged_again_after_a_lost_race(store_location: Location, name: str) -> None:
+    """It held when the manifest was opened, and a rival made it false before the write."""
+    snapshot = make_graph(store_location)
+    met, _ = _requirements(snapshot)[name]
+    hold = Interruptions(lambda: publish_next(store_location, PERSON))
+    error = PreconditionFailedError if name == "head" else ReadSetConflictError
+    with pytest.raises(error):
+        publish_next(store_location, PERSON, met, publisher=Publisher(hold, QuickClock()))
+    assert newest(store_location).version == 2
+
+
+def test_losing_only_to_a_compaction_is_retried_also_with_if_commit(durable_location: Location) -> None:
+    make_graph(durable_location)
+    for _ in range(3):
+        publish_next(durable_location)
+    head = read_snapshot(durable_location).head
+    hold = Interruptions(lambda: compact_manifest(newest(durable_location)))
+    published = publish_next(durable_location, PERSON, HeadIs(head), publisher=Publisher(hold, QuickClock()))
+    assert len(hold.calls) == 2
+    assert published.commit is not None
+    assert (published.commit.parent, published.manifest_version) == (head, 7)
+
+
+def test_the_same_publish_again_finds_itself(store_location: Location) -> None:
+    first = make_graph(store_location)
+    change = Change(new_draft(), (moved(first.tables[PERSON]),))
+    once = publish(target_of(first), change, (HeadIs(first.head),))
+    publish_next(store_location, COMPANY)
+    again = publish(target_of(first), change, (HeadIs(first.head),))
+    assert again.commit == once.commit
+    assert newest(store_location).version == 3
+    assert read_snapshot(store_location).tables[COMPANY].pin.version == 2
+
+
+def test_a_recovery_again_finds_itself(store_location: Location) -> None:
+    target = target_of(make_graph(store_location))
+    audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {})
+    publish(target, Change(recovery=audit))
+    publish(target, Change(new_draft("recovery"), recovery=audit))
+    assert newest(store_location).version == 2
+    assert len(newest(store_location).read_commits()) == 1
+
+
+def test_branch_rows_come_and_go_in_one_publish_each(store_location: Location) -> None:
+    first = make_graph(store_location)
+    target, record = target_of(first), _branch("x")
+    publish(target, Change(branches=(record,)), (BranchIs("x", None),))
+    with pytest.raises(ReadSetConflictError):
+        publish(target, Change(branches=(_branch("x"),)), (BranchIs("x", None),))
+    removal = Change(removed=(branch_object_id("x"),))
+    publish(target, removal, (BranchIs("x", record.id),))
+    assert set(newest(store_location).read_state().branches) == {"main"}
+    with pytest.raises(ReadSetConflictError):
+        publish(target, removal, (BranchIs("x", record.id),))
+    assert (newest(store_location).version, read_snapshot(store_location).head) == (3, first.head)
+
+
+def test_rows_that_an_intent_kept_count_in_the_commit(store_location: Location) -> None:
+    """Recovery publishes a schema change from encoded rows; the commit says the same as the write itself would."""
+    first = make_graph(store_location)
+    table, gone = moved(first.tables[PERSON]), first.tables[COMPANY]
+    schema = replace(first.schema, hash=SchemaHash("next"))
+    stone = TombstoneRecord(gone.id, COMPANY, gone.pin.version)
+    rows = (encode_table(table), encode_tombstone(stone), encode_schema(schema))
+    published = publish(target_of(first), Change(new_draft("schema_apply"), rows=rows))
+    assert published.commit is not None
+    assert published.commit.schema_hash == "next"
+    assert [move.table for move in published.commit.tables] == [table.id, gone.id]
+    after = read_snapshot(store_location)
+    assert (set(after.tables), after.schema.hash) == ({PERSON, "edge:Knows"}, "next")
+
+
+def test_contention_is_bounded_and_says_that_nothing_happened(local_location: Location) -> None:
+    first = make_graph(local_location)
+    target, clock = target_of(first), QuickClock()
+    hold = Interruptions(lambda: publish(target, Change()), times=limits.PUBLISHER_RETRY_BUDGET)
+    draft = new_draft()
+    with pytest.raises(PublishContentionError) as caught:
+        publish(target, Change(draft), (), Publisher(hold, clock, lambda: 1.0))
+    assert caught.value.applied is Applied.NO
+    assert len(clock.slept) == limits.PUBLISHER_RETRY_BUDGET
+    assert clock.slept == sorted(clock.slept)
+    assert clock.slept[-1] == limits.PUBLISHER_BACKOFF_SECONDS_MAX
+    assert newest(local_location).find_commit(draft.id) is None
+
+
+def test_the_lease_is_checked_between_opening_and_writing(local_location: Location) -> None:
+    first = make_graph(local_location)
+    before = tree(local_location)
+
+    def lost() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        publish(target_of(first), Change(new_draft()), (), Publisher(lost))
+    assert tree(local_location) == before

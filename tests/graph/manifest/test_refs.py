@@ -1,0 +1,103 @@
+"""Earlier states by commit, by version and by time; what cleanup collected is told as that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from omnigraph.base.errors import NotFoundError, OmnigraphError, UsageError
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.refs import When, parse_moment, read_state, readable_commits
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.pipeline.datasource.options import ReadOptions
+from omnigraph.pipeline.datasource.read import plan_read
+from omnigraph.pipeline.export.run import ExportRequest, export
+from omnigraph.pipeline.export.target import Target, TargetKind
+from omnigraph.storage.location import Location
+from tests.graph.writers import PERSON, Change, create, run, snapshot_contents
+from tests.maintenance.cleaning import Place, TomorrowClock
+from tests.pipeline.exporting import WorkersHere
+
+BRANCHES = (MAIN, "dev")
+WAYS: dict[str, Callable[[CommitRecord], When]] = {
+    "commit": lambda made: When(commit=made.id.lower()),
+    "version": lambda made: When(version=made.manifest_hint.version),
+    "time": lambda made: When(moment_us=made.created_us),
+}
+
+
+@pytest.fixture
+def graph(local_location: Location) -> Location:
+    create(local_location)
+    run(local_location, [Change(PERSON, upsert=(("a", 0),))])
+    create_branch(local_location, "dev", "tester", read_snapshot(local_location))
+    return local_location
+
+
+def write(location: Location, branch: str, age: int) -> CommitRecord:
+    made = run(location, [Change(PERSON, upsert=(("a", age),))], branch=branch)
+    assert made is not None
+    assert made.publication.commit is not None
+    return made.publication.commit
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_each_way_gives_the_state_of_then(branch: str, graph: Location) -> None:
+    made = [write(graph, branch, age) for age in (1, 2, 3)]
+    for age, commit in enumerate(made, start=1):
+        for name, way in WAYS.items():
+            assert snapshot_contents(read_state(graph, branch, way(commit)))[PERSON] == {"a": age}, name
+    assert snapshot_contents(read_state(graph, branch))[PERSON] == {"a": 3}
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> None:
+    """By whatever way, for queries, exports and Spark alike: never the state beside it."""
+    made = [write(graph, branch, age) for age in (1, 2, 3)]
+    policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
+    cleanup_all_tables(Place(graph), policy, world=World(clock=TomorrowClock()))
+    newest = read_state(graph, branch)
+    kept = readable_commits(newest, newest.manifest.read_commits())
+    assert made[2].id in kept
+    assert kept.isdisjoint({made[0].id, made[1].id})
+    for way in WAYS.values():
+        when = way(made[1])
+        reads: list[Callable[[], object]] = [
+            lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
+            lambda when=when: export(  # type: ignore[misc]
+                graph, ExportRequest(Target(TargetKind.STREAM), branch=branch, when=when), WorkersHere()
+            ),
+            lambda when=when: plan_read(ReadOptions(graph, "Person", branch, when)),  # type: ignore[misc]
+        ]
+        for read in reads:
+            with pytest.raises(NotFoundError) as gone:
+                read()
+            assert gone.value.code == "snapshot_collected"
+    assert snapshot_contents(read_state(graph, branch, WAYS["commit"](made[2])))[PERSON] == {"a": 3}
+
+
+@pytest.mark.parametrize(
+    ("when", "code"),
+    [
+        (lambda: When(version=1_000), "manifest_version_missing"),
+        (lambda: When(commit="01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), "commit_missing"),
+        (lambda: When(moment_us=1), "moment_too_early"),
+        (lambda: When("01KA1F0Z5Q8W9V3N7R2T4Y6B8D", 3), "snapshot_twice"),
+    ],
+)
+def test_what_never_was_is_an_error(when: Callable[[], When], code: str, graph: Location) -> None:
+    with pytest.raises(OmnigraphError) as refused:
+        read_state(graph, MAIN, when())
+    assert refused.value.code == code
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("text", ["noon", "2024-05-31", "2024-05-31T12:00:00", ""])
+def test_a_time_has_its_offset(text: str) -> None:
+    with pytest.raises(UsageError, match="is no moment"):
+        parse_moment(text)

@@ -1,0 +1,79 @@
+"""What must still be true at a publish, as a pure function."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.errors import ErrorKind
+from omnigraph.base.ids import BranchId, CommitId, Incarnation, SchemaHash, TypeId
+from omnigraph.graph.manifest.reader import ManifestState
+from omnigraph.graph.manifest.records import (
+    BranchRecord,
+    Pin,
+    SchemaRecord,
+    TableId,
+    TableRecord,
+    TombstoneRecord,
+)
+from omnigraph.graph.manifest.requirements import (
+    BranchIs,
+    HeadIs,
+    PinIs,
+    PreconditionFailedError,
+    ReadSetConflictError,
+    Requirement,
+    SchemaIs,
+    check_requirements,
+)
+
+LIVE = TableRecord(TypeId("1"), Incarnation("a"), "node:A", "nodes/1-a", Pin("g-X", 4), BranchId("X"), 0)
+GONE = TableRecord(TypeId("2"), Incarnation("b"), "node:B", "nodes/2-b", Pin(None, 4), BranchId("X"), 0)
+STATE = ManifestState(
+    head=CommitId("H"),
+    schema=SchemaRecord("", "{}", SchemaHash("S")),
+    tables={LIVE.id: LIVE, GONE.id: GONE},
+    tombstones=(TombstoneRecord(GONE.id, "node:B", 4),),
+    branches={"x": BranchRecord("x", BranchId("X"), "b-X", None, "me", 1)},
+)
+MET: tuple[Requirement, ...] = (
+    HeadIs(CommitId("H")),
+    SchemaIs(SchemaHash("S")),
+    PinIs(LIVE.id, Pin("g-X", 4)),
+    PinIs(GONE.id, None),
+    PinIs(TableId("9:9"), None),
+    BranchIs("x", BranchId("X")),
+    BranchIs("y", None),
+)
+MOVED: dict[str, tuple[Requirement, str, str | None, str | None]] = {
+    "schema": (SchemaIs(SchemaHash("T")), "schema", "T", "S"),
+    "version": (PinIs(LIVE.id, Pin("g-X", 3)), "node:A", "g-X@3", "g-X@4"),
+    "lance branch": (PinIs(LIVE.id, Pin(None, 4)), "node:A", "main@4", "g-X@4"),
+    "there already": (PinIs(LIVE.id, None), "node:A", None, "g-X@4"),
+    "dropped": (PinIs(GONE.id, Pin(None, 4)), "2:b", "main@4", None),
+    "branch": (BranchIs("x", BranchId("Y")), "branch:x", "Y", "X"),
+    "branch there already": (BranchIs("x", None), "branch:x", None, "X"),
+    "branch gone": (BranchIs("y", BranchId("Y")), "branch:y", "Y", None),
+}
+
+
+def test_what_is_met_is_silent() -> None:
+    check_requirements(STATE, MET)
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_what_moved_is_a_structured_conflict(name: str) -> None:
+    requirement, member, expected, actual = MOVED[name]
+    with pytest.raises(ReadSetConflictError) as caught:
+        check_requirements(STATE, (*MET, requirement))
+    assert caught.value.kind is ErrorKind.CONFLICT
+    assert caught.value.code == "read_set_conflict"
+    facts = {"member": member, "expected": expected, "actual": actual}
+    assert caught.value.facts["read_set_conflict"] == facts
+    assert "refresh and retry" in caught.value.hint
+
+
+def test_another_head_is_a_precondition_failure() -> None:
+    with pytest.raises(PreconditionFailedError) as caught:
+        check_requirements(STATE, (HeadIs(CommitId("G")),))
+    assert caught.value.kind is ErrorKind.PRECONDITION_FAILED
+    assert caught.value.facts["precondition_failure"] == {"expected": "G", "actual": "H"}

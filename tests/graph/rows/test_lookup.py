@@ -1,0 +1,82 @@
+"""Questions about many values of a snapshot have the answers that a look at every row gives."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.rows.lookup import SnapshotLookup
+from omnigraph.graph.write.commit import Write, write
+from omnigraph.graph.write.stage import Outcome, Stage
+from omnigraph.graph.write.states import Staged
+from omnigraph.storage.lance.read import joined_batches
+from omnigraph.storage.location import Location, parse_location
+from tests.storage.raw_writes import stage_append
+
+SCHEMA = """
+node Person { slug: String @key  mail: String? @unique }
+edge Knows: Person -> Person @card(0..9)
+"""
+ROWS = 20_000
+MANY = (1_500, 9_000, 30_000)
+
+
+@pytest.fixture(scope="module")
+def lookup(tmp_path_factory: pytest.TempPathFactory) -> SnapshotLookup:
+    root = parse_location(omnigraph.init(str(tmp_path_factory.mktemp("lookup") / "g.omni"), SCHEMA).uri)
+    names = [f"p{number}" for number in range(ROWS)]
+    mails = [None if number % 3 == 0 else f"{number}@example.org" for number in range(ROWS)]
+    ends = [f"p{number % 100}" for number in range(ROWS)]
+    _append(root, "node:Person", {"id": names, "slug": names, "mail": mails})
+    _append(root, "edge:Knows", {"id": [f"e{name}" for name in names], "src": ends, "dst": names})
+    return SnapshotLookup(read_snapshot(root))
+
+
+def _append(root: Location, alias: str, columns: dict[str, list[str | None] | list[str]]) -> None:
+    def stage(at: Stage) -> Staged:
+        target = at.writable(alias)
+        rows = pa.table(columns, schema=target.dataset.schema)
+        staged = at.exact(target, stage_append(target.dataset, rows), ROWS)
+        return at.finish((staged,), frozenset(), Outcome({"inserted": ROWS}))
+
+    assert write(root, MAIN, Write(WriterKind.LOAD, "test", stage)) is not None
+
+
+@pytest.mark.parametrize("asked", MANY)
+def test_which_ids_are_there(lookup: SnapshotLookup, asked: int) -> None:
+    person = lookup.snapshot.tables["node:Person"].type_id
+    numbers = range(0, 2 * asked, 2)
+    found = lookup.present_ids(person, pa.array([f"p{number}" for number in numbers]))
+    assert found.to_pylist() == [number < ROWS for number in numbers]
+
+
+@pytest.mark.parametrize("asked", MANY)
+def test_who_holds_unique_values(lookup: SnapshotLookup, asked: int) -> None:
+    person = lookup.snapshot.tables["node:Person"].type_id
+    rows = pa.RecordBatch.from_pydict({"mail": [f"{number}@example.org" for number in range(asked)]})
+    expected = [f"p{number}" if number < ROWS and number % 3 else None for number in range(asked)]
+    assert lookup.unique_holders(person, ("mail",), rows).to_pylist() == expected
+
+
+@pytest.mark.parametrize("asked", MANY)
+def test_the_edges_of_nodes(lookup: SnapshotLookup, asked: int) -> None:
+    knows = lookup.snapshot.tables["edge:Knows"].type_id
+    nodes = pa.array([f"p{number}" for number in range(50, 50 + asked)])
+    counts = lookup.edge_counts(knows, nodes).to_pylist()
+    assert counts == [ROWS // 100 if number < 100 else 0 for number in range(50, 50 + asked)]
+    sources = lookup.edge_sources(knows, pa.array([f"ep{number}" for number in range(asked)])).to_pylist()
+    assert sources == [f"p{number % 100}" if number < ROWS else None for number in range(asked)]
+    kept = pa.array([f"p{number}" for number in range(10, 10 + asked)])
+    beyond = set(lookup.edges_beyond(knows, "src", kept).to_pylist())
+    assert beyond == {f"ep{number}" for number in range(ROWS) if number % 100 < 10}
+
+
+def test_batches_are_joined_until_there_are_as_many_rows_as_asked_for() -> None:
+    batches = [pa.RecordBatch.from_pydict({"id": list(range(at, at + 4))}) for at in range(0, 20, 4)]
+    joined = list(joined_batches(batches, 7))
+    assert [batch.num_rows for batch in joined] == [8, 8, 4]
+    assert pa.Table.from_batches(joined).column("id").to_pylist() == list(range(20))
+    assert list(joined_batches([], 7)) == []

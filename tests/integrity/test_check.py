@@ -1,0 +1,161 @@
+"""Whole batches: what every rule over one value says, what is required, filled in, unknown, and the ids of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.integrity.check import check_batch
+from omnigraph.integrity.raw import Cells, RawBatch, raw_schema
+from omnigraph.integrity.row_rules import row_breaches
+from omnigraph.schema.tables import arrow_schema
+from tests.integrity.samples import edge, node, texts, told
+
+ADA: dict[str, object] = {"slug": "ada", "status": "active"}
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, []),
+        ({"slug": None}, [("required", "slug", [0], [""])]),
+        ({"slug": 5}, [("wrong_type", "slug", [0], ["5"])]),
+        ({"slug": "Ada"}, [("check", "slug", [0], ["Ada"])]),
+        ({"slug": "ada\n"}, [("check", "slug", [0], ["ada\n"])]),
+        ({"slug": ""}, [("blank_id", "slug", [0], [""]), ("check", "slug", [0], [""])]),
+        ({"slug": "é"}, [("check", "slug", [0], ["é"])]),
+        ({"email": "a@b"}, []),
+        ({"email": "@"}, [("check", "email", [0], ["@"])]),
+        ({"status": None}, [("required", "status", [0], [""])]),
+        ({"status": "Active"}, [("enum", "status", [0], ["Active"])]),
+        ({"status": ""}, [("enum", "status", [0], [""])]),
+        ({"age": 0}, []),
+        ({"age": 200}, []),
+        ({"age": -1}, [("range", "age", [0], ["-1"])]),
+        ({"age": 201}, [("range", "age", [0], ["201"])]),
+        ({"age": True}, [("wrong_type", "age", [0], ["true"])]),
+        ({"born": "1900-01-01"}, []),
+        ({"born": "1899-12-31"}, [("range", "born", [0], ["1899-12-31"])]),
+        ({"born": "1900-02-29"}, [("date", "born", [0], ["1900-02-29"])]),
+        ({"seen": "2024-01-01T01:00:00+01:00"}, []),
+        ({"seen": "2024-01-01T00:00:00.001Z"}, [("range", "seen", [0], ["2024-01-01T00:00:00.001Z"])]),
+        ({"score": 1.5}, []),
+        ({"score": -1.6}, [("range", "score", [0], ["-1.6"])]),
+        ({"score": "1"}, [("wrong_type", "score", [0], ["1"])]),
+        ({"nickname": "x"}, [("unknown_property", "nickname", [0], ["x"])]),
+        ({"nickname": None}, []),
+        ({"from": "x"}, [("unknown_property", "from", [0], ["x"])]),
+        ({"id": "ada"}, []),
+        ({"id": "grace"}, [("id_mismatch", "id", [0], ["grace"])]),
+        ({"id": 5}, [("wrong_type", "id", [0], ["5"])]),
+        ({"age": 10**30}, [("number_size", "age", [0], [str(10**30)])]),
+    ],
+)
+def test_one_row(change: dict[str, object], wanted: list[Any]) -> None:
+    for records in ([{**ADA, **change}], [{**ADA, **change}, ADA]):
+        checked = check_batch(node("Person"), RawBatch.from_records(records))
+        assert sorted(told(checked.breaches)) == wanted
+        assert checked.rows.schema == arrow_schema(node("Person"))
+
+
+def test_every_mistake_of_a_row_is_found_and_the_good_rows_stay() -> None:
+    records: Sequence[dict[str, object]] = [{"slug": "A", "status": "x", "age": 300}, ADA, {"age": "1"}]
+    checked = check_batch(node("Person"), RawBatch.from_records(records))
+    assert sorted(told(checked.breaches)) == [
+        ("check", "slug", [0], ["A"]),
+        ("enum", "status", [0], ["x"]),
+        ("range", "age", [0], ["300"]),
+        ("required", "slug", [2], [""]),
+        ("required", "status", [2], [""]),
+        ("wrong_type", "age", [2], ["1"]),
+    ]
+    assert checked.rows.column("id").to_pylist() == ["A", "ada", None]
+
+
+def test_a_missing_required_value_is_its_default_and_a_refused_one_is_not() -> None:
+    records = [{**ADA, "level": level} for level in (None, 3, "x")]
+    checked = check_batch(node("Person"), RawBatch.from_records(records))
+    assert checked.rows.column("level").to_pylist() == [7, 3, None]
+    assert told(checked.breaches) == [("wrong_type", "level", [2], ["x"])]
+    without = check_batch(node("Person"), RawBatch.from_records([ADA]))
+    assert without.rows.column("level").to_pylist() == [7]
+
+
+def test_an_absent_column_is_required_of_every_row() -> None:
+    checked = check_batch(node("Person"), RawBatch(2, {"slug": texts(["a", "b"])}))
+    assert told(checked.breaches) == [("required", "status", [0, 1], ["", ""])]
+
+
+def test_no_rows_are_fine() -> None:
+    checked = check_batch(node("Person"), RawBatch(0, {}))
+    assert (checked.rows.num_rows, checked.breaches) == (0, ())
+
+
+def test_the_ends_of_an_edge_are_required_text() -> None:
+    records: Sequence[dict[str, object]] = [{"from": "a", "to": "b"}, {"from": 5}, {"from": "a", "to": None}]
+    checked = check_batch(edge("Follows"), RawBatch.from_records(records))
+    assert told(checked.breaches) == [
+        ("wrong_type", "from", [1], ["5"]),
+        ("required", "to", [1, 2], ["", ""]),
+    ]
+    assert checked.rows.column("id").to_pylist() == ['["a","b"]', None, None]
+    assert checked.rows.column("src").to_pylist() == ["a", None, "a"]
+
+
+def test_the_id_of_a_keyed_edge_is_an_array_of_its_ends_and_its_key() -> None:
+    raw = RawBatch.from_records([{"from": 'a"b', "to": "é", "since": "2024-02-29"}])
+    assert check_batch(edge("Likes"), raw).rows.column("id").to_pylist() == ['["a\\"b","é","2024-02-29"]']
+
+
+def test_rows_without_a_key_keep_a_given_id_and_get_a_ulid_otherwise() -> None:
+    for entity, ends in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
+        raw = RawBatch.from_records([{**ends, "id": one} for one in ("mine", None, "b c", None)])
+        checked = check_batch(entity, raw)
+        first, second, third, fourth = checked.rows.column("id").to_pylist()
+        assert (first, third) == ("mine", "b c")
+        assert second is not None
+        assert fourth is not None
+        assert len({second, fourth}) == 2
+        assert len(second) == 26
+        assert checked.breaches == ()
+
+
+def test_an_id_that_nobody_can_see_is_refused() -> None:
+    blanks = ["", " ", "\t\n", "\u00a0\u2003"]
+    for entity, ends in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
+        raw = RawBatch.from_records([{**ends, "id": one} for one in ("a", *blanks, None, " b")])
+        assert told(check_batch(entity, raw).breaches) == [("blank_id", "id", [1, 2, 3, 4], blanks)]
+
+
+def test_typed_rows_of_a_table_obey_the_same_rules() -> None:
+    good = check_batch(node("Person"), RawBatch.from_records([{**ADA, "age": 5}, {**ADA, "slug": "b"}])).rows
+    columns = {name: good.column(name) for name in good.schema.names}
+    assert list(row_breaches(node("Person"), columns)) == []
+    columns["age"] = pa.array([500, None], pa.int32())
+    columns["status"] = texts([None, "gone"])
+    assert told(list(row_breaches(node("Person"), columns))) == [
+        ("required", "status", [0], [""]),
+        ("enum", "status", [1], ["gone"]),
+        ("range", "age", [0], ["500"]),
+    ]
+
+
+def test_the_raw_schema_asks_for_what_loses_nothing() -> None:
+    schema = raw_schema(node("Reading"))
+    assert {field.name: str(field.type) for field in schema} == {
+        "id": "string",
+        "at": "string",
+        "sensor": "string",
+        "value": "double",
+        "ok": "bool",
+        "n": "uint64",
+    }
+    assert raw_schema(edge("Knows")).names == ["id", "from", "to", "weight"]
+
+
+def test_a_column_of_another_length_is_a_defect() -> None:
+    with pytest.raises(AssertionError):
+        check_batch(node("Note"), RawBatch(2, {"text": Cells(["a"])}))

@@ -1,0 +1,31 @@
+"""Where cleanup looks through a graph: here, or on Spark when there is much of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.maintenance.cleanup.run import is_for_spark
+from omnigraph.storage.location import Location, parse_location
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Location:
+    """Two versions of a manifest, and three files of a table."""
+    for name in ("__manifest/_versions/1", "__manifest/_versions/2", "nodes/a/1", "nodes/a/2", "nodes/b/3"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return parse_location(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("versions", "files", "expected"), [(2, 5, False), (1, 5, True), (2, 4, True), (2, 100, False)]
+)
+def test_by_versions_and_by_files(
+    graph: Location, monkeypatch: pytest.MonkeyPatch, versions: int, files: int, expected: bool
+) -> None:
+    monkeypatch.setattr("omnigraph.base.limits.CLEANUP_DRIVER_VERSIONS_MAX", versions)
+    monkeypatch.setattr("omnigraph.base.limits.CLEANUP_DRIVER_FILES_MAX", files)
+    assert is_for_spark(graph) is expected

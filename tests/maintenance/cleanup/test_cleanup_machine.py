@@ -1,0 +1,228 @@
+"""Any order of writes, branches, drops, deaths, cleanups and time: whatever stays reads as ever, and the rest goes.
+
+Each snapshot is remembered when it appears. After every step each manifest version that is there is opened and
+compared. A cleanup that lived deleted exactly what its preview listed; one that died deleted nothing else. In the end,
+when all is old and nothing is kept, only what is needed is on disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from omnigraph.base.errors import RefusedError
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
+from omnigraph.graph.branches import create_branch, delete_branch
+from omnigraph.graph.coordination.lease import acquire_lease
+from omnigraph.graph.manifest.layout import RECOVERY
+from omnigraph.graph.manifest.publish import Change as ManifestChange
+from omnigraph.graph.manifest.publish import CommitDraft, Target, publish
+from omnigraph.graph.manifest.records import TombstoneRecord
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+from omnigraph.maintenance.cleanup.run import cleanup_all_tables
+from omnigraph.storage.location import parse_location
+from omnigraph.storage.objects import ObjectStore
+from tests.graph.crash.death import Victim
+from tests.graph.writers import (
+    COMPANY,
+    KNOWS,
+    PERSON,
+    TABLES,
+    Change,
+    Contents,
+    create,
+    read_contents,
+    run,
+    run_compaction,
+)
+from tests.maintenance.cleaning import DAY, MINUTE, Aging, Place, errors_of, every_snapshot, files_of
+from tests.maintenance.reachable import unneeded
+
+NAMES = st.sampled_from([f"n{number}" for number in range(6)])
+BRANCHES = st.sampled_from([MAIN, MAIN, "dev", "exp"])
+DEATHS = st.one_of(st.just(0), st.just(0), st.integers(1, 24))
+POLICIES = st.builds(
+    CleanupPolicyOptions,
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([None, timedelta(0), timedelta(days=2)]),
+)
+
+
+class Cleanups(RuleBasedStateMachine):
+    """A graph, and every snapshot of it that ever was."""
+
+    folder: str
+    aging: Aging
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[tuple[str, int], Contents] = {}
+        self.heads: dict[str, Contents] = {}
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="omnigraph-cleanups-")
+        self.aging = Aging(parse_location(f"{self.folder}/g.omni"))
+        create(self.aging.location)
+        self.note()
+
+    @rule(branch=BRANCHES, values=st.dictionaries(NAMES, st.integers(0, 9), min_size=1), death=DEATHS)
+    def upsert(self, branch: str, values: dict[str, int], death: int) -> None:
+        rows = tuple(sorted(values.items()))
+        self.write(branch, [Change(PERSON, upsert=rows), Change(KNOWS, upsert=rows[:1])], death)
+
+    @rule(branch=BRANCHES, name=NAMES, death=DEATHS)
+    def delete(self, branch: str, name: str, death: int) -> None:
+        if name in self.heads.get(branch, {}).get(PERSON, {}) and not self.is_unsettled():
+            self.write(branch, [Change(PERSON, delete=(name,))], death)
+
+    @rule(death=DEATHS)
+    def compact(self, death: int) -> None:
+        live = [alias for alias in TABLES if alias in self.heads[MAIN]]
+        Victim(death).run(lambda: run_compaction(self.aging.location, live, self.aging.world))
+        self.note()
+
+    @rule(name=st.sampled_from(["dev", "exp"]), source=BRANCHES, death=DEATHS)
+    def branch(self, name: str, source: str, death: int) -> None:
+        if name not in self.heads and source in self.heads:
+            start = read_snapshot(self.aging.location, source)
+            Victim(death).run(
+                lambda: create_branch(self.aging.location, name, "tester", start, self.aging.world)
+            )
+            self.note()
+
+    @rule(name=st.sampled_from(["dev", "exp"]), death=DEATHS)
+    def unbranch(self, name: str, death: int) -> None:
+        if name in self.heads:
+            with suppress(RefusedError):  # another branch was made from it
+                Victim(death).run(lambda: delete_branch(self.aging.location, name, self.aging.world))
+            self.note()
+
+    @rule(branch=BRANCHES)
+    def drop(self, branch: str) -> None:
+        """A type is dropped: its table stays on disk, and from here on no snapshot of the branch has it."""
+        if COMPANY not in self.heads.get(branch, {}):
+            return
+        snapshot = read_snapshot(self.aging.location, branch)
+        record = snapshot.branch
+        table = snapshot.tables[COMPANY]
+        target = Target(self.aging.location, record.name, record.id, record.lance_branch)
+        draft = CommitDraft(CommitId(new_ulid()), "schema", OperationId(new_ulid()), "tester", 0)
+        stone = TombstoneRecord(table.id, table.alias, table.pin.version)
+        publish(target, ManifestChange(draft, tombstones=(stone,)))
+        self.note()
+
+    @rule(branch=BRANCHES)
+    def recover(self, branch: str) -> None:
+        if branch in self.heads:
+            branch_id = read_snapshot(self.aging.location, branch).branch.id
+            store = ObjectStore(self.aging.location)
+            acquire_lease(store, branch_id, "waiting", self.aging.world.terms).release()
+            recover_on_open(self.aging.location, branch, self.aging.world)
+            self.note()
+
+    @rule(seconds=st.sampled_from([MINUTE, 11 * MINUTE, DAY, 3.1 * DAY]))
+    def later(self, seconds: float) -> None:
+        self.aging.later(seconds)
+
+    @rule(options=POLICIES, death=st.one_of(st.just(0), st.integers(1, 60)))
+    def cleanup(self, options: CleanupPolicyOptions, death: int) -> None:
+        self.aging.later(0)
+        confirmed = replace(options, confirm=True)
+        place, world = Place(self.aging.location), self.aging.world
+        before = self.aging.files()
+        if self.is_unsettled():
+            with pytest.raises(RefusedError, match="recovery"):
+                Victim(0).run(lambda: cleanup_all_tables(place, confirmed, world=world))
+            assert self.aging.files() == before
+            return
+        wanted = self.aging.preview(options)
+        lived = Victim(death).run(lambda: cleanup_all_tables(place, confirmed, world=world))
+        assert errors_of(wanted) == {}
+        gone = before - self.aging.files()
+        assert gone <= set(files_of(wanted))
+        assert not lived or gone == set(files_of(wanted))
+        self.note()
+
+    @invariant()
+    def whatever_stays_reads_as_ever(self) -> None:
+        if self.heads:
+            for key, contents in every_snapshot(self.aging.location).items():
+                assert contents == self.seen[self.key(key)]
+
+    def teardown(self) -> None:
+        if not self.heads:
+            return
+        try:
+            self.in_the_end_only_what_is_needed_is_there()
+        finally:
+            shutil.rmtree(self.folder)
+
+    def in_the_end_only_what_is_needed_is_there(self) -> None:
+        for name in self.heads:
+            self.recover(name)
+        wanted = dict(self.heads)
+        keep_one = CleanupPolicyOptions(1, timedelta(0))
+        for _ in range(2):  # the fence of the first one is a version that the second one collects
+            self.aging.later(30 * DAY)
+            self.cleanup(keep_one, 0)
+        assert files_of(self.aging.preview(keep_one)) == []
+        assert unneeded(self.aging.location) == []
+        assert {name: read_contents(self.aging.location, name) for name in wanted} == wanted
+        for name in wanted:
+            run(
+                self.aging.location,
+                [Change(PERSON, upsert=(("last", 1),))],
+                branch=name,
+                world=self.aging.world,
+            )
+
+    def write(self, branch: str, changes: list[Change], death: int) -> None:
+        if branch in self.heads:
+            world = self.aging.world
+            Victim(death).run(lambda: run(self.aging.location, changes, branch=branch, world=world))
+            self.note()
+
+    def is_unsettled(self) -> bool:
+        return bool(ObjectStore(self.aging.location).list(RECOVERY))
+
+    def note(self) -> None:
+        """Remember what is new; what is known already is compared after every step."""
+        self.heads = {
+            name: read_contents(self.aging.location, name)
+            for name in read_snapshot(self.aging.location).state.branches
+        }
+        for key, contents in every_snapshot(self.aging.location).items():
+            self.seen.setdefault(self.key(key), contents)
+
+    def key(self, found: tuple[str, int]) -> tuple[str, int]:
+        """A branch that was deleted and made again under its name is another one."""
+        name, version = found
+        return str(read_snapshot(self.aging.location).state.branches[name].id), version
+
+
+def _settings(examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
+
+
+TestCleanups: Any = Cleanups.TestCase
+TestCleanups.settings = _settings(8, 10)
+TestManyCleanups: Any = pytest.mark.soak(type("TestManyCleanups", (Cleanups.TestCase,), {}))
+TestManyCleanups.settings = _settings(300, 25)

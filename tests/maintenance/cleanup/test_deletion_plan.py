@@ -1,0 +1,171 @@
+"""Which files go, and in which order, over plain values."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.maintenance.cleanup.deletion_plan import (
+    Reach,
+    Why,
+    find_all_doomed,
+    find_doomed,
+    folder_of,
+    read_lines,
+    ref_times,
+)
+from omnigraph.maintenance.cleanup.retention import Decision, Needs, Policy
+from omnigraph.storage.files import StoredFile
+from omnigraph.storage.lance.layout import split_branch
+
+NOW = 1_000_000
+POLICY = Policy(NOW, 1, None, grace_us=5_000, age_us_min=100)
+LIVE, GONE = "A" * 26, "B" * 26
+FORK = f"g-{GONE}-{'0' * 26}"
+NEEDS = Needs(frozenset(), frozenset(), frozenset({LIVE}))
+
+
+def old(*paths: str) -> list[StoredFile]:
+    return [StoredFile(path, 1, 0) for path in paths]
+
+
+def manifest(version: int) -> str:
+    return f"_versions/{2**64 - 1 - version:020d}.manifest"
+
+
+def doomed(
+    files: list[StoredFile], retained: set[str], others: set[str], decision: Decision | None = None
+) -> list[tuple[Why, str]]:
+    chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
+    found = find_doomed(files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY)
+    return [(file.why, file.path) for file in found]
+
+
+def test_versions_go_before_what_only_they_needed_and_orphans_last() -> None:
+    files = old(
+        manifest(1), manifest(2), "data/a.lance", "data/b.lance", "data/c.lance", "_transactions/1.txn"
+    )
+    found = doomed(files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"})
+    assert found == [
+        (Why.VERSION, manifest(1)),
+        (Why.UNREACHED, "_transactions/1.txn"),
+        (Why.UNREACHED, "data/a.lance"),
+        (Why.ORPHAN, "data/c.lance"),
+    ]
+
+
+def test_what_belongs_to_a_data_file_or_an_index_goes_with_it() -> None:
+    files = old("data/a.lance", "data/a/1.blob", "data/b/1.blob", "_indices/u/x.lance", "_indices/v/x.lance")
+    found = doomed(files, {"data/a.lance", "_indices/u/other.lance"}, {"data/b.lance"})
+    assert found == [(Why.UNREACHED, "data/b/1.blob"), (Why.ORPHAN, "_indices/v/x.lance")]
+
+
+@pytest.mark.parametrize(
+    ("path", "age", "goes"),
+    [
+        ("data/a.lance", 5_001, True),
+        ("data/a.lance", 5_000, False),
+        ("_indices/u/a.lance", 5_001, True),
+        ("_deletions/a.arrow", 5_000, False),
+        ("data/a.lance#1", 5_001, True),
+        (f"{manifest(2)}#7", 5_001, True),
+        ("_versions/latest_version_hint.json", 5_001, False),
+        ("_versions/d1.manifest", 5_001, False),
+        ("_refs/tags/t.json", 5_001, False),
+        ("notes.txt", 5_001, False),
+        (f"tree/{FORK}/data/a.lance", 101, True),
+        (f"tree/{FORK}/data/a.lance", 100, False),
+        (f"tree/g-{LIVE}-{'0' * 26}/data/a.lance", 5_000, False),
+        (f"tree/g-{LIVE}-{'0' * 26}/data/a.lance", 5_001, True),
+        ("tree/theirs/part/data/a.lance", 5_000, False),
+    ],
+)
+def test_what_nothing_refers_to_goes_after_the_grace(path: str, age: int, goes: bool) -> None:
+    found = doomed([StoredFile(path, 1, NOW - age)], set(), set())
+    assert found == ([(Why.ORPHAN, path)] if goes else [])
+
+
+def test_a_young_file_that_only_an_old_version_needed_goes() -> None:
+    assert doomed([StoredFile("data/a.lance", 1, NOW)], set(), {"data/a.lance"}) == [
+        (Why.UNREACHED, "data/a.lance")
+    ]
+
+
+def test_a_fork_goes_first_its_manifests_first_and_its_ref_last() -> None:
+    child = f"g-{GONE}-{'1' * 26}"
+    files = old(
+        manifest(1),
+        f"_refs/branches/{FORK}.json",
+        f"_refs/branches/{child}.json",
+        f"tree/{FORK}/data/a.lance",
+        f"tree/{FORK}/{manifest(3)}",
+        f"tree/{FORK}/_versions/latest_version_hint.json",
+        f"tree/{child}/{manifest(3)}",
+    )
+    decision = Decision({None: frozenset({2})}, (child, FORK), frozenset())
+    assert [path for _, path in doomed(files, set(), set(), decision)] == [
+        f"tree/{child}/{manifest(3)}",
+        f"_refs/branches/{child}.json",
+        f"tree/{FORK}/{manifest(3)}",
+        f"tree/{FORK}/_versions/latest_version_hint.json",
+        f"tree/{FORK}/data/a.lance",
+        f"_refs/branches/{FORK}.json",
+        manifest(1),
+    ]
+
+
+def test_a_branch_keeps_what_it_reads_of_its_parent() -> None:
+    decision = Decision({None: frozenset({2}), FORK: frozenset({3})}, (), frozenset())
+    files = old("data/a.lance", f"tree/{FORK}/data/a.lance", f"tree/{FORK}/{manifest(2)}")
+    found = doomed(files, {"data/a.lance"}, {f"tree/{FORK}/data/a.lance"}, decision)
+    assert found == [
+        (Why.VERSION, f"tree/{FORK}/{manifest(2)}"),
+        (Why.UNREACHED, f"tree/{FORK}/data/a.lance"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ages", "is_known", "goes"),
+    [((101, 200), True, True), ((100, 200), True, False), ((5_001, 5_001), False, True),
+     ((5_001, 5_000), False, False)],
+)  # fmt: skip
+def test_a_whole_dataset_goes_when_all_of_it_is_old(
+    ages: tuple[int, ...], is_known: bool, goes: bool
+) -> None:
+    paths = ("data/a.lance", manifest(1))
+    files = [StoredFile(path, 1, NOW - age) for path, age in zip(paths, ages, strict=True)]
+    found = find_all_doomed(files, POLICY, is_known=is_known)
+    assert [file.path for file in found] == ([manifest(1), "data/a.lance"] if goes else [])
+
+
+def test_what_a_listing_says_of_versions() -> None:
+    files = [
+        StoredFile(manifest(7), 1, 70),
+        StoredFile("_versions/3.manifest", 1, 30),
+        StoredFile(f"tree/{FORK}/{manifest(8)}", 1, 80),
+        StoredFile(f"_refs/branches/{FORK}.json", 1, 75),
+        StoredFile("_versions/latest_version_hint.json", 1, 90),
+    ]
+    assert read_lines(files) == {None: {7: 70, 3: 30}, FORK: {8: 80}}
+    assert ref_times(files) == {FORK: 75}
+
+
+@pytest.mark.parametrize(
+    ("path", "branch", "rest"),
+    [
+        ("data/a.lance", None, "data/a.lance"),
+        (f"tree/{FORK}/data/a/b.blob", FORK, "data/a/b.blob"),
+        ("tree/a/b/_versions/1.manifest", "a/b", "_versions/1.manifest"),
+        ("tree/a/strange", "a", "strange"),
+    ],
+)
+def test_where_a_file_belongs(path: str, branch: str | None, rest: str) -> None:
+    assert split_branch(path) == (branch, rest)
+
+
+def test_which_folders_are_empty_afterwards() -> None:
+    decision = Decision({None: frozenset({2})}, (FORK,), frozenset())
+    files = old(
+        f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1)
+    )
+    found = find_doomed(files, decision, Reach(frozenset(), frozenset()), NEEDS, POLICY)
+    assert {folder_of(file) for file in found} == {f"tree/{FORK}", "_indices/u", "data/b", None}

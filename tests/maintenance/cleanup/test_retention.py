@@ -1,0 +1,225 @@
+"""Every rule of what stays and what goes, one by one, over plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from omnigraph.base import limits
+from omnigraph.graph.manifest.records import Pin
+from omnigraph.maintenance.cleanup.retention import (
+    DatasetFacts,
+    Fork,
+    KeepReason,
+    Line,
+    Needs,
+    Policy,
+    decide,
+    owner_of,
+    policy_keeps,
+    young_versions,
+)
+
+NOW, AGE, GRACE = 1_000_000, 100, 5_000
+LIVE, GONE = "A" * 26, "B" * 26
+OP = "0" * 26
+OLD: Line = dict.fromkeys(range(1, 7), 0)
+NOTHING = Needs(frozenset(), frozenset(), frozenset({LIVE}))
+
+
+def policy(keep: int | None = 1, older_than: int | None = None) -> Policy:
+    return Policy(NOW, keep, older_than, GRACE, AGE)
+
+
+def fork(owner: str, parent: Pin, made: int = 0, number: int = 0) -> Fork:
+    return Fork(f"g-{owner}-{number:026d}", parent, made)
+
+
+def facts(
+    line: Line = OLD,
+    *forks: Fork,
+    lines: Mapping[str | None, Line] | None = None,
+    tags: frozenset[Pin] = frozenset(),
+) -> DatasetFacts:
+    branches: dict[str | None, Line] = {None: line, **{made.name: {6: 0} for made in forks}, **(lines or {})}
+    return DatasetFacts(branches, {made.name: made for made in forks}, tags)
+
+
+def test_the_ages_are_in_their_order() -> None:
+    assert limits.LEASE_SECONDS + limits.LEASE_WAIT_SECONDS_MAX < limits.CLEANUP_AGE_SECONDS_MIN
+    assert limits.STAGING_AGE_SECONDS_MAX < limits.ORPHAN_GRACE_SECONDS_MIN <= limits.ORPHAN_GRACE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("how", "line", "kept"),
+    [
+        (policy(1), OLD, {6}),
+        (policy(3), OLD, {4, 5, 6}),
+        (policy(99), OLD, {1, 2, 3, 4, 5, 6}),
+        (policy(2), {1: 0, 5: 0, 9: 0}, {5, 9}),
+        (policy(None, 500), {1: 0, 2: NOW - 501, 3: NOW - 500, 4: NOW - 400}, {3, 4}),
+        (policy(None, 0), OLD, {6}),
+        (policy(2, 500), {1: 0, 2: NOW - 300, 3: 0, 4: 0}, {2, 3, 4}),
+        (policy(1), {1: 0, 2: 0, 3: NOW - AGE}, {2, 3}),
+        (policy(1), {1: 0, 2: NOW - AGE - 1, 3: NOW - AGE - 1}, {3}),
+        (policy(1), {1: NOW + 50, 2: 0, 3: 0}, {1, 3}),
+        (policy(1), {}, set()),
+    ],
+    ids=["newest", "three", "more_than_there_are", "gaps", "age", "age_zero", "both", "current_a_moment_ago",
+         "current_long_ago", "from_the_future", "no_version"],
+)  # fmt: skip
+def test_the_policy(how: Policy, line: Line, kept: set[int]) -> None:
+    assert policy_keeps(line, how) | young_versions(line, how) == kept
+
+
+@pytest.mark.parametrize(
+    ("keep", "published", "kept"),
+    [
+        (1, {1, 3, 6}, {6}),
+        (2, {1, 3, 6}, {3, 6}),
+        (3, {1, 3, 6}, {1, 3, 6}),
+        (2, {1, 3}, {1, 3, 6}),
+        (2, {1, 3, 9}, {1, 3, 6}),
+        (2, set(), {6}),
+    ],
+    ids=["newest", "two", "three", "newest_is_internal", "one_is_missing", "none"],
+)
+def test_only_published_versions_count(keep: int, published: set[int], kept: set[int]) -> None:
+    assert policy_keeps(OLD, policy(keep), published=frozenset(published)) == kept
+
+
+def test_published_versions_count_per_lance_branch() -> None:
+    made = fork(LIVE, Pin(None, 2))
+    published = frozenset({Pin(None, 1), Pin(None, 6), Pin(made.name, 3), Pin(made.name, 5)})
+    needs = Needs(frozenset({Pin(made.name, 5)}), frozenset(), frozenset({LIVE}), published=published)
+    line = dict.fromkeys(range(3, 6), 0)
+    decision = decide(facts(OLD, made, lines={made.name: line}), needs, policy(2))
+    assert decision.retained == {None: {1, 2, 6}, made.name: {3, 5}}
+
+
+@pytest.mark.parametrize(
+    ("needs", "tags", "line", "reasons"),
+    [
+        (NOTHING, (), OLD, {}),
+        (NOTHING, (), {1: 0, 2: 0, 3: NOW - AGE}, {2: KeepReason.YOUNG}),
+        (NOTHING, (2,), OLD, {2: KeepReason.TAG}),
+        (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (2,), OLD, {2: KeepReason.TAG}),
+        (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (), OLD, {2: KeepReason.SNAPSHOT}),
+        (
+            Needs(
+                frozenset({Pin(None, 2)}),
+                frozenset(),
+                frozenset(),
+                reasons={Pin(None, 2): KeepReason.MERGE_BASE},
+            ),
+            (),
+            OLD,
+            {2: KeepReason.MERGE_BASE},
+        ),
+        (Needs(frozenset(), frozenset({Pin(None, 6)}), frozenset()), (), OLD, {}),
+        (
+            Needs(frozenset({Pin(None, 4)}), frozenset({Pin(None, 4)}), frozenset()),
+            (4,),
+            OLD,
+            {4: KeepReason.BRANCH, 5: KeepReason.UNPUBLISHED},
+        ),
+    ],
+    ids=["nothing", "young", "tag", "tag_before_snapshot", "snapshot", "merge_base", "newest", "branch"],
+)
+def test_the_reasons(needs: Needs, tags: tuple[int, ...], line: Line, reasons: dict[int, KeepReason]) -> None:
+    """Only of versions that the policy names."""
+    decision = decide(facts(line, tags=frozenset(Pin(None, tag) for tag in tags)), needs, policy())
+    assert decision.reasons == {Pin(None, version): reason for version, reason in reasons.items()}
+
+
+def test_pins_heads_and_tags_stay() -> None:
+    needs = Needs(frozenset({Pin(None, 2)}), frozenset({Pin(None, 5)}), frozenset({LIVE}))
+    decision = decide(facts(OLD, tags=frozenset({Pin(None, 3)})), needs, policy())
+    assert decision.retained == {None: {2, 3, 5, 6}}
+    assert decision.missing == frozenset()
+
+
+def test_what_lies_above_the_newest_published_version_stays() -> None:
+    """A fork that a foreign tool moved: repair has to see every step of it."""
+    needs = Needs(frozenset(), frozenset({Pin(None, 3)}), frozenset({LIVE}))
+    assert decide(facts(OLD), needs, policy()).retained == {None: {3, 4, 5, 6}}
+
+
+def test_a_needed_version_that_is_not_there_is_told() -> None:
+    needs = Needs(frozenset({Pin(None, 9)}), frozenset({Pin("g-x", 1)}), frozenset())
+    assert decide(facts(OLD), needs, policy()).missing == {Pin(None, 9), Pin("g-x", 1)}
+
+
+def test_the_version_that_a_branch_was_made_from_stays_with_the_branch() -> None:
+    made = fork(LIVE, Pin(None, 2))
+    needs = Needs(frozenset({Pin(made.name, 6)}), frozenset(), frozenset({LIVE}))
+    decision = decide(facts(OLD, made), needs, policy())
+    assert decision.retained == {None: {2, 6}, made.name: {6}}
+    gone = decide(facts(OLD, made), NOTHING, policy())
+    assert gone.retained == {None: {6}}
+    assert gone.doomed_forks == (made.name,)
+
+
+@pytest.mark.parametrize(
+    ("made", "needs", "stays"),
+    [
+        (fork(GONE, Pin(None, 1)), NOTHING, False),
+        (fork(GONE, Pin(None, 1), made=NOW - AGE), NOTHING, True),
+        (fork(GONE, Pin(None, 1), made=NOW - AGE - 1), NOTHING, False),
+        (fork(LIVE, Pin(None, 1), made=NOW - GRACE), NOTHING, True),
+        (fork(LIVE, Pin(None, 1), made=NOW - GRACE - 1), NOTHING, False),
+        (Fork("their-branch", Pin(None, 1), 0), NOTHING, True),
+        (fork(GONE, Pin(None, 1)), Needs(frozenset({Pin(f"g-{GONE}-{OP}", 6)}), frozenset(), frozenset()), True),
+    ],
+    ids=["gone", "gone_young", "gone_old", "staging", "abandoned", "foreign", "merge_base_on_a_gone_branch"],
+)  # fmt: skip
+def test_which_forks_go(made: Fork, needs: Needs, stays: bool) -> None:
+    decision = decide(facts(OLD, made), needs, policy())
+    assert (made.name not in decision.doomed_forks) is stays
+    assert (made.name in decision.retained) is stays
+
+
+def test_a_tagged_fork_stays() -> None:
+    made = fork(GONE, Pin(None, 1))
+    decision = decide(facts(OLD, made, tags=frozenset({Pin(made.name, 6)})), NOTHING, policy())
+    assert decision.doomed_forks == ()
+
+
+def test_a_fork_whose_newest_version_is_young_stays() -> None:
+    made = fork(GONE, Pin(None, 1))
+    found = facts(OLD, made, lines={made.name: {6: 0, 7: NOW - 1}})
+    assert decide(found, NOTHING, policy()).doomed_forks == ()
+
+
+def test_forks_of_forks_go_children_first() -> None:
+    first = fork(GONE, Pin(None, 1), number=1)
+    second = fork(GONE, Pin(first.name, 6), number=0)
+    third = fork(GONE, Pin(second.name, 6), number=2)
+    decision = decide(facts(OLD, first, second, third), NOTHING, policy())
+    assert decision.doomed_forks == (third.name, second.name, first.name)
+
+
+def test_a_gone_fork_stays_for_its_living_child_at_what_the_child_was_made_from() -> None:
+    parent = fork(GONE, Pin(None, 1))
+    child = fork(LIVE, Pin(parent.name, 4))
+    found = facts(OLD, parent, child, lines={parent.name: OLD})
+    needs = Needs(frozenset({Pin(child.name, 6)}), frozenset(), frozenset({LIVE}))
+    decision = decide(found, needs, policy())
+    assert decision.doomed_forks == ()
+    assert decision.retained == {None: {1, 6}, parent.name: {4, 6}, child.name: {6}}
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        (f"g-{LIVE}-{OP}", LIVE),
+        (f"b-{LIVE}", LIVE),
+        ("g-short-1", None),
+        (f"g-{LIVE}", None),
+        ("main2", None),
+        (f"x/b-{LIVE}", None),
+    ],
+)
+def test_whose_a_lance_branch_is(name: str, owner: str | None) -> None:
+    assert owner_of(name) == owner

@@ -1,0 +1,204 @@
+"""What is built over which fragments: the pure decisions, one case a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from omnigraph.base import limits
+from omnigraph.maintenance.optimize.index_plan import (
+    DeclaredIndex,
+    IndexStatus,
+    IndexWork,
+    NoWork,
+    SegmentPlan,
+    TableIndexes,
+    cut_segments,
+    pack_segments,
+    plan_indexes,
+    rebuild,
+    still_fits,
+)
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.fragments import Fragment
+from omnigraph.storage.lance.indexes import NO_ROWS, IndexDescription, IndexPlan, IndexSpec
+
+ALIAS = "node:Person"
+SPEC = IndexSpec("id", IndexKind.BTREE)
+DECLARED = DeclaredIndex(SPEC)
+ROWS = {0: 10, 1: 20, 4: 30}
+
+
+def _present(*fragments: int, segments: int = 1, **other: str | IndexKind | None) -> IndexDescription:
+    name, column = str(other.get("name", SPEC.name)), str(other.get("column", "id"))
+    kind = other.get("kind", IndexKind.BTREE)
+    assert not isinstance(kind, str)
+    return IndexDescription(name, column, kind, "BTree", segments, frozenset(fragments), 0)
+
+
+def _built(*fragments: int) -> IndexWork:
+    return IndexWork(ALIAS, DECLARED, IndexStatus.BUILT, fragments)
+
+
+def _more(status: IndexStatus, *fragments: int) -> IndexWork:
+    return IndexWork(ALIAS, DECLARED, status, fragments, "BTree")
+
+
+COMPLETE = NoWork(ALIAS, SPEC, IndexStatus.COMPLETE)
+TAKEN = NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, "'id_btree' is another index, of the column 'age'")
+CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWork | NoWork]] = {
+    "missing": (ROWS, (), _built(0, 1, 4)),
+    "one row is enough": ({7: 1}, (), _built(7)),
+    "complete": (ROWS, (_present(0, 1, 4),), COMPLETE),
+    "complete beside a fragment that is gone": (ROWS, (_present(0, 1, 2, 4),), COMPLETE),
+    "complete under another name": (ROWS, (_present(0, 1, 4, name="theirs"),), COMPLETE),
+    "partial": (ROWS, (_present(0),), _more(IndexStatus.EXTENDED, 1, 4)),
+    "partial under another name": (ROWS, (_present(0, name="theirs"),), _built(0, 1, 4)),
+    "another kind of the same column": (
+        ROWS,
+        (_present(0, 1, 4, name="id_inverted", kind=IndexKind.INVERTED),),
+        _built(0, 1, 4),
+    ),
+    "the name is another column's": (ROWS, (_present(0, 1, 4, column="age"),), TAKEN),
+    "no rows": ({}, (), NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, NO_ROWS)),
+    "no rows any more": ({}, (_present(0),), COMPLETE),
+    "segments just few enough": (
+        ROWS,
+        (_present(0, segments=limits.INDEX_SEGMENTS_MAX - 1),),
+        _more(IndexStatus.EXTENDED, 1, 4),
+    ),
+    "too many segments": (
+        ROWS,
+        (_present(0, segments=limits.INDEX_SEGMENTS_MAX),),
+        _more(IndexStatus.REBUILT, 0, 1, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_decision(name: str) -> None:
+    rows, present, expected = CASES[name]
+    assert plan_indexes(TableIndexes(ALIAS, rows, (DECLARED,), present), 1_000) == (expected,)
+
+
+def test_a_large_table_is_not_rebuilt_for_having_the_segments_it_needs() -> None:
+    rows = dict.fromkeys(range(limits.INDEX_SEGMENTS_MAX + 5), 10)
+    covered = _present(*range(limits.INDEX_SEGMENTS_MAX + 4), segments=limits.INDEX_SEGMENTS_MAX + 4)
+    table = TableIndexes(ALIAS, rows, (DECLARED,), (covered,))
+    assert plan_indexes(table, 10) == (_more(IndexStatus.EXTENDED, limits.INDEX_SEGMENTS_MAX + 4),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "updated", "status"),
+    [
+        (IndexKind.INVERTED, {4}, IndexStatus.REBUILT),
+        (IndexKind.VECTOR, {4}, IndexStatus.REBUILT),
+        (IndexKind.INVERTED, {1}, IndexStatus.EXTENDED),
+        (IndexKind.BTREE, {4}, IndexStatus.EXTENDED),
+    ],
+)
+def test_what_knows_rows_by_identity_is_built_anew_over_updated_ones(
+    kind: IndexKind, updated: set[int], status: IndexStatus
+) -> None:
+    spec = IndexSpec("name", kind)
+    covered = _present(0, 1, name=spec.name, column="name", kind=kind)
+    table = TableIndexes(ALIAS, ROWS, (DeclaredIndex(spec),), (covered,), frozenset(updated))
+    assert [entry.status for entry in plan_indexes(table, 1_000)] == [status]
+
+
+def test_there_is_an_entry_for_every_declared_index_in_their_order() -> None:
+    specs = [SPEC, IndexSpec("name", IndexKind.INVERTED), IndexSpec("name", IndexKind.BTREE)]
+    table = TableIndexes(ALIAS, ROWS, tuple(map(DeclaredIndex, specs)), (_present(0, 1, 4),))
+    planned = plan_indexes(table, 1_000)
+    assert [entry.spec for entry in planned] == specs
+    assert [entry.status for entry in planned] == [
+        IndexStatus.COMPLETE,
+        IndexStatus.BUILT,
+        IndexStatus.BUILT,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows_per_task", "groups"),
+    [
+        (1_000, [((0, 1, 4), 60)]),
+        (60, [((0, 1, 4), 60)]),
+        (59, [((0, 1), 30), ((4,), 30)]),
+        (25, [((0,), 10), ((1,), 20), ((4,), 30)]),
+        (1, [((0,), 10), ((1,), 20), ((4,), 30)]),
+    ],
+)
+def test_segments_have_bounded_rows(rows_per_task: int, groups: list[tuple[tuple[int, ...], int]]) -> None:
+    work = _built(0, 1, 4)
+    plan = IndexPlan(SPEC, work.fragment_ids, "BTREE", {})
+    cut = cut_segments(work, plan, ROWS, rows_per_task)
+    assert [(part.fragment_ids, part.rows) for part in cut] == groups
+
+
+def test_vectors_count_by_their_bytes() -> None:
+    spec = IndexSpec("face", IndexKind.VECTOR)
+    work = IndexWork(
+        ALIAS, DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4)
+    )
+    cut = cut_segments(work, IndexPlan(spec, work.fragment_ids, "IVF_FLAT", {}), ROWS, 1_000)
+    assert [part.fragment_ids for part in cut] == [(0, 1), (4,)]
+
+
+def test_a_rebuild_takes_every_fragment() -> None:
+    assert rebuild(_more(IndexStatus.EXTENDED, 4), ROWS) == _more(IndexStatus.REBUILT, 0, 1, 4)
+
+
+A, B, C = (Fragment(10, ((f"{name}.lance", (0, 1)),), 0, 1) for name in "abc")
+FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescription, ...], bool]] = {
+    "nothing happened": (IndexStatus.BUILT, {0: A, 1: B}, (), True),
+    "an append": (IndexStatus.BUILT, {0: A, 1: B, 2: C}, (), True),
+    "a delete": (IndexStatus.BUILT, {0: Fragment(3, A.files, 7, 1), 1: B}, (), True),
+    "a fragment is gone": (IndexStatus.BUILT, {0: A, 2: C}, (), False),
+    "a fragment is another one": (IndexStatus.BUILT, {0: A, 1: C}, (), False),
+    "a column was rewritten": (
+        IndexStatus.BUILT,
+        {0: A, 1: Fragment(10, (("b.lance", (0, -2)), ("c.lance", (1,))), 0, 1)},
+        (),
+        False,
+    ),
+    "extended beside what is there": (IndexStatus.EXTENDED, {0: A, 1: B, 2: C}, (_present(2),), True),
+    "somebody built the same": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1),), False),
+    "somebody extended over a part": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(1),), False),
+    "only fragments that are gone": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(7),), True),
+    "another index": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1, name="theirs"),), True),
+    "a rebuild replaces": (IndexStatus.REBUILT, {0: A, 1: B}, (_present(0, segments=9),), True),
+    "a rebuild would replace too little": (
+        IndexStatus.REBUILT,
+        {0: A, 1: B, 2: C},
+        (_present(0, 2, segments=9),),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("emptied", "expected"), [((), False), ((1,), True), ((1, 2), True), ((0,), False)])
+def test_an_index_may_name_fragments_that_lost_every_row(emptied: tuple[int, ...], expected: bool) -> None:
+    work = IndexWork(ALIAS, DECLARED, IndexStatus.EXTENDED, (0, 1))
+    assert still_fits(work, {0: A, 1: B}, {0: A, 7: C}, (), emptied) is expected
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_was_built_is_committed_only_where_it_fits(name: str) -> None:
+    status, now, present, expected = FITS[name]
+    work = IndexWork(ALIAS, DECLARED, status, (0, 1))
+    assert still_fits(work, {0: A, 1: B}, now, present) is expected
+
+
+def test_small_segments_share_a_task_and_large_ones_do_not() -> None:
+    plan = IndexPlan(SPEC, (), "BTREE", {})
+    rows = [1, 2, limits.INDEX_PACKED_ROWS, 3, limits.INDEX_PACKED_ROWS - 3, 1, limits.INDEX_PACKED_ROWS * 9]
+    packs = pack_segments([SegmentPlan(plan, (), count) for count in rows])
+    assert [[part.rows for part in pack] for pack in packs] == [
+        [1, 2],
+        [limits.INDEX_PACKED_ROWS],
+        [3, limits.INDEX_PACKED_ROWS - 3],
+        [1],
+        [limits.INDEX_PACKED_ROWS * 9],
+    ]
+    assert pack_segments([]) == ()

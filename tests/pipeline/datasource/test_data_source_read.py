@@ -1,0 +1,125 @@
+"""Reads of the Spark data source, planned and run without Spark: one pinned state, its columns, its filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputPartition
+
+from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.refs import When
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.pipeline.datasource.options import DataSourceError, ReadOptions
+from omnigraph.pipeline.datasource.read import TableReader, plan_read
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource
+from omnigraph.storage.location import Location
+from tests.graph.writers import PERSON, SCHEMA, Change, create, run
+from tests.maintenance.evolving import evolve
+
+
+@pytest.fixture
+def root(store_location: Location) -> Location:
+    create(store_location)
+    run(store_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
+    run(store_location, [Change(PERSON, upsert=(("b", 3), ("c", 4)))])
+    return store_location
+
+
+def rows(reader: TableReader) -> list[dict[str, Any]]:
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return sorted((row for batch in batches for row in batch.to_pylist()), key=str)
+
+
+def ages(root: Location, **options: Any) -> dict[str, int]:
+    read = plan_read(ReadOptions(root, "Person", **options))
+    return {row["id"]: row["age"] for row in rows(TableReader(read))}
+
+
+def test_no_filter_is_pushed() -> None:
+    """Spark 4.3.0 keeps pushed filters for the next query on the same frame; test_data_source.py shows it."""
+    assert TableReader.pushFilters is DataSourceReader.pushFilters
+
+
+def test_the_head_and_earlier_states(root: Location) -> None:
+    snapshot = read_snapshot(root)
+    newest, before, *_ = make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
+    assert ages(root) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, when=When(commit=before.id)) == {"a": 1, "b": 2}
+    assert ages(root, when=When(version=before.manifest_hint.version)) == {"a": 1, "b": 2}
+    assert ages(root, when=When(moment_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, when=When(moment_us=newest.created_us - 1)) == {"a": 1, "b": 2}
+    with pytest.raises(NotFoundError) as early:
+        ages(root, when=When(moment_us=0))
+    assert early.value.code == "moment_too_early"
+
+
+def test_earlier_states_across_renames(root: Location) -> None:
+    """A read sees the names of the state that it is of; the same rows are there under the new ones."""
+    before = read_snapshot(root).head
+    renamed = SCHEMA.replace("node Person", "node Human @rename_from(Person)")
+    renamed = renamed.replace("age: I64?", "years: I64? @rename_from(age)").replace(
+        ": Person -> Person", ": Human -> Human"
+    )
+    evolve(root, renamed)
+    run(root, [Change("node:Human", delete=("a",))])
+    assert ages(root, when=When(commit=before)) == {"a": 1, "b": 3, "c": 4}
+    now = {row["id"]: row["years"] for row in rows(TableReader(plan_read(ReadOptions(root, "Human"))))}
+    assert now == {"b": 3, "c": 4}
+    filtered = ReadOptions(root, "Person", columns=("slug",), where="age > 2", when=When(commit=before))
+    assert rows(TableReader(plan_read(filtered))) == [{"slug": "b"}, {"slug": "c"}]
+    for wrong in (
+        ReadOptions(root, "Person"),
+        ReadOptions(root, "Human", when=When(commit=before)),
+        ReadOptions(root, "Human", columns=("age",)),
+    ):
+        with pytest.raises((NotFoundError, UsageError)):
+            plan_read(wrong)
+
+
+def test_a_read_stays_at_what_it_was_pinned_to(root: Location) -> None:
+    options = {"uri": root.uri, "type": "Person", **{f"storage.{k}": v for k, v in root.options}}
+    source = OmnigraphDataSource(CaseInsensitiveDict(options))
+    schema = source.schema()
+    run(root, [Change(PERSON, insert=("later",), delete=())])
+    reader = source.reader(schema)
+    assert isinstance(reader, TableReader)
+    assert [row["id"] for row in rows(reader)] == ["a", "b", "c"]
+
+
+def test_columns_and_a_filter_on_another_column(root: Location) -> None:
+    read = plan_read(ReadOptions(root, "node:Person", columns=("slug",), where="age > 2 AND id <> 'x)'"))
+    assert rows(TableReader(read)) == [{"slug": "b"}, {"slug": "c"}]
+
+
+@pytest.mark.parametrize(
+    "where", ["years > 3", "age >", "age > 3) OR (age < 2", "age > 3; drop", "age", "age > 'x'", "(age > 1"]
+)
+def test_a_bad_filter_is_refused_before_any_task_starts(root: Location, where: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        plan_read(ReadOptions(root, "Person", where=where))
+    assert refused.value.code == "filter_malformed"
+
+
+def test_unknown_names_are_told_with_the_known_ones(root: Location) -> None:
+    with pytest.raises(UsageError, match="no column years") as column:
+        plan_read(ReadOptions(root, "Person", columns=("id", "years")))
+    assert column.value.hint == "its columns are: id, slug, age"
+    with pytest.raises(NotFoundError) as missing:
+        plan_read(ReadOptions(root, "Persn"))
+    assert missing.value.hint == "the types are: Person, Company, Knows"
+
+
+def test_a_schema_of_the_caller_must_be_the_types_own(root: Location) -> None:
+    options = {"uri": root.uri, "type": "Person", **{f"storage.{k}": v for k, v in root.options}}
+    source = OmnigraphDataSource(CaseInsensitiveDict(options))
+    source.reader(source.schema())
+    with pytest.raises(DataSourceError, match="leave the schema out"):
+        source.reader(plan_read(ReadOptions(root, "Person", columns=("id",))).schema)
+
+
+def test_the_partition_that_spark_makes_up_is_empty(root: Location) -> None:
+    reader = TableReader(plan_read(ReadOptions(root, "Company")))
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []

@@ -1,0 +1,182 @@
+"""Streams of the Spark data source, without Spark: offsets, and exactly the rows that changed between two of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.pipeline.datasource.options import DataSourceError, ReadOptions
+from omnigraph.pipeline.datasource.read import plan_read
+from omnigraph.pipeline.datasource.source import OmnigraphDataSource
+from omnigraph.pipeline.datasource.stream import CommitStream, Offset
+from omnigraph.storage.location import Location
+from tests.graph.writers import COMPANY, PERSON, SCHEMA, Change, create, run, run_compaction
+from tests.maintenance.evolving import evolve
+
+
+@pytest.fixture
+def root(store_location: Location) -> Location:
+    create(store_location)
+    run(store_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
+    return store_location
+
+
+def stream(root: Location, **options: Any) -> CommitStream:
+    chosen = ReadOptions(root, "Person", **options)
+    return CommitStream(chosen, plan_read(ReadOptions(root, "Person", columns=chosen.columns)).schema)
+
+
+class Query:
+    """What Spark does with a stream: it keeps an offset, as JSON."""
+
+    def __init__(self, root: Location, **options: Any) -> None:
+        self.stream = stream(root, **options)
+        self.offset = json.dumps(self.stream.initialOffset())
+
+    def batch(self) -> list[tuple[str, int | None]] | None:
+        """The rows of the next batch; None when there is none."""
+        start = json.loads(self.offset)
+        end = self.stream.latestOffset(start, ReadAllAvailable())
+        if end == start:
+            return None
+        self.offset = json.dumps(end)
+        parts = self.stream.partitions(start, json.loads(self.offset))
+        batches = [batch for part in parts for batch in self.stream.read(part)]
+        return sorted((row["id"], row["age"]) for batch in batches for row in batch.to_pylist())
+
+
+def test_a_new_query_sees_only_what_comes(root: Location) -> None:
+    query = Query(root)
+    assert query.batch() is None
+    run(root, [Change(PERSON, insert=("c",))])
+    assert query.batch() == [("c", None)]
+    assert query.batch() is None
+
+
+def test_the_rows_that_were_inserted_or_updated_as_they_are_now(root: Location) -> None:
+    query = Query(root)
+    run(root, [Change(PERSON, upsert=(("b", 3), ("c", 4)))])
+    run(root, [Change(PERSON, upsert=(("c", 5),))])
+    run(root, [Change(PERSON, delete=("a",))])
+    assert query.batch() == [("b", 3), ("c", 5)]
+
+
+def test_a_commit_of_other_types_is_no_batch(root: Location) -> None:
+    query = Query(root)
+    run(root, [Change(COMPANY, insert=("x",))])
+    assert query.batch() is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [["years: I64? @rename_from(age)"], [""], ["", "age: I64?"]],
+    ids=["renamed", "dropped", "replaced"],
+)
+def test_a_column_that_is_another_one_now(root: Location, steps: list[str]) -> None:
+    query = Query(root)
+    for properties in steps:
+        evolve(root, SCHEMA.replace("age: I64?", properties))
+    with pytest.raises(DataSourceError, match="age of Person was renamed"):
+        query.batch()
+    assert Query(root, columns=("id", "slug")).batch() is None
+
+
+def test_a_column_that_is_new(root: Location) -> None:
+    query = Query(root)
+    evolve(root, SCHEMA.replace("age: I64?", "age: I64?  note: String?"))
+    run(root, [Change(PERSON, upsert=(("c", 4),))])
+    assert query.batch() == [("c", 4)]
+
+
+def test_a_compaction_changes_no_row(root: Location) -> None:
+    run(root, [Change(PERSON, insert=("c",))])
+    query = Query(root)
+    run_compaction(root, [PERSON])
+    assert query.batch() == []
+    run(root, [Change(PERSON, insert=("d",))])
+    assert query.batch() == [("d", None)]
+
+
+def test_where_a_query_starts(root: Location) -> None:
+    before = read_snapshot(root).head
+    run(root, [Change(PERSON, insert=("c",))])
+    assert Query(root, starting_commit=before).batch() == [("c", None)]
+    assert Query(root, starting_commit="first").batch() == [("a", 1), ("b", 2), ("c", None)]
+    with pytest.raises(DataSourceError, match="there is no commit"):
+        Query(root, starting_commit="never")
+
+
+def test_columns_and_a_filter(root: Location) -> None:
+    chosen = stream(root, starting_commit="first", columns=("slug",), where="age = 2 OR age = 9")
+    start = chosen.initialOffset()
+    parts = chosen.partitions(start, chosen.latestOffset(start, ReadAllAvailable()))
+    found = [row for part in parts for batch in chosen.read(part) for row in batch.to_pylist()]
+    assert found == [{"slug": "b"}]
+
+
+def test_a_branch_that_forks_its_table_between_two_batches(root: Location) -> None:
+    create_branch(root, "review", "ada", read_snapshot(root))
+    query = Query(root, branch="review")
+    run(root, [Change(PERSON, upsert=(("a", 100), ("m", 100)))])
+    assert query.batch() is None
+    run(root, [Change(PERSON, upsert=(("b", 3), ("c", 4)))], branch="review")
+    assert query.batch() == [("b", 3), ("c", 4)]
+    run(root, [Change(PERSON, upsert=(("c", 5),))], branch="review")
+    assert query.batch() == [("c", 5)]
+
+
+def test_a_branch_of_a_branch(root: Location) -> None:
+    create_branch(root, "one", "ada", read_snapshot(root))
+    query = Query(root, branch="one")
+    start = query.offset
+    run(root, [Change(PERSON, insert=("c",))], branch="one")
+    create_branch(root, "two", "ada", read_snapshot(root, "one"))
+    run(root, [Change(PERSON, insert=("d",))], branch="two")
+    two = Query(root, branch="two")
+    two.offset = start
+    assert two.batch() == [("c", None), ("d", None)]
+
+
+def test_a_table_that_does_not_descend_from_what_was_read_is_delivered_whole(root: Location) -> None:
+    create_branch(root, "review", "ada", read_snapshot(root))
+    run(root, [Change(PERSON, insert=("c",))], branch="review")
+    query = Query(root, branch="review")
+    other = Query(root)
+    other.offset = query.offset
+    assert other.batch() == [("a", 1), ("b", 2)]
+    facts = {**json.loads(Query(root).offset), "table": "0000000000000009:0000000000000009"}
+    other.offset = json.dumps(facts)
+    assert other.batch() == [("a", 1), ("b", 2)]
+
+
+def test_available_now_ends_at_what_was_there_at_the_start(root: Location) -> None:
+    query = Query(root, starting_commit="first")
+    query.stream.prepareForTriggerAvailableNow()
+    run(root, [Change(PERSON, insert=("late",))])
+    assert query.batch() == [("a", 1), ("b", 2)]
+    assert query.batch() is None
+    assert query.stream.reportLatestOffset()["version"] > json.loads(query.offset)["version"]
+
+
+def test_an_offset_is_json_without_nulls(root: Location) -> None:
+    offset = Offset.of(read_snapshot(root), "Person")
+    facts = json.loads(json.dumps(offset.to_json()))
+    assert None not in facts.values()
+    assert Offset.from_json(facts) == offset
+
+
+def test_a_stream_takes_no_single_state(root: Location) -> None:
+    options = {"uri": root.uri, "type": "Person", **{f"storage.{k}": v for k, v in root.options}}
+    source = OmnigraphDataSource(CaseInsensitiveDict({**options, "commit": read_snapshot(root).head}))
+    with pytest.raises(DataSourceError, match="a streaming read has no option 'commit'"):
+        source.streamReader(source.schema())
+    plain = OmnigraphDataSource(CaseInsensitiveDict({**options, "startingCommit": "first"}))
+    assert isinstance(plain.streamReader(plain.schema()), CommitStream)
+    with pytest.raises(DataSourceError, match="a read has no option 'startingcommit'"):
+        plain.reader(plain.schema())

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from omnigraph.base import limits
+from omnigraph.pipeline.export.plan import (
+    IdRange,
+    Sample,
+    Zone,
+    cut_distance,
+    group_slices,
+    is_one_part,
+    plan_table,
+    plan_whole,
+)
+from omnigraph.storage.lance.read import RowSlice
+
+PIECES = [RowSlice(0, 0, 10, 0), RowSlice(0, 10, 10, 10), RowSlice(1, 0, 10, 20)]
+ORDERED = [Zone(PIECES[0], "a", "f"), Zone(PIECES[1], "g", "m"), Zone(PIECES[2], "n", "z")]
+MIXED = [Zone(piece, "a", "z") for piece in PIECES]
+
+
+def test_a_table_of_the_bound_is_one_part() -> None:
+    assert is_one_part(limits.EXPORT_WHOLE_ROWS_MAX)
+    assert not is_one_part(limits.EXPORT_WHOLE_ROWS_MAX + 1)
+    assert plan_whole(PIECES).ranges == (IdRange(),)
+    assert plan_whole(PIECES).reads == (tuple(PIECES),)
+
+
+def test_an_id_begins_a_part_when_enough_came_before() -> None:
+    """Rows of a byte, and a cut for each: a part of twice that has two cuts."""
+    plan = plan_table(30, [_sample(ORDERED, ("g",)), _sample([], ("t", "n"))], 2 * cut_distance(30))
+    assert plan.ranges == (IdRange(None, "t"), IdRange("t", None))
+    assert plan.bounds == ("t",)
+
+
+def test_parts_read_the_zones_that_overlap_them() -> None:
+    plan = plan_table(30, [_sample(ORDERED, ("a", "g", "n"))], cut_distance(30))
+    assert plan.bounds == ("g", "n")
+    assert plan.reads == ((PIECES[0],), (PIECES[1],), (PIECES[2],))
+    across = plan_table(30, [_sample(ORDERED, ("a", "h"))], cut_distance(30))
+    assert across.reads == ((RowSlice(0, 0, 20, 0),), (PIECES[1], PIECES[2]))
+
+
+def test_rows_in_no_order_are_sorted_first() -> None:
+    """Two parts would read every zone twice, which is allowed; three would do so too often."""
+    twice = plan_table(30, [_sample(MIXED, ("a", "g"))], cut_distance(30))
+    assert twice.reads == ((RowSlice(0, 0, 20, 0), PIECES[2]),) * 2
+    thrice = plan_table(30, [_sample(MIXED, ("a", "g", "n"))], cut_distance(30))
+    assert thrice.reads is None
+    assert thrice.runs == ((RowSlice(0, 0, 20, 0), PIECES[2]),)
+
+
+def test_slices_are_grouped_and_cut() -> None:
+    assert list(group_slices(PIECES, 20)) == [(RowSlice(0, 0, 20, 0),), (PIECES[2],)]
+    assert list(group_slices(PIECES[1:2], 4)) == [
+        (RowSlice(0, 10, 4, 10),),
+        (RowSlice(0, 14, 4, 14),),
+        (RowSlice(0, 18, 2, 18),),
+    ]
+
+
+def _sample(zones: list[Zone], cuts: tuple[str, ...]) -> Sample:
+    return Sample(tuple(zones), cuts, weighed_rows=1, weighed_bytes=1)

@@ -1,0 +1,182 @@
+"""Loads that end before their commit, for whatever reason: no file, fork or version of theirs stays."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.base.errors import ConflictError, ContentError
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.integrity.report import Violation
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
+from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.tasks import WRITTEN, LoadTask
+from omnigraph.pipeline.runner import Result, Task
+from omnigraph.storage.location import Location, Scheme
+from omnigraph.storage.objects import ObjectStore
+from tests.pipeline.in_place import LargeSource, files, in_place
+from tests.pipeline.load.test_run import contents, people, source
+
+SCHEMA = """\
+node Person { slug: String @key  age: I32?  photo: Blob? }
+node Note { text: String }
+"""
+
+
+@pytest.fixture
+def root(store_location: Location) -> Location:
+    og.init(store_location.uri, SCHEMA, options=og.OpenOptions(dict(store_location.options), "ada"))
+    return store_location
+
+
+@pytest.fixture(params=[PieceSource, LargeSource], ids=["driver", "buckets"])
+def kind(request: pytest.FixtureRequest) -> type[PieceSource]:
+    found: type[PieceSource] = request.param
+    return found
+
+
+def person(folder: Path, *slugs: str, **members: object) -> Path:
+    path = folder / f"{'-'.join(slugs)}.jsonl"
+    records = [{"type": "Person", "data": {"slug": slug, **members}} for slug in slugs]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("branch", ["main", "import"])
+def test_a_damaged_file(root: Location, tmp_path: Path, kind: type[PieceSource], branch: str) -> None:
+    """Other pieces were written by then, and on a branch every table was forked."""
+    create_branch(root, "import", "ada", read_snapshot(root))
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(b'{"type":"Note","data":{"text":"a"}}\n' * 1000)[:-20])
+    before = files(root)
+    request = LoadRequest(source(person(tmp_path, "ada"), cut, kind=kind), LoadMode.APPEND, "ada", branch)
+    with pytest.raises(ContentError) as refused:
+        load(root, request, in_place)
+    assert refused.value.code == "input_unreadable"
+    assert files(root) == before
+
+
+@pytest.mark.parametrize("mode", LoadMode)
+def test_large_blobs(root: Location, tmp_path: Path, kind: type[PieceSource], mode: LoadMode) -> None:
+    """Lance keeps a large blob in a file of its own."""
+    photo = "base64:" + base64.b64encode(bytes(100_000)).decode()
+    before = files(root)
+    given = source(person(tmp_path, *(f"p{number}" for number in range(20)), "p0", photo=photo), kind=kind)
+    with pytest.raises(LoadRejectedError):
+        load(root, LoadRequest(given, mode, "ada"), in_place)
+    assert files(root) == before
+
+
+def test_a_file_for_the_mistakes_that_cannot_be_written(
+    root: Location, tmp_path: Path, kind: type[PieceSource]
+) -> None:
+    def full(violations: Iterable[Violation]) -> None:
+        raise OSError(28, "No space left on device", str(list(violations)))
+
+    before = files(root)
+    request = LoadRequest(source(person(tmp_path, "ada"), kind=kind), LoadMode.APPEND, "ada", errors=full)
+    with pytest.raises(OSError, match="No space left"):
+        load(root, request, in_place)
+    assert files(root) == before
+
+
+def test_an_overwrite_that_another_load_overtakes(
+    root: Location, tmp_path: Path, kind: type[PieceSource]
+) -> None:
+    """What is new there was not meant to go, so the load is refused, and only the other one's files are there."""
+    theirs = source(person(tmp_path, "theirs"))
+    after: set[str] = set()
+
+    def overtaken(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        if not after:
+            load(root, LoadRequest(theirs, LoadMode.APPEND, "bob"), in_place)
+            after.update(files(root))
+        return in_place(function, tasks)
+
+    request = LoadRequest(source(person(tmp_path, "mine"), kind=kind), LoadMode.OVERWRITE, "ada")
+    with pytest.raises(ConflictError) as refused:
+        load(root, request, overtaken)
+    assert refused.value.code == "read_set_conflict"
+    assert list(people(root)) == ["theirs"]
+    assert {path for path in files(root) if not path.startswith("__scratch/")} == after
+    assert len(contents(root)["node:Note"]) == 0
+
+
+def plant(path: str) -> None:
+    """What code in a file could do."""
+    Path(path).touch()
+
+
+@dataclass(frozen=True, slots=True)
+class Bomb:
+    """Unpickling it runs code."""
+
+    path: str
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return plant, (self.path,)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda bomb: bomb,
+        lambda _: b'{"alias": "node:Person", "files": ["../../../precious.lance"]}',
+        lambda _: b'{"alias": "node:Person", "files": [".lance"]}',
+        lambda _: b'{"alias": "node:Person", "files": 7}',
+    ],
+    ids=["code", "a path outside", "no name", "not a note"],
+)
+def test_what_another_user_put_into_scratch_does_nothing(
+    root: Location, tmp_path: Path, planted: Callable[[bytes], bytes]
+) -> None:
+    """A load that is interrupted reads which files its tasks wrote; the folder may be writable for other users."""
+    executed = tmp_path / "executed"
+    load(root, LoadRequest(source(person(tmp_path, "kept")), LoadMode.APPEND, "ada"), in_place)
+
+    def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        in_place(function, tasks)
+        notes = next(task.shape.notes for task in tasks if isinstance(task, LoadTask))
+        assert notes is not None
+        notes.write(WRITTEN, planted(pickle.dumps(Bomb(str(executed)))))
+        raise KeyboardInterrupt
+
+    if root.scheme is Scheme.MEMORY:
+        pytest.skip("its workers are in the same process")
+    store = ObjectStore(root)
+    store.create("precious.lance", b"mine")
+    before = files(root)
+    request = LoadRequest(source(person(tmp_path, "mine")), LoadMode.APPEND, "ada")
+    with pytest.raises(KeyboardInterrupt):
+        load(root, request, interrupted)
+    assert not executed.exists()
+    assert files(root) == before
+    assert list(people(root)) == ["kept"]
+
+
+def test_an_interrupt_while_tasks_are_at_work(
+    root: Location, tmp_path: Path, kind: type[PieceSource]
+) -> None:
+    """Some have written and their parts never come back."""
+
+    def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        in_place(function, tasks)
+        raise KeyboardInterrupt
+
+    if root.scheme is Scheme.MEMORY:
+        pytest.skip("its workers are in the same process")
+    before = files(root)
+    request = LoadRequest(source(person(tmp_path, "mine"), kind=kind), LoadMode.APPEND, "ada")
+    with pytest.raises(KeyboardInterrupt):
+        load(root, request, interrupted)
+    assert files(root) == before

@@ -1,0 +1,231 @@
+"""Loads: one commit or nothing, in every mode, on any branch, beside other writers. Workers run in place here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.graph.branches import create_branch
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.integrity.report import Violation, ViolationReport
+from omnigraph.integrity.rules import Rule
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.files import find_inputs
+from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
+from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
+from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.runner import Result, RunTasks, Task
+from omnigraph.storage.lance.dataset import open_dataset
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.objects import ObjectStore
+from tests.pipeline.in_place import LargeSource, in_place
+
+SCHEMA = """\
+node Person { slug: String @key  age: I32?  email: String? @unique @range(age, 0..150) }
+node Note { text: String }
+edge Knows: Person -> Person @card(0..2) { weight: F64? }
+"""
+ADA = {"type": "Person", "data": {"slug": "ada", "age": 36}}
+GRACE = {"type": "Person", "data": {"slug": "grace"}}
+KNOWS = {"edge": "Knows", "from": "ada", "to": "grace", "data": {"weight": 0.5}}
+Record = Mapping[str, object]
+
+
+def source(*paths: Path, kind: type[PieceSource] = PieceSource) -> PieceSource:
+    return kind(plan_json_pieces(find_inputs([str(path) for path in paths])))
+
+
+@pytest.fixture
+def root(store_location: Location) -> Location:
+    og.init(store_location.uri, SCHEMA, options=og.OpenOptions(dict(store_location.options), "ada"))
+    return store_location
+
+
+@pytest.fixture(params=[PieceSource, LargeSource], ids=["driver", "buckets"])
+def load_records(request: pytest.FixtureRequest, root: Location, tmp_path: Path) -> Callable[..., Loaded]:
+    kind: type[PieceSource] = request.param
+
+    def run(
+        *records: Record, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN, dry_run: bool = False
+    ) -> Loaded:
+        path = tmp_path / "data.jsonl"
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+        wanted = LoadRequest(source(path, kind=kind), mode, "ada", branch, dry_run)
+        return load(root, wanted, in_place)
+
+    return run
+
+
+def contents(root: Location, branch: str = MAIN) -> dict[str, list[dict[str, object]]]:
+    found = {}
+    snapshot = read_snapshot(root, branch)
+    for alias, table in snapshot.tables.items():
+        place = root.child(table.path)
+        rows = open_dataset(place, branch=table.pin.branch, version=table.pin.version).read().to_pylist()
+        assert table.row_count == len(rows)
+        found[alias] = sorted(rows, key=lambda row: str(row["id"]))
+    return found
+
+
+def people(root: Location, branch: str = MAIN) -> dict[str, object]:
+    return {str(row["id"]): row["age"] for row in contents(root, branch)["node:Person"]}
+
+
+def files(root: Location) -> set[str]:
+    return {entry.path for entry in ObjectStore(root).list("") if not entry.path.startswith("__locks/")}
+
+
+def test_append_is_one_commit(root: Location, load_records: Callable[..., Loaded]) -> None:
+    before = read_snapshot(root)
+    loaded = load_records(ADA, GRACE, KNOWS, {"type": "Note", "data": {"text": "é"}})
+    assert loaded.counts == {"node:Person": 2, "node:Note": 1, "edge:Knows": 1}
+    assert loaded.commit is not None
+    assert loaded.commit.parent == before.head
+    assert people(root) == {"ada": 36, "grace": None}
+    (edge,) = contents(root)["edge:Knows"]
+    assert (edge["src"], edge["dst"], edge["weight"]) == ("ada", "grace", 0.5)
+    assert len(str(edge["id"])) == 26
+
+
+BAD: dict[str, tuple[tuple[Record, ...], Rule]] = {
+    "existing": ((ADA,), Rule.KEY_CONFLICT),
+    "twice": ((GRACE, GRACE), Rule.DUPLICATE_ID),
+    "dangling": (({"edge": "Knows", "from": "ada", "to": "nobody"},), Rule.DANGLING_END),
+    "range": (({"type": "Person", "data": {"slug": "x", "age": 151}},), Rule.RANGE),
+    "required": (({"type": "Note", "data": {}},), Rule.REQUIRED),
+    "too many": (tuple({**KNOWS, "to": "ada"} for _ in range(3)), Rule.CARDINALITY_MAX),
+    "unique": (
+        tuple({"type": "Person", "data": {"slug": name, "email": "same"}} for name in ("x", "y")),
+        Rule.UNIQUE,
+    ),
+    "type": (({"type": "Nothing"},), Rule.UNKNOWN_TYPE),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_load_writes_nothing(root: Location, load_records: Callable[..., Loaded], name: str) -> None:
+    load_records(ADA)
+    before, seen = files(root), contents(root)
+    records, rule = BAD[name]
+    with pytest.raises(LoadRejectedError) as rejected:
+        load_records({"type": "Note", "data": {"text": "good"}}, *records)
+    assert dict(rejected.value.report.counts) == {rule: 1}
+    told = "mode='merge' replaces rows that are there already, but adds rows of Note once more unless they have an id"
+    assert (told in rejected.value.hint) is (rule is Rule.KEY_CONFLICT)
+    assert rejected.value.report.first[0].line is not None
+    assert rejected.value.report.first[0].line > 1
+    assert contents(root) == seen
+    assert files(root) == before, "no version, no intent, and no staged file is left"
+
+
+def test_merge_replaces_by_id_and_inserts_the_rest(
+    root: Location, load_records: Callable[..., Loaded]
+) -> None:
+    load_records(ADA)
+    load_records({"type": "Person", "data": {"slug": "ada", "age": 37}}, GRACE, mode=LoadMode.MERGE)
+    assert people(root) == {"ada": 37, "grace": None}
+    load_records(GRACE, mode=LoadMode.MERGE)
+    assert people(root) == {"ada": 37, "grace": None}
+
+
+def test_overwrite_replaces_the_types_that_are_named(
+    root: Location, load_records: Callable[..., Loaded]
+) -> None:
+    load_records(ADA, {"type": "Note", "data": {"text": "stays"}})
+    load_records(GRACE, mode=LoadMode.OVERWRITE)
+    assert people(root) == {"grace": None}
+    assert len(contents(root)["node:Note"]) == 1
+
+
+def test_an_overwrite_that_would_leave_edges_without_ends_is_refused(
+    root: Location, load_records: Callable[..., Loaded]
+) -> None:
+    load_records(ADA, GRACE, KNOWS)
+    with pytest.raises(LoadRejectedError) as rejected:
+        load_records(ADA, mode=LoadMode.OVERWRITE)
+    assert dict(rejected.value.report.counts) == {Rule.DANGLING_END: 1}
+    assert sorted(people(root)) == ["ada", "grace"]
+
+
+def test_a_dry_run_checks_and_writes_nothing(root: Location, load_records: Callable[..., Loaded]) -> None:
+    before = files(root)
+    assert load_records(ADA, dry_run=True).total == 1
+    with pytest.raises(LoadRejectedError):
+        load_records(KNOWS, dry_run=True)
+    assert files(root) == before
+
+
+def test_an_input_without_rows_makes_no_commit(root: Location, load_records: Callable[..., Loaded]) -> None:
+    head = read_snapshot(root).head
+    assert load_records().commit is None
+    assert read_snapshot(root).head == head
+
+
+def test_a_branch_is_loaded_and_main_stays(root: Location, load_records: Callable[..., Loaded]) -> None:
+    load_records(ADA)
+    create_branch(root, "import", "ada", read_snapshot(root))
+    load_records(GRACE, KNOWS, branch="import")
+    load_records({"type": "Person", "data": {"slug": "ada", "age": 1}}, branch="import", mode=LoadMode.MERGE)
+    assert people(root, "import") == {"ada": 1, "grace": None}
+    assert people(root) == {"ada": 36}
+
+
+def test_a_load_beside_another_is_checked_again_not_read_again(tmp_path: Path) -> None:
+    """While this load is staged another one commits: the second check sees it, without a second reading."""
+    root = parse_location(str(tmp_path / "graph.omni"))
+    og.init(root.uri, SCHEMA)
+    mine, theirs = tmp_path / "mine.jsonl", tmp_path / "theirs.jsonl"
+    mine.write_text(json.dumps(GRACE), encoding="utf-8")
+    runs: list[int] = []
+
+    def beside(record: Record) -> RunTasks:
+        def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+            runs.append(len(tasks))
+            parts = in_place(function, tasks)
+            theirs.write_text(json.dumps(record), encoding="utf-8")
+            load(root, LoadRequest(source(theirs), LoadMode.APPEND, "bob"), in_place)
+            return parts
+
+        return run
+
+    request = LoadRequest(source(mine), LoadMode.APPEND, "ada")
+    load(root, request, beside(ADA))
+    assert sorted(people(root)) == ["ada", "grace"]
+    assert runs == [1]
+    mine.write_text(json.dumps({"type": "Person", "data": {"slug": "late"}}), encoding="utf-8")
+    with pytest.raises(LoadRejectedError) as rejected:
+        load(
+            root,
+            LoadRequest(source(mine), LoadMode.APPEND, "ada"),
+            beside({"type": "Person", "data": {"slug": "late", "age": 9}}),
+        )
+    assert dict(rejected.value.report.counts) == {Rule.KEY_CONFLICT: 1}
+    assert people(root)["late"] == 9
+
+
+def test_lines_are_counted_over_ranges_and_files(root: Location, tmp_path: Path) -> None:
+    names = []
+    for number in range(2):
+        path = tmp_path / f"part{number}.jsonl"
+        rows = [{"type": "Person", "data": {"slug": f"p{number}-{row}"}} for row in range(30)]
+        lines = [json.dumps(row) for row in rows]
+        lines[20] = "broken"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        names.append(path)
+    request = LoadRequest(source(*names), LoadMode.APPEND, "ada")
+    with pytest.raises(LoadRejectedError) as rejected:
+        load(root, request, in_place)
+    assert [(Path(v.file).name, v.line) for v in rejected.value.report.first] == [
+        ("part0.jsonl", 21), ("part1.jsonl", 21),
+    ]  # fmt: skip
+
+
+def test_large_numbers_can_be_read() -> None:
+    first = Violation("people.jsonl", 1, "slug", "", Rule.REQUIRED, "needs a value")
+    rejected = LoadRejectedError(ViolationReport((first,), ((Rule.REQUIRED, 300_000),)))
+    assert rejected.message.endswith("V101 slug: needs a value (and 299,999 more)")
+    assert rejected.render().startswith("the input has 300,000 mistakes, ")

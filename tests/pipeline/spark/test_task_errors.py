@@ -1,0 +1,109 @@
+"""Errors of tasks as they travel in Spark's messages: the same class, code, hint and facts, and never code."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from omnigraph.base.errors import (
+    Applied,
+    ConflictError,
+    ContentError,
+    Fact,
+    OmnigraphError,
+    Problem,
+    TextError,
+)
+from omnigraph.graph.coordination.lease import LeaseBusyError
+from omnigraph.pipeline.spark.task_errors import TaskError, pack_error, unpack_error, unpack_failure
+
+PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
+
+
+def travelled(error: Exception) -> OmnigraphError:
+    return unpack_error(RuntimeError(f"Job aborted: {pack_error(error)}\nDriver stacktrace"), "spark.log")
+
+
+def test_an_error_of_ours_comes_back_as_it_was() -> None:
+    facts: dict[str, Fact] = {"table": "node:P", "at": [1, 2], "none": None}
+    error = travelled(LeaseBusyError("another writer was first", code="race", hint="retry", facts=facts))
+    assert type(error) is LeaseBusyError
+    assert (error.message, error.code, error.flag_hint) == ("another writer was first", "race", "retry")
+    assert dict(error.facts) == facts
+    assert error.applied is Applied.NO
+    assert "on a Spark executor" in error.__notes__[0]
+
+
+def test_what_was_applied_comes_back() -> None:
+    lost = ConflictError("lost", code="race")
+    lost.applied = Applied.UNKNOWN
+    assert travelled(lost).applied is Applied.UNKNOWN
+
+
+def test_an_error_with_more_than_facts_comes_back_as_its_kind() -> None:
+    error = travelled(TextError((PROBLEM,)))
+    assert type(error) is ContentError
+    assert error.code == "P1"
+    assert error.facts["problems"] == [PROBLEM.to_json()]
+    assert "unknown type" in error.render()
+
+
+def test_an_error_of_others_is_a_failed_task() -> None:
+    error = travelled(ValueError("no square today"))
+    assert type(error) is TaskError
+    assert (error.code, error.message) == ("task_failed", "a task failed: ValueError: no square today")
+
+
+def test_a_fact_that_cannot_travel_does_not_hide_the_error() -> None:
+    error = travelled(ConflictError("cannot travel whole", code="race", facts={"lock": object()}))  # type: ignore[dict-item]
+    assert "cannot travel whole" in error.message
+
+
+def plant(path: str) -> None:
+    """What code in a message could do."""
+    Path(path).touch()
+
+
+@dataclass(frozen=True, slots=True)
+class Bomb:
+    """Unpickling it runs code."""
+
+    path: str
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return plant, (self.path,)
+
+
+@pytest.mark.parametrize("form", ["code", "garbage", "other json", "not compressed"])
+def test_a_value_that_looks_like_a_packed_error_is_only_text(tmp_path: Path, form: str) -> None:
+    """Spark quotes values of the user's data in its own errors."""
+    executed = tmp_path / "executed"
+    data = {
+        "code": zlib.compress(pickle.dumps(Bomb(str(executed)))),
+        "garbage": zlib.compress(b"\x00\x01"),
+        "other json": zlib.compress(b"[1, 2]"),
+        "not compressed": b"abcd",
+    }[form]
+    quoted = f"<omnigraph-task-error {base64.b64encode(data).decode()}>"
+    error = unpack_error(
+        RuntimeError(f"[CAST_INVALID_INPUT] The value '{quoted}' cannot be cast"), "spark.log"
+    )
+    assert not executed.exists()
+    assert error.code == "spark_failed"
+    assert "CAST_INVALID_INPUT" in error.message
+
+
+def test_a_text_can_name_no_class_but_errors() -> None:
+    packed: dict[str, object] = {
+        "classes": ["subprocess:Popen", "omnigraph.base.errors:Problem"],
+        "message": "m", "code": "c", "hint": "", "facts": {}, "applied": None, "trace": "",
+    }  # fmt: skip
+    text = base64.b64encode(zlib.compress(json.dumps(packed).encode())).decode()
+    assert type(unpack_failure(f"<omnigraph-task-error {text}>")) is TaskError

@@ -1,0 +1,97 @@
+"""Plans check themselves, show figures where they are given, and travel."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+
+from omnigraph.base.errors import InvariantError
+from omnigraph.query.explain import StepFigures, explain_plan, numbered_steps
+from omnigraph.query.plan.expression_walk import ScanFilter
+from omnigraph.query.plan.expressions import ColumnRef, Compare, Literal, Substring
+from omnigraph.query.plan.operators import CrossJoin, Expand, Filter, Lookup, Pattern, Project, Scan
+from omnigraph.query.plan.statements import ReadPlan
+from omnigraph.query.plan.types import I64, STRING
+from omnigraph.query.rules.run import rewrite_plan
+from omnigraph.query.syntax import Operator
+from tests.query.golden_files import checked
+
+T = TypeVar("T")
+TEXT = 'query a() { match { $p: Person { slug: "a" } $p knows{1,2} $f } return { $f.name } limit 3 }'
+
+
+def planned(text: str = TEXT) -> ReadPlan:
+    (query,) = checked(text)
+    plan = rewrite_plan(query.plan)
+    assert isinstance(plan, ReadPlan)
+    return plan
+
+
+def step_of(plan: ReadPlan, kind: type[T]) -> T:
+    return next(step for step in numbered_steps(plan) if isinstance(step, kind))
+
+
+def test_steps_refuse_what_their_inputs_lack() -> None:
+    plan = planned()
+    scan, expand, lookup = step_of(plan, Scan), step_of(plan, Expand), step_of(plan, Lookup)
+    project = step_of(plan, Project)
+    age = ColumnRef("p", "age", I64, nullable=True)
+    with pytest.raises(InvariantError, match="reads"):
+        replace(project, input=scan)
+    with pytest.raises(InvariantError, match="reads"):
+        Filter(scan, (Compare(Operator.EQ, age, Literal(1, I64)),))
+    with pytest.raises(InvariantError, match="not bound"):
+        replace(expand, source=lookup.entity)
+    with pytest.raises(InvariantError, match="bounds"):
+        replace(expand, low=0)
+    with pytest.raises(InvariantError, match="a column twice"):
+        CrossJoin(scan, scan)
+    with pytest.raises(InvariantError, match="always gives the id"):
+        replace(scan, columns=("name",))
+    with pytest.raises(InvariantError, match="no column"):
+        replace(scan, columns=("id", "nothing"))
+    with pytest.raises(InvariantError, match="reads"):
+        replace(lookup, filter=ScanFilter((Compare(Operator.EQ, age, Literal(1, I64)),)))
+    with pytest.raises(InvariantError, match="pushed"):
+        ScanFilter((Substring(age, Literal("x", STRING)),))
+    with pytest.raises(InvariantError, match="bounds"):
+        replace(step_of(planned_before(), Pattern).links[0], low=3)
+
+
+def planned_before() -> ReadPlan:
+    (query,) = checked(TEXT)
+    assert isinstance(query.plan, ReadPlan)
+    return query.plan
+
+
+def test_figures_stand_beside_their_steps() -> None:
+    figures = {
+        4: StepFigures(
+            rows_estimated=20, rows=17, seconds=0.0015, mode="indexed", reason="1 of 100000 nodes"
+        ),
+        5: StepFigures(rows=1),
+    }
+    shown = explain_plan(planned(), figures).splitlines()
+    assert shown[4].endswith("— indexed (1 of 100000 nodes), about 20 rows, 17 rows, 1.5 ms")
+    assert shown[5].endswith("— 1 row")
+    assert "—" not in shown[3]
+
+
+def test_numbers_are_those_of_the_steps() -> None:
+    plan = planned()
+    lines = explain_plan(plan).splitlines()[1:]
+    assert len(lines) == len(numbered_steps(plan))
+    assert [line.split(".")[0].strip() for line in lines] == [
+        str(number) for number in range(1, len(lines) + 1)
+    ]
+
+
+def test_a_plan_travels() -> None:
+    plan = planned()
+    again = pickle.loads(pickle.dumps(plan))
+    assert again == plan
+    assert again.outputs == plan.outputs
+    assert hash(again) == hash(plan)

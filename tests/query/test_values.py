@@ -1,0 +1,174 @@
+"""Literals fitted to a column's type: a table of cases, and that no value of the type can tell the difference."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from omnigraph.query.plan.expressions import And, ColumnRef, Compare, Expr, InList, IsNull, Literal, Not, Or
+from omnigraph.query.plan.types import BOOL, DATE, DATETIME, F64, I64
+from omnigraph.query.rules.literal_coercion import as_filter, coerced
+from omnigraph.query.syntax import Operator
+from omnigraph.query.values import Fitted, fit, midnight
+from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
+from omnigraph.schema.values import narrow
+from tests.query.reference import compared, value
+
+COMPARISONS: Final = (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+I32: Final = ScalarType(Scalar.I32)
+U32: Final = ScalarType(Scalar.U32)
+F32: Final = ScalarType(Scalar.F32)
+NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("operator", "given_value", "wanted", "expected"),
+    [
+        (Operator.EQ, Decimal("2.0"), I32, Fitted(Operator.EQ, 2)),
+        (Operator.EQ, Decimal("2.7"), I32, False),
+        (Operator.NE, Decimal("2.7"), I32, True),
+        (Operator.LT, Decimal("2.7"), I32, Fitted(Operator.LE, 2)),
+        (Operator.GE, Decimal("-2.7"), I32, Fitted(Operator.GT, -3)),
+        (Operator.LT, 3_000_000_000, I32, True),
+        (Operator.GT, 3_000_000_000, I32, False),
+        (Operator.EQ, 2**63, I64, False),
+        (Operator.GE, -1, U32, True),
+        (Operator.LT, 0, U32, False),
+        (Operator.LE, 2**32 - 1, U32, True),
+        (Operator.EQ, Decimal("2.00000000000000000001"), I64, False),
+        (Operator.EQ, Decimal("0.1"), F32, Fitted(Operator.EQ, narrow(0.1))),
+        (Operator.EQ, Decimal("0.1"), F64, Fitted(Operator.EQ, 0.1)),
+        (Operator.LT, Decimal("1e300"), F32, True),
+        (Operator.EQ, Decimal("1e400"), F64, False),
+        (Operator.GT, Decimal("-1e400"), F64, True),
+        (Operator.EQ, 16_777_217, F32, Fitted(Operator.EQ, 16_777_216.0)),
+        (Operator.EQ, NOON, DATE, False),
+        (Operator.LT, NOON, DATE, Fitted(Operator.LE, date(2024, 5, 31))),
+        (Operator.GE, NOON, DATE, Fitted(Operator.GT, date(2024, 5, 31))),
+        (Operator.GE, midnight(date(2024, 5, 31)), DATE, Fitted(Operator.GE, date(2024, 5, 31))),
+        (Operator.EQ, date(2024, 5, 31), DATETIME, Fitted(Operator.EQ, midnight(date(2024, 5, 31)))),
+    ],
+)
+def test_table(operator: Operator, given_value: Any, wanted: ScalarType, expected: Fitted | bool) -> None:
+    assert fit(operator, given_value, wanted) == expected
+
+
+numbers = (
+    st.integers(-(2**70), 2**70)
+    | st.sampled_from(
+        [edge + step for bounds in INTEGER_BOUNDS.values() for edge in bounds for step in (-1, 0, 1)]
+    )
+    | st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**12), max_value=10**12)
+    | st.sampled_from([Decimal("1e300"), Decimal("-1e300"), Decimal("0.5"), Decimal("-0.5")])
+)
+
+
+@st.composite
+def integer_cases(draw: st.DrawFn) -> tuple[ScalarType, Any, int]:
+    scalar = draw(st.sampled_from(tuple(INTEGER_BOUNDS)))
+    low, high = INTEGER_BOUNDS[scalar]
+    literal = draw(numbers)
+    near = [number for number in (int(literal) - 1, int(literal), int(literal) + 1) if low <= number <= high]
+    stored = draw(st.sampled_from([low, high, *near]) | st.integers(low, high))
+    return ScalarType(scalar), literal, stored
+
+
+@given(integer_cases(), st.sampled_from(COMPARISONS))
+@settings(max_examples=400)
+def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: Operator) -> None:
+    wanted, literal, stored = case
+    fitted = fit(operator, literal, wanted)
+    exact = compared(operator, Fraction(stored), Fraction(literal))
+    if isinstance(fitted, bool):
+        assert fitted is exact
+    else:
+        low, high = INTEGER_BOUNDS[wanted.scalar]
+        assert type(fitted.value) is int
+        assert low <= fitted.value <= high
+        assert compared(fitted.operator, stored, fitted.value) is exact
+
+
+@given(numbers, st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from(COMPARISONS))
+def test_floats_compare_at_their_own_precision(literal: Any, stored: float, operator: Operator) -> None:
+    fitted = fit(operator, literal, F32)
+    rounded = narrow(float(literal))
+    if isinstance(fitted, bool):
+        assert math.isinf(rounded)
+        assert fitted is compared(operator, stored, rounded)
+    else:
+        assert fitted == Fitted(operator, rounded)
+
+
+@given(
+    st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 9)), st.integers(0, 9), st.sampled_from(COMPARISONS)
+)
+def test_no_date_can_tell(naive: datetime, days: int, operator: Operator) -> None:
+    moment = naive.replace(tzinfo=UTC)
+    stored = date(2000, 1, 1) + timedelta(days=days)
+    fitted = fit(operator, moment, DATE)
+    answer = fitted if isinstance(fitted, bool) else compared(fitted.operator, stored, fitted.value)
+    assert answer is compared(operator, stored, moment)
+
+
+@given(
+    st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 3)).map(lambda naive: naive.replace(tzinfo=UTC)),
+    st.dates(date(2000, 1, 1), date(2000, 1, 3)),
+    st.sampled_from(COMPARISONS),
+)
+@example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), Operator.EQ)
+def test_two_literals_are_decided(moment: datetime, day: date, operator: Operator) -> None:
+    one, other = Literal(moment, DATETIME), Literal(day, DATE)
+    for left, right in ((one, other), (other, one), (other, other)):
+        decided = coerced(Compare(operator, left, right))
+        assert decided == Literal(compared(operator, left.value, right.value), BOOL)
+
+
+columns = st.sampled_from([ColumnRef("x", name, I32, nullable=True) for name in "ab"])
+leaves: st.SearchStrategy[Expr] = st.one_of(
+    st.builds(
+        Compare,
+        st.sampled_from(COMPARISONS),
+        columns,
+        st.sampled_from(
+            [Literal(1, I64), Literal(Decimal("1.5"), F64), Literal(2**40, I64), Literal(None, I64)]
+        ),
+    ),
+    st.builds(Compare, st.sampled_from(COMPARISONS), st.just(Literal(Decimal("0.5"), F64)), columns),
+    st.builds(Compare, st.sampled_from(COMPARISONS), columns, columns),
+    st.builds(IsNull, columns, st.booleans()),
+    st.builds(
+        InList,
+        columns,
+        st.sampled_from(
+            [(Literal(1, I64),), (Literal(Decimal("1.5"), F64),), (), (Literal(None, I64), Literal(1, I64))]
+        ),
+    ),
+)
+conditions: st.SearchStrategy[Expr] = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.lists(inner, min_size=2, max_size=3).map(lambda found: And(tuple(found))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda found: Or(tuple(found))),
+    ),
+    max_leaves=6,
+)
+cells = st.sampled_from((None, 0, 1, 2))
+
+
+@given(conditions, cells, cells)
+@settings(max_examples=300)
+def test_a_filter_keeps_the_same_rows(condition: Expr, first: int | None, second: int | None) -> None:
+    """Fitting literals changes no value; the form of a filter may only turn null into false."""
+    row = {"x.a": first, "x.b": second}
+    expected = value(condition, row)
+    fitted = coerced(condition)
+    assert value(fitted, row) is expected
+    assert (value(as_filter(fitted), row) is True) is (expected is True)

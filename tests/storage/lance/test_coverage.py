@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.schema.property_types import IndexKind
+from omnigraph.storage.lance.indexes import (
+    Coverage,
+    Degraded,
+    IndexDescription,
+    Indexed,
+    IndexSpec,
+    coverage_of,
+    read_indexes,
+)
+from omnigraph.storage.location import Location
+from tests.storage.samples import make_people
+
+SPEC = IndexSpec("id", IndexKind.BTREE)
+
+
+def _index(column: str, kind: IndexKind | None, *fragments: int) -> IndexDescription:
+    return IndexDescription(f"{column}_x", column, kind, "BTree", 1, frozenset(fragments), 0)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "expected"),
+    [
+        ([], Degraded((0, 1, 2), 60)),
+        ([_index("id", IndexKind.BTREE, 0, 1, 2)], Indexed()),
+        ([_index("id", IndexKind.BTREE, 0, 1, 2, 99)], Indexed()),
+        ([_index("id", IndexKind.BTREE, 0)], Degraded((1, 2), 50)),
+        ([_index("id", IndexKind.BTREE, 0), _index("id", IndexKind.BTREE, 1, 2)], Indexed()),
+        ([_index("id", IndexKind.INVERTED, 0, 1, 2)], Degraded((0, 1, 2), 60)),
+        ([_index("id", None, 0, 1, 2)], Degraded((0, 1, 2), 60)),
+        ([_index("name", IndexKind.BTREE, 0, 1, 2)], Degraded((0, 1, 2), 60)),
+    ],
+)
+def test_the_decision(indexes: list[IndexDescription], expected: Coverage) -> None:
+    assert coverage_of(SPEC, indexes, {0: 10, 1: 20, 2: 30}) == expected
+
+
+def test_an_empty_table_is_covered_by_an_index_and_by_nothing_else() -> None:
+    assert coverage_of(SPEC, [_index("id", IndexKind.BTREE)], {}) == Indexed()
+    assert coverage_of(SPEC, [], {}) == Degraded((), 0)
+
+
+def test_a_foreign_kind_of_index_is_shown_and_serves_nothing(local_location: Location) -> None:
+    dataset = make_people(local_location, ["a"])
+    dataset.movable().create_scalar_index("count", "BITMAP", name="foreign")
+    (found,) = read_indexes(dataset.newest())
+    assert (found.name, found.column, found.kind, found.fragment_ids) == (
+        "foreign",
+        "count",
+        None,
+        frozenset([0]),
+    )

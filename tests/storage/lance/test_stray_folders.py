@@ -1,0 +1,32 @@
+"""Making a Lance branch leaves nothing beside the dataset, whatever its path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.storage.lance.commit import commit_branch, no_strays
+from omnigraph.storage.lance.dataset import create_dataset
+from omnigraph.storage.location import parse_location
+
+
+@pytest.mark.parametrize(
+    "name", ["zoë", "a%20b", "a#b", 'q"q', "a*b", "<x>", "a\\b", "plain", "ä [1] ^{|}`~"]
+)
+def test_a_branch_makes_no_folder_elsewhere(tmp_path: Path, name: str) -> None:
+    location = parse_location(str(tmp_path / name / "t"))
+    made = create_dataset(location, pa.table({"id": ["a"]}))
+    commit_branch(made, "b")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "t" / "tree" / "b").is_dir()
+
+
+def test_what_was_there_stays(tmp_path: Path) -> None:
+    there = tmp_path / "zo%C3%AB"
+    there.mkdir()
+    with no_strays(parse_location(str(tmp_path / "zoë" / "t"))):
+        (there / "t" / "_refs" / "branches").mkdir(parents=True)
+        (there / "t" / "note").touch()
+    assert [path.name for path in there.rglob("*")] == ["t", "note"]
