@@ -29,9 +29,9 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, open_table, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.optimize.options import TableOptimizeStats
 from omnigraph.storage.lance.stage import stage_fragments, stage_upsert, write_rows
 
@@ -155,35 +155,35 @@ class _Writer:
     def write(self) -> None:
         self.count += 1
         started = perf_counter()
-        request = Write(WriterKind.LOAD, "bench", self._stage, lambda at, _: self._change(at))
+        request = WriteRequest(WriterKind.LOAD, "bench", self._stage, lambda at, _: self._change(at))
         assert write(self.graph.location, MAIN, request) is not None
         self.writes.append(perf_counter() - started)
         self.waits.append(self.acquired_at - self.staged_at)
 
-    def _stage(self, at: Stage) -> Staged:
+    def _stage(self, at: StagingArea) -> StagedWrite:
         """Before the lease; what is staged again under it is no waiting."""
         staged = self._change(at)
         self.staged_at = perf_counter()
         return staged
 
-    def _change(self, at: Stage) -> Staged:
+    def _change(self, at: StagingArea) -> StagedWrite:
         return self._update(at) if self.kind == "update" else self._append(at)
 
-    def _update(self, at: Stage) -> Staged:
+    def _update(self, at: StagingArea) -> StagedWrite:
         target = at.writable(TABLE)
         name = f"k{self.count * 7919 % target.table.row_count:09d}"
         row = pa.table({"id": [name], "slug": [name], "age": [self.count]}, schema=target.dataset.schema)
-        effect = at.exact(target, stage_upsert(target.dataset, row), target.table.row_count)
+        effect = at.transaction_effect(target, stage_upsert(target.dataset, row), target.table.row_count)
         return at.finish((effect,), frozenset(), Outcome({}))
 
-    def _append(self, at: Stage) -> Staged:
+    def _append(self, at: StagingArea) -> StagedWrite:
         target = at.writable(TABLE)
         names = [f"beside{self.count}-{number}" for number in range(ROWS)]
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
         staged = stage_fragments(
             target.dataset, write_rows(target.dataset, pa.table(values, schema=target.dataset.schema))
         )
-        effect = at.exact(target, staged, target.table.row_count + ROWS)
+        effect = at.transaction_effect(target, staged, target.table.row_count + ROWS)
         return at.finish((effect,), frozenset(), Outcome({}))
 
     def tell(self) -> None:

@@ -22,13 +22,13 @@ import pyarrow as pa
 import omnigraph
 from bench.harness import Ratio, compare, report, sized
 from omnigraph.base.clock import SystemClock
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import EDGES, MANIFEST, NODES
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.lance.stage import stage_fragments, stage_overwrite_with, write_rows
@@ -72,7 +72,7 @@ def run(folder: Path, versions: int = VERSIONS) -> list[Ratio]:
 def _commit(root: Location, number: int) -> None:
     names = [f"{number}-{index}" for index in range(ROWS)]
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable(ALIAS)
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
         rows = pa.table(values, schema=target.dataset.schema)
@@ -80,9 +80,11 @@ def _commit(root: Location, number: int) -> None:
         stage_rows = stage_overwrite_with if anew else stage_fragments
         staged = stage_rows(target.dataset, write_rows(target.dataset, rows))
         count = ROWS if anew else target.table.row_count + ROWS
-        return at.finish((at.exact(target, staged, count),), frozenset(), Outcome({"inserted": ROWS}))
+        return at.finish(
+            (at.transaction_effect(target, staged, count),), frozenset(), Outcome({"inserted": ROWS})
+        )
 
-    assert write(root, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
 
 def _timed(original: Path, folder: Path, clean: Callable[[str], None]) -> float:
@@ -97,7 +99,7 @@ def _timed(original: Path, folder: Path, clean: Callable[[str], None]) -> float:
 
 def _clean_ours(uri: str) -> None:
     options = CleanupPolicyOptions(keep_versions=KEEP, confirm=True)
-    rows = cleanup_all_tables(omnigraph.open(uri), options, world=World(clock=LaterClock()))
+    rows = cleanup_all_tables(omnigraph.open(uri), options, world=WriteEnvironment(clock=LaterClock()))
     assert all(row.error is None and row.files_removed for row in rows)
 
 

@@ -20,12 +20,12 @@ import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.publish import Change, CommitDraft, Target, publish
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.stage import stage_fragments, write_rows
 from omnigraph.storage.location import Location, parse_location
 
@@ -53,13 +53,13 @@ class Compared:
     def commit(self) -> None:
         rows = self._rows()
 
-        def stage(at: Stage) -> Staged:
+        def stage(at: StagingArea) -> StagedWrite:
             target = at.writable(ALIAS)
             staged = stage_fragments(target.dataset, write_rows(target.dataset, rows))
-            effect = at.exact(target, staged, target.table.row_count + ROWS)
+            effect = at.transaction_effect(target, staged, target.table.row_count + ROWS)
             return at.finish((effect,), frozenset(), Outcome({"inserted": ROWS}))
 
-        assert write(self.root, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+        assert write(self.root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
     def append(self) -> None:
         lance.write_dataset(self._rows(), self.plain, mode="append")
@@ -98,14 +98,14 @@ def _make(folder: Path, versions: int) -> Compared:
 
 def _publish_history(root: Location, table: TableRecord, newest: int, commits: int) -> None:
     snapshot = read_snapshot(root)
-    target = Target(root, MAIN, snapshot.branch.id, None)
+    target = PublishTarget(root, MAIN, snapshot.branch.id, None)
     for number in range(commits):
         pin = Pin(None, newest - commits + 1 + number)
         moved = TableRecord(table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, 0)
         draft = CommitDraft(
             CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1}
         )
-        publish(target, Change(draft, (moved,)))
+        publish(target, ManifestChange(draft, (moved,)))
         if number % 500 == 499:
             print(f"{number + 1} commits", file=sys.stderr)
 

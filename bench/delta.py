@@ -19,12 +19,12 @@ import omnigraph
 from bench.cleanup import LaterClock
 from bench.harness import Ratio, report, sized
 from omnigraph.api.graph import Graph
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.maintenance.optimize.run import optimize_all_tables
@@ -60,7 +60,7 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
     compacted = perf_counter() - started
     started = perf_counter()
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(graph, policy, world=World(clock=LaterClock()))
+    cleanup_all_tables(graph, policy, world=WriteEnvironment(clock=LaterClock()))
     cleaned = perf_counter() - started
     started = perf_counter()
     DeltaTable(place).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
@@ -83,13 +83,13 @@ def _rows(first: int, count: int) -> pa.Table:
 
 
 def _commit(graph: Graph, rows: pa.Table) -> None:
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable("node:T")
         staged = stage_fragments(target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema)))
-        effect = at.exact(target, staged, target.table.row_count + rows.num_rows)
+        effect = at.transaction_effect(target, staged, target.table.row_count + rows.num_rows)
         return at.finish((effect,), frozenset(), Outcome({}))
 
-    assert write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
 
 def _warm(place: Path, workers: Any) -> None:

@@ -17,9 +17,9 @@ from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.api.graph import Graph, OpenOptions
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.stage import stage_fragments, write_rows
 
 ROUNDS: Final = sized(48, 8)
@@ -49,16 +49,18 @@ def run(folder: Path) -> list[Ratio]:
 
 
 def _commit(graph: Graph, rows: int) -> None:
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable(ALIAS)
         first = target.table.row_count
         names = [str(number) for number in range(first, first + rows)]
         values = {"id": names, "slug": names, "age": list(range(rows))}
         table = pa.table(values, schema=target.dataset.schema)
         staged = stage_fragments(target.dataset, write_rows(target.dataset, table))
-        return at.finish((at.exact(target, staged, first + rows),), frozenset(), Outcome({"inserted": rows}))
+        return at.finish(
+            (at.transaction_effect(target, staged, first + rows),), frozenset(), Outcome({"inserted": rows})
+        )
 
-    assert write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
 
 def main() -> bool:

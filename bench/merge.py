@@ -23,12 +23,12 @@ from bench.harness import Ratio, compare, report, sized
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.feed import commit_changes
-from omnigraph.graph.manifest.publish import Change, Target, publish
+from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.stage import stage_fragments, stage_upsert, write_rows
 from omnigraph.storage.location import Location
 
@@ -64,7 +64,7 @@ class People:
         names = [f"person {number}" for number in numbers]
         age = next(NUMBERS)
 
-        def stage(at: Stage) -> Staged:
+        def stage(at: StagingArea) -> StagedWrite:
             target = at.writable(ALIAS)
             columns = {"id": names, "slug": names, "age": [age] * len(names), "name": names}
             rows = pa.table(columns, schema=target.dataset.schema)
@@ -74,9 +74,9 @@ class People:
                 else stage_upsert(target.dataset, rows)
             )
             size = target.table.row_count + (len(names) if new else 0)
-            return at.finish((at.exact(target, staged, size),), frozenset(), Outcome({}))
+            return at.finish((at.transaction_effect(target, staged, size),), frozenset(), Outcome({}))
 
-        assert write(self.root, branch, Write(WriterKind.LOAD, "bench", stage)) is not None
+        assert write(self.root, branch, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
     def merge(self, size: int, *, diverged: bool = False) -> Prepared:
         """A branch with so many changed rows, to be merged into main, which changed as many others or none."""
@@ -102,7 +102,7 @@ class People:
     def touch(self) -> None:
         """One more version of the manifest, as making a branch leaves one, without a branch."""
         main = read_snapshot(self.root).branch
-        publish(Target(self.root, main.name, main.id, main.lance_branch), Change())
+        publish(PublishTarget(self.root, main.name, main.id, main.lance_branch), ManifestChange())
 
     def branch(self) -> Prepared:
         name = f"b{next(NUMBERS)}"
@@ -115,19 +115,19 @@ def make_tables(place: Path, tables: int, rows: int) -> People:
     root = omnigraph.init(str(place), types).location
     names = [f"thing {number}" for number in range(rows // tables)]
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
             target = at.writable(f"node:T{number}")
             filled = pa.table({"id": names, "x": names}, schema=target.dataset.schema)
             effects.append(
-                at.exact(
+                at.transaction_effect(
                     target, stage_fragments(target.dataset, write_rows(target.dataset, filled)), len(names)
                 )
             )
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 
-    assert write(root, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
     return People(root, rows)
 
 

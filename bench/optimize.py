@@ -28,9 +28,9 @@ from bench.memory import Kind, peaks_of
 from omnigraph.api.graph import Graph
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.pipeline.spark.runner import on_spark
 from omnigraph.pipeline.spark.session import SparkSettings
@@ -146,15 +146,17 @@ def run_memory(folder: Path, fragments: int, rows: int) -> Ratio:
 
 
 def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
             target = at.writable(f"node:T{number}")
             staged = _staged(target.dataset, span, rows)
-            effects.append(at.exact(target, staged, target.table.row_count + (span[1] - span[0]) * rows))
+            effects.append(
+                at.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows)
+            )
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 
-    assert write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
 
 def _staged(dataset: Dataset, span: tuple[int, int], rows: int) -> StagedTransaction:

@@ -18,9 +18,9 @@ import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.lance.stage import stage_fragments, write_rows
@@ -57,19 +57,23 @@ def _graph(place: Path, rows: int) -> Location:
     root = parse_location(str(place))
     omnigraph.init(root.uri, BASE)
     for part in range(APPENDS):
-        write(root, MAIN, Write(WriterKind.LOAD, "bench", _append(part, rows // APPENDS)))
+        write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", _append(part, rows // APPENDS)))
     return root
 
 
-def _append(part: int, rows: int) -> Callable[[Stage], Staged]:
-    def stage(at: Stage) -> Staged:
+def _append(part: int, rows: int) -> Callable[[StagingArea], StagedWrite]:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable("node:Thing")
         numbers = np.arange(part * rows, (part + 1) * rows)
         ids = pa.array(numbers).cast(pa.utf8())
         table = pa.Table.from_arrays([ids, pa.array(numbers), ids], schema=target.dataset.schema)
         count = target.table.row_count + rows
         return at.finish(
-            (at.exact(target, stage_fragments(target.dataset, write_rows(target.dataset, table)), count),),
+            (
+                at.transaction_effect(
+                    target, stage_fragments(target.dataset, write_rows(target.dataset, table)), count
+                ),
+            ),
             frozenset(),
             Outcome({}),
         )

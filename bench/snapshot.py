@@ -19,7 +19,7 @@ import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
 from omnigraph.base import limits
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.manifest.publish import Change, CommitDraft, Target, publish
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.storage.location import parse_location
 
@@ -126,7 +126,7 @@ def _make_graph(path: Path, tables: int) -> omnigraph.Graph:
 def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
     """Publish `commits` times, then until the manifest has as many fragments as it ever has."""
     snapshot = graph.snapshot()
-    target = Target(snapshot.root, snapshot.branch.name, snapshot.branch.id, None)
+    target = PublishTarget(snapshot.root, snapshot.branch.name, snapshot.branch.id, None)
     tables = list(snapshot.tables.values())
     number = 0
     while (
@@ -139,7 +139,7 @@ def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
         draft = CommitDraft(
             CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1}
         )
-        publish(target, Change(draft, (moved,)))
+        publish(target, ManifestChange(draft, (moved,)))
         number += 1
         if number % 500 == 0:
             print(f"{number} commits", file=sys.stderr)

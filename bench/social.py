@@ -20,9 +20,9 @@ from bench.harness import sized
 from omnigraph.api.graph import Graph
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.indexes import (
@@ -111,25 +111,27 @@ def write_social(place: Path, social: Social) -> Graph:
     graph = omnigraph.init(str(place), SCHEMA)
     tables = {"node:Person": social.persons, "edge:Knows": social.knows}
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         effects = []
         for alias, rows in tables.items():
             target = at.writable(alias)
             transaction = stage_fragments(
                 target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema))
             )
-            effects.append(at.exact(target, transaction, rows.num_rows))
+            effects.append(at.transaction_effect(target, transaction, rows.num_rows))
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 
-    def index(at: Stage) -> Staged:
+    def index(at: StagingArea) -> StagedWrite:
         effects = tuple(
-            at.loose(at.writable(alias), partial(_indexed, columns=columns))
+            at.multi_commit_effect(at.writable(alias), partial(_indexed, columns=columns))
             for alias, columns in INDEXES.items()
         )
         return at.finish(effects, frozenset(), Outcome({}))
 
-    write(graph.location, MAIN, Write(WriterKind.LOAD, "bench", stage, lambda again, _: stage(again)))
-    write(graph.location, MAIN, Write(WriterKind.OPTIMIZE, "bench", index, lambda again, _: index(again)))
+    write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage, lambda again, _: stage(again)))
+    write(
+        graph.location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "bench", index, lambda again, _: index(again))
+    )
     return graph
 
 

@@ -31,7 +31,7 @@ from omnigraph.engine.mutation.run import MutationRejectedError
 from omnigraph.engine.mutation.stage import EntityCounts
 from omnigraph.engine.options import QueryLimits
 from omnigraph.graph import schema_plan
-from omnigraph.graph.branches import BranchStanding
+from omnigraph.graph.branches import BranchStatus
 from omnigraph.graph.coordination import intent as pending
 from omnigraph.graph.coordination import lease
 from omnigraph.graph.diff import ChangeKind, SchemaDiffError
@@ -104,7 +104,7 @@ SECTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
         Progress,
     ),
     "Branches and history": (
-        BranchStanding,
+        BranchStatus,
         BranchRecord,
         records.BranchParent,
         records.CommitRecord,
@@ -225,7 +225,7 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
     "SchemaPlan": ("catalog", "counted", "null_counts", "refuse_unsupported"),
     "PlannedStep": ("step",),
     "CommitRecord": ("manifest_hint", "pins", "extra"),
-    "OptimizeOptions": ("blobs_compact", "world", "bounds", "refuse_nonsense"),
+    "OptimizeOptions": ("blobs_compact", "world", "bounds", "validate"),
     "RepairOptions": ("refuse_contradiction",),
     "TableRepairStats": ("flag_error",),
     "CleanupPolicyOptions": ("policy", "warnings"),
@@ -250,7 +250,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "RunTasks": "A function that takes a function and a list of tasks, and gives the results in their order.",
     "SchemaHash": "A string: the SHA-256 of the compiled schema.",
     "TableId": "A string. It stays when the type gets another name.",
-    "World": "The clock and the leases of a write; for tests.",
+    "WriteEnvironment": "The clock and the leases of a write; for tests.",
 }
 """Names in signatures that need no more than a sentence."""
 
@@ -291,7 +291,7 @@ _ERRORS_HEAD: Final = """
 Every error that is raised on purpose is an `OmnigraphError`. It has `kind`, which decides the exit code of a command
 ([kinds](errors.md#kinds-and-exit-codes)), `code`, which is stable and explained in [errors](errors.md), `message`,
 `hint`, `facts` for programs and, when a write failed, `applied`: `no`, `yes` or `unknown`. `to_json()` gives all of it,
-with the hint in the flags of commands (`flag_hint`). `str(error)` lists every mistake, `message` has only the first.
+with the hint as a value for other surfaces (`advice`). `str(error)` lists every mistake, `message` has only the first.
 Retry a `conflict`; after `unknown`, look whether the commit is there.
 
 Those that list many things carry them: `MergeConflictError` has `conflicts`, `SchemaTextError` and `QueryTextError`

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.manifest.refs import When
+from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import optimize_all_tables
 from tests.pipeline.exporting import export_here, lines
@@ -60,9 +60,9 @@ def test_a_float_stays_one(tmp_path: Path) -> None:
     )
 
 
-def exported(graph: og.Graph, tmp_path: Path, when: When | None = None) -> tuple[Records, str]:
+def exported(graph: og.Graph, tmp_path: Path, when: SnapshotSelector | None = None) -> tuple[Records, str]:
     out = tmp_path / "dump.jsonl"
-    done = export_here(graph.location, out, force=True, when=when or When())
+    done = export_here(graph.location, out, force=True, when=when or SnapshotSelector())
     return {_name(line): line for line in lines(out)}, done.commit
 
 
@@ -76,7 +76,7 @@ def test_a_baseline_and_its_cursor(graph: og.Graph, tmp_path: Path) -> None:
     commits = list(graph.commits())
     assert {"load", "init"} | {commit.operation for commit in commits} >= {"merge", "revert", "optimize"}
     for start in commits:
-        records, cursor = exported(graph, tmp_path, When(commit=start.id))
+        records, cursor = exported(graph, tmp_path, SnapshotSelector(commit=start.id))
         assert cursor == start.id
         told = []
         for _ in range(len(commits)):

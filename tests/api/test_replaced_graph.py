@@ -17,9 +17,9 @@ import omnigraph as og
 from omnigraph.base.errors import Applied
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import GraphReplacedError, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.writers import KNOWS, PERSON, Change, create, run, stage_changes
 
@@ -150,12 +150,14 @@ def test_a_write_that_was_staged_on_a_replaced_graph_is_refused(copies: Copies, 
     copies.place("a")
     stage = stage_changes([Change(PERSON, insert=("late",))])
 
-    def staged(at: Stage) -> Staged:
+    def staged(at: StagingArea) -> StagedWrite:
         made = stage(at)
         copies.place("c")
         return made
 
-    request = Write(WriterKind.LOAD, "tester", staged, (lambda again, _: stage(again)) if restages else None)
+    request = WriteRequest(
+        WriterKind.LOAD, "tester", staged, (lambda again, _: stage(again)) if restages else None
+    )
     with pytest.raises(GraphReplacedError) as caught:
         write(copies.location, "main", request)
     assert caught.value.applied is Applied.NO

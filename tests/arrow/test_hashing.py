@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.arrow.hashing import TextSieve, bucket_of, hash_texts
+from omnigraph.arrow.hashing import HashPrefilter, bucket_of, hash_texts
 from omnigraph.base import limits
 from tests.integrity.samples import texts
 
@@ -80,8 +80,8 @@ def test_nulls_do_no_harm() -> None:
 
 def test_a_sieve_holds_back_every_text_that_is_there_and_lets_most_others_go() -> None:
     there = [f"person-{number:07d}" for number in range(10_000)]
-    sieve = TextSieve(texts(there))
+    sieve = HashPrefilter(texts(there))
     assert sieve.may_have(texts(there)).all()
     others = [f"person-{number:07d}" for number in range(10_000, 30_000)]
     assert sieve.may_have(texts(others)).mean() < 0.1
-    assert not TextSieve(texts([])).may_have(texts(["a", "b"])).any()
+    assert not HashPrefilter(texts([])).may_have(texts(["a", "b"])).any()

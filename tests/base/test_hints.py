@@ -1,41 +1,70 @@
-"""A hint tells a program its arguments, and a command its flags."""
+"""A hint has calls and arguments as values: Python renders keywords, the command line renders flags."""
 
 from __future__ import annotations
 
 import pytest
 
 from omnigraph.base.errors import UsageError, list_all
-from omnigraph.base.hints import in_python
+from omnigraph.base.hints import Argument, Hint, OneOf, Placeholder, action, hint
+from omnigraph.cli.hints import render_hint
+
+CASES = [
+    (Hint("Install Java 17 or newer: {17}."), "Install Java 17 or newer: {17}.", None),
+    (
+        hint("Pass {} to replace it.", Argument("force")),
+        "Pass `force=True` to replace it.",
+        "Pass `--force` to replace it.",
+    ),
+    (
+        hint("Pass {} or {}.", Argument("keep", 10), Argument("older_than", "7d")),
+        "Pass `keep=10` or `older_than='7d'`.",
+        "Pass `--keep 10` or `--older-than 7d`.",
+    ),
+    (
+        hint(
+            "Pass {} or {}.",
+            Argument("strategy", OneOf(("ours", "theirs"))),
+            Argument("resolve", Placeholder("FILE")),
+        ),
+        "Pass `strategy='ours' or 'theirs'` or `resolve=…`.",
+        "Pass `--strategy ours|theirs` or `--resolve FILE`.",
+    ),
+    (
+        hint("Run {}.", action("cleanup", keep=10, dry_run=False)),
+        "Run `graph.cleanup(keep=10, dry_run=False)`.",
+        "Run `omnigraph cleanup --keep 10 --confirm`.",
+    ),
+    (
+        hint("Run {}.", action("branch list")),
+        "Run `graph.list_branches()`.",
+        "Run `omnigraph branch list`.",
+    ),
+    (hint("Run {}.", action("spark stop")), "Run `omnigraph spark stop`.", "Run `omnigraph spark stop`."),
+    (
+        hint("Pass {}.", Argument("from_", Placeholder("BASE"))),
+        "Pass `from_=…`.",
+        "Pass `--from BASE`.",
+    ),
+    (
+        hint("Pass {} or {}.", Argument("unverified", "publish"), Argument("actor", Placeholder("NAME"))),
+        "Pass `unverified='publish'` or `actor=…`.",
+        "Pass `--confirm --force` or `--as NAME`.",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("flags", "arguments"),
-    [
-        ("look first, then pass --force --confirm", "look first, then pass force=True, confirm=True"),
-        ("pass --force to replace it, or another name", "pass force=True to replace it, or another name"),
-        (
-            "pass --keep 10, --older-than 7d, or both",
-            "pass keep=10, older_than=timedelta(days=7), or both",
-        ),
-        ("pass --orphans-older-than 2d or more", "pass orphans_older_than=timedelta(days=2) or more"),
-        (
-            "choose with --strategy ours|theirs or --resolve FILE, or change one side",
-            "choose with strategy='ours' or 'theirs' or resolve=…, or change one side",
-        ),
-        ("--mode merge replaces rows", "mode='merge' replaces rows"),
-        ("pass --format parquet and a folder", "pass format='parquet' and a folder"),
-        ("pass --out FOLDER/", "pass out=…"),
-        ("or other types with --type", "or other types with types=…"),
-        ("leave --as out for your login name", "leave actor=… out for your login name"),
-        ("--from BASE makes it first", "from_=… makes it first"),
-        ("`omnigraph export --force` does it", "`omnigraph export --force` does it"),
-        ("`--debug` shows it", "`--debug` shows it"),
-    ],
-)
-def test_arguments_instead_of_flags(flags: str, arguments: str) -> None:
-    assert in_python(flags) == arguments
-    error = UsageError("no", code="usage", hint=flags)
-    assert (error.hint, error.to_json()["hint"]) == (arguments, flags)
+@pytest.mark.parametrize(("value", "python", "flags"), CASES, ids=lambda case: str(case)[:40])
+def test_each_surface_renders_its_own_syntax(value: Hint, python: str, flags: str | None) -> None:
+    assert str(value) == python
+    assert render_hint(value) == (flags or python)
+    error = UsageError("no", code="usage", hint=value)
+    assert (error.hint, error.to_json(render_hint(error.advice))["hint"]) == (python, flags or python)
+
+
+def test_hints_can_be_joined() -> None:
+    joined = Hint("Nothing was written.") + hint("Run {}.", action("repair"))
+    assert render_hint(joined) == "Nothing was written. Run `omnigraph repair`."
+    assert not Hint()
 
 
 def test_what_is_listed_is_bounded() -> None:

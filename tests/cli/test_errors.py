@@ -17,7 +17,7 @@ from omnigraph.base.errors import (
     SchemaTextError,
     UsageError,
 )
-from omnigraph.cli.app import COMMANDS, Family, make_command
+from omnigraph.cli.app import COMMANDS, CommandGroup, make_command
 from omnigraph.cli.errors import exit_code
 from tests.cli.process import assert_golden, omnigraph_here
 
@@ -112,7 +112,9 @@ def test_every_command_has_help_and_an_example(tmp_path: Path) -> None:
 def test_nothing_lacks_its_help_text() -> None:
     root = make_command()
     families = {
-        f"omnigraph {name}": root.commands[name] for name, one in COMMANDS.items() if isinstance(one, Family)
+        f"omnigraph {name}": root.commands[name]
+        for name, one in COMMANDS.items()
+        if isinstance(one, CommandGroup)
     }
     named = {**families, **dict(_commands("omnigraph", root))}
     assert {"omnigraph branch", "omnigraph branch merge"} < set(named)

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from omnigraph.query.plan.expressions import Field
-from omnigraph.query.plan.types import Column, EntityType, ValueType
+from omnigraph.query.plan.types import Column, EntityValueType, ValueType
 from omnigraph.schema.property_types import ListType, Scalar, ScalarType
 from omnigraph.schema.values import value_text
 from tests.conformance.case_files import Changed, Expected, Failed, Rows
@@ -26,7 +26,7 @@ def _shown(value: Any, value_type: ValueType) -> Any:
         return float(value_text(value, _F32))
     if isinstance(value, datetime | date):
         return value_text(value, ScalarType(Scalar.DATETIME if isinstance(value, datetime) else Scalar.DATE))
-    if isinstance(value, tuple) and isinstance(value_type, EntityType):
+    if isinstance(value, tuple) and isinstance(value_type, EntityValueType):
         return _entity(value)
     if isinstance(value, tuple):
         item = ScalarType(value_type.item) if isinstance(value_type, ListType) else _F32

@@ -13,7 +13,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.api.mutate import MutationOptions, run_mutation_text
 from omnigraph.api.query import PreparedQuery, QuerySource
 from omnigraph.engine.options import EngineOptions, TraversalMode
-from omnigraph.engine.run import RunOptions
+from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.maintenance.optimize.options import OptimizeOptions
@@ -97,7 +97,7 @@ class EngineSession:
             done = run_mutation_text(self.root, QuerySource(step.text), step.params, options)
             return Changed(done.affected_nodes, done.affected_edges, committed=done.commit is not None)
         how = EngineOptions(mode=self.world.mode, cached=self.world.cached)
-        result = query.run(self.snapshot, step.params, RunOptions(how))
+        result = query.run(self.snapshot, step.params, QueryRunOptions(how))
         rows: list[dict[str, Any]] = result.json()
         return Rows(tuple(result.columns), tuple(tuple(row.values()) for row in rows))
 

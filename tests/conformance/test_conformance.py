@@ -13,10 +13,10 @@ import pytest
 from tests.conformance.case_files import Case, CaseFile, Changed, Failed, Rows, parse_cases, read_case_files
 from tests.conformance.comparison import difference
 from tests.conformance.engine_world import ENGINE_WORLDS, SOAK_WORLDS
-from tests.conformance.worlds import REFERENCE_WORLDS, Session, World, outcome
+from tests.conformance.worlds import REFERENCE_WORLDS, Session, WriteEnvironment, outcome
 
 FILES = read_case_files()
-WORLDS: tuple[World, ...] = (*REFERENCE_WORLDS, *ENGINE_WORLDS, *SOAK_WORLDS)
+WORLDS: tuple[WriteEnvironment, ...] = (*REFERENCE_WORLDS, *ENGINE_WORLDS, *SOAK_WORLDS)
 CASES_MIN = 500
 
 
@@ -41,7 +41,7 @@ def every_case() -> Iterator[object]:
 def test_case(
     file: CaseFile,
     case: Case,
-    world: World,
+    world: WriteEnvironment,
     sessions: dict[tuple[str, str], Session],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

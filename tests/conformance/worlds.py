@@ -36,7 +36,7 @@ class Session(Protocol):
         ...
 
 
-class World(Protocol):
+class WriteEnvironment(Protocol):
     """One way to run queries."""
 
     @property

@@ -15,11 +15,11 @@ import pytest
 from omnigraph.base.failpoints import observed
 from omnigraph.base.ids import OperationId, SchemaHash, new_ulid
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.encoding import METADATA_KEYS
 from omnigraph.graph.manifest.layout import ROOT_NAMES
-from omnigraph.graph.manifest.publish import Change, publish
+from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import RecoveryRecord, SchemaRecord, StreamBatch, TombstoneRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
@@ -61,7 +61,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
     run(location, [TableChange(PERSON, insert=("b",))], branch="review/1")
     gone = first.tables[COMPANY]
     draft = new_draft("merge")
-    change = Change(
+    change = ManifestChange(
         commit=type(draft)(
             draft.id,
             "merge",
@@ -98,7 +98,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
         make_graph(location)
         create_branch(location, "b", "me", read_snapshot(location))
         terms = LeaseTerms(lease_seconds=0.0)
-        run(location, [TableChange(PERSON, insert=("a",))], branch="b", world=World(terms=terms))
+        run(location, [TableChange(PERSON, insert=("a",))], branch="b", world=WriteEnvironment(terms=terms))
         look("", "")
     return found
 

@@ -14,7 +14,7 @@ from omnigraph.api.query import PreparedQuery
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
-from omnigraph.engine.run import RunOptions
+from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.schema.catalog import EdgeType, NodeType
@@ -73,7 +73,7 @@ def ask(
     trace: Trace | None = None,
 ) -> list[tuple[Any, ...]]:
     """The rows of `query q() { body }`, as tuples."""
-    how = RunOptions(options or EngineOptions(), cache or Cache(), trace)
+    how = QueryRunOptions(options or EngineOptions(), cache or Cache(), trace)
     result = PreparedQuery(f"query q() {{ {body} }}").run(snapshot, None, how)
     return [tuple(row.values()) for row in result.rows()]
 

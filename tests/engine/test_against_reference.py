@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from omnigraph.base.errors import QueryTextError
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions, TraversalMode
-from omnigraph.engine.run import RunOptions, gather_facts, run_query
+from omnigraph.engine.run import QueryRunOptions, gather_facts, run_query
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.types import NO_FACTS
@@ -71,7 +71,9 @@ def check_generated(pool: Pool, asked: Asked, graphs: Graphs, how: int) -> None:
     for numbers, modes in graphs:
         snapshot, tables = pool.choose(numbers)
         if how % 2:
-            plan = rewrite_plan(query.plan, gather_facts(snapshot, tuple(tables), RunOptions(cache=CACHE)))
+            plan = rewrite_plan(
+                query.plan, gather_facts(snapshot, tuple(tables), QueryRunOptions(cache=CACHE))
+            )
         assert isinstance(plan, ReadPlan)
         meant = run(as_written(plan, asked.values).root, tables)
         expected = comparable([list(row.items()) for row in meant], plan)
@@ -85,5 +87,5 @@ CACHE: Final = Cache()
 
 
 def rows_of(snapshot: Snapshot, plan: ReadPlan, options: EngineOptions) -> list[list[tuple[str, Any]]]:
-    stream = run_query(snapshot, plan, RunOptions(options, CACHE))
+    stream = run_query(snapshot, plan, QueryRunOptions(options, CACHE))
     return [list(row.items()) for batch in stream.batches for row in batch.to_pylist()]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.cache import Cache, TableKey
-from omnigraph.engine.columns.domain import Domain, distinct_numbers, numbered
+from omnigraph.engine.columns.domain import ValueDictionary, distinct_numbers, numbered
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.traversal.adjacency import (
@@ -86,7 +86,7 @@ def test_a_few_versions_of_each_table_are_kept() -> None:
 
 def test_a_translation_lives_as_long_as_both_of_its_domains() -> None:
     grown: list[int] = []
-    one, other = (Domain(pa.array(texts), is_unique=True) for texts in (["a", "b"], ["b", "c"]))
+    one, other = (ValueDictionary(pa.array(texts), is_unique=True) for texts in (["a", "b"], ["b", "c"]))
     one.on_growth = lambda domain: grown.append(domain.nbytes)
     before = one.nbytes
     assert one.translation(other) is None
@@ -164,7 +164,7 @@ def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None
 
 def test_lookups_of_strangers_and_nulls() -> None:
     texts = pa.array([f"t{number}" for number in range(1000)])
-    domain = Domain(texts, is_unique=True)
+    domain = ValueDictionary(texts, is_unique=True)
     asked = pa.array(["t5", None, "nobody", "t999"] * 10)
     assert domain.find(asked).tolist() == [5, -1, -1, 999] * 10
     assert domain.find(asked.slice(1, 3)).tolist() == [-1, -1, 999]

@@ -17,7 +17,7 @@ from omnigraph.engine.cache import Cache
 from omnigraph.engine.context import Trace
 from omnigraph.engine.limits import Budget, taken_in_time
 from omnigraph.engine.options import EngineOptions
-from omnigraph.engine.run import RunOptions
+from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
 from tests.engine.graphs import ask, make_snapshot
 
@@ -83,7 +83,7 @@ def test_a_query_that_must_hold_too_much_says_so(graph: Snapshot, body: str) -> 
     ],
 )
 def test_what_streams_needs_no_memory(graph: Snapshot, body: str, count: int) -> None:
-    result = PreparedQuery(f"query q() {{ {body} }}").run(graph, None, RunOptions(SMALL, NO_CACHE))
+    result = PreparedQuery(f"query q() {{ {body} }}").run(graph, None, QueryRunOptions(SMALL, NO_CACHE))
     assert sum(batch.num_rows for batch in result.batches()) == count
 
 
@@ -142,7 +142,7 @@ def test_what_is_taken_in_time_is_the_same() -> None:
 
 def test_a_result_that_is_kept_whole_counts(graph: Snapshot) -> None:
     text = "query q() { match { $p: P } return { $p.k, $p.n } }"
-    how = RunOptions(SMALL, NO_CACHE)
+    how = QueryRunOptions(SMALL, NO_CACHE)
     with pytest.raises(RunError, match="memory budget"):
         PreparedQuery(text).run(graph, None, how).arrow()
     assert sum(batch.num_rows for batch in PreparedQuery(text).run(graph, None, how).batches()) == ROWS
@@ -193,7 +193,7 @@ def test_what_is_released_counts_no_more() -> None:
 
 
 def test_a_result_sees_one_snapshot_to_its_end(graph: Snapshot) -> None:
-    how = RunOptions(SMALL, NO_CACHE)
+    how = QueryRunOptions(SMALL, NO_CACHE)
     result = PreparedQuery("query q() { match { $p: P } return { $p.k } }").run(graph, None, how)
     sizes = [batch.num_rows for batch in result.batches()]
     assert sum(sizes) == ROWS

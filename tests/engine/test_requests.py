@@ -12,7 +12,7 @@ import pytest
 from omnigraph.api.graph import Graph
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions, TraversalMode
-from omnigraph.engine.run import RunOptions
+from omnigraph.engine.run import QueryRunOptions
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
@@ -46,8 +46,8 @@ def test_requests_of_a_warm_query_are_flat_in_history(proxy: S3Proxy) -> None:
     run_index(direct, KNOWS, [IndexSpec("src", IndexKind.BTREE)])
     counted = proxy.location(direct.uri.removeprefix(f"s3://{proxy.server.bucket}/"))
     kept, bare = Cache(), Cache()
-    warm = RunOptions(EngineOptions(), kept)
-    stored = RunOptions(EngineOptions(mode=TraversalMode.INDEXED, cached=False), bare)
+    warm = QueryRunOptions(EngineOptions(), kept)
+    stored = QueryRunOptions(EngineOptions(mode=TraversalMode.INDEXED, cached=False), bare)
     short = {
         name: (_requests(proxy, counted, name, warm), _requests(proxy, counted, name, stored))
         for name in QUERIES
@@ -65,7 +65,7 @@ def test_requests_of_a_warm_query_are_flat_in_history(proxy: S3Proxy) -> None:
         assert from_storage <= FROM_STORAGE_MAX[name]
 
 
-def _requests(proxy: S3Proxy, location: Location, name: str, options: RunOptions) -> int:
+def _requests(proxy: S3Proxy, location: Location, name: str, options: QueryRunOptions) -> int:
     """The requests of one query after others like it."""
     graph = Graph(location, read_only=True)
     query = graph.prepare(QUERIES[name])

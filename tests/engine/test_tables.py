@@ -8,7 +8,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.api.query import PreparedQuery, QuerySource, explain_query
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
-from omnigraph.engine.run import RunOptions, gather_facts, run_query
+from omnigraph.engine.run import QueryRunOptions, gather_facts, run_query
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import optimize_all_tables
@@ -65,7 +65,7 @@ def executed(location: Location, text: str) -> str:
     snapshot = read_snapshot(location)
     query = PreparedQuery(text)
     plan = query.bind(query.plan(snapshot), None)
-    for _ in run_query(snapshot, plan, RunOptions(EngineOptions(cached=False), trace=trace)).batches:
+    for _ in run_query(snapshot, plan, QueryRunOptions(EngineOptions(cached=False), trace=trace)).batches:
         pass
     (scan,) = (step for step in steps_of(plan.root) if isinstance(step, Scan))
     mode, reason = trace.modes[id(scan)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from omnigraph.graph.manifest.publish import Change, publish
+from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import parse_location
 from tests.graph.publishing import moved, new_draft, target_of
@@ -22,7 +22,7 @@ def main(uri: str, options: str, times: str) -> None:
     made = []
     for _ in range(int(times)):
         table = moved(table)
-        published = publish(target, Change(new_draft(), (table,)))
+        published = publish(target, ManifestChange(new_draft(), (table,)))
         assert published.commit is not None
         made.append(published.commit.id)
     sys.stdout.write(json.dumps(made) + "\n")

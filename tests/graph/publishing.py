@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from omnigraph.api.graph import OpenOptions, init
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.manifest.publish import Change, CommitDraft, Publication, Publisher, Target, publish
+from omnigraph.graph.manifest.publish import (
+    CommitDraft,
+    ManifestChange,
+    Publication,
+    Publisher,
+    PublishTarget,
+    publish,
+)
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.manifest.requirements import Requirement
@@ -39,9 +46,9 @@ def make_graph(location: Location, schema: str = SCHEMA) -> Snapshot:
     return read_snapshot(location)
 
 
-def target_of(snapshot: Snapshot) -> Target:
+def target_of(snapshot: Snapshot) -> PublishTarget:
     branch = snapshot.branch
-    return Target(snapshot.root, branch.name, branch.id, branch.lance_branch)
+    return PublishTarget(snapshot.root, branch.name, branch.id, branch.lance_branch)
 
 
 def new_draft(operation: str = "load") -> CommitDraft:
@@ -66,7 +73,7 @@ def publish_next(
 ) -> Publication:
     """One commit that moves one table's pin."""
     snapshot = read_snapshot(location, branch)
-    change = Change(new_draft(), (moved(snapshot.tables[alias]),))
+    change = ManifestChange(new_draft(), (moved(snapshot.tables[alias]),))
     return publish(target_of(snapshot), change, requirements, publisher)
 
 

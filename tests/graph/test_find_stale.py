@@ -13,8 +13,8 @@ from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.graph.write.check import StagingTooOldError, find_stale, refuse_old_staging
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
 from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, create, stage_changes
 
@@ -25,10 +25,10 @@ def snapshot(local_location: Location) -> Snapshot:
     return read_snapshot(local_location)
 
 
-def staged_on(snapshot: Snapshot) -> Staged:
+def staged_on(snapshot: Snapshot) -> StagedWrite:
     """A write of `Person` that was also validated against `Company`."""
     ids = OperationId(new_ulid()), CommitId(new_ulid())
-    stage = Stage(snapshot, WriterKind.MUTATE, "tester", *ids, SYSTEM_CLOCK)
+    stage = StagingArea(snapshot, WriterKind.MUTATE, "tester", *ids, SYSTEM_CLOCK)
     staged = stage_changes([Change(PERSON, insert=("a",))])(stage)
     return replace(staged, reads=staged.reads | {snapshot.tables[COMPANY].id})
 

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import FormatError
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from tests.cli.process import omnigraph_here
@@ -71,7 +71,9 @@ def test_cleanup_takes_what_a_deleted_branch_left(moved: Path) -> None:
     graph.delete_branch("b")
     _refused_as_moved(lambda: graph.cleanup(keep=1, confirm=True))
     found = cleanup_all_tables(
-        graph, CleanupPolicyOptions(keep_versions=1, confirm=True), world=World(clock=TomorrowClock())
+        graph,
+        CleanupPolicyOptions(keep_versions=1, confirm=True),
+        world=WriteEnvironment(clock=TomorrowClock()),
     )
     assert [one.error for one in found] == [None, None]
     assert sum(one.orphan_branches_removed for one in found) == 2

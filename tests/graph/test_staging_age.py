@@ -6,12 +6,12 @@ import pytest
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SystemClock
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.write.check import StagingTooOldError
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, read_contents, run, stage_changes
 
@@ -31,14 +31,14 @@ def test_a_write_that_stages_for_too_long_is_refused(local_location: Location, m
     clock = _Ahead()
     changes = stage_changes([Change(PERSON, insert=("late",))])
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         staged = changes(at)
         clock.passed = limits.STAGING_AGE_SECONDS_MAX + 1
         if moved:
             run(local_location, [Change(PERSON, insert=("other",))])
         return staged
 
-    request = Write(WriterKind.LOAD, "tester", stage, lambda at, _: changes(at))
+    request = WriteRequest(WriterKind.LOAD, "tester", stage, lambda at, _: changes(at))
     with pytest.raises(StagingTooOldError):
-        write(local_location, "main", request, World(clock=clock))
+        write(local_location, "main", request, WriteEnvironment(clock=clock))
     assert "late" not in read_contents(local_location)[PERSON]

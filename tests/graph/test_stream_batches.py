@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord, StreamBatch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Published, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.location import Location
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
 from tests.graph.writers import PERSON, Change, create, run, stage_changes
@@ -17,10 +17,12 @@ QUERY = "6f1c7c2e-0000-4000-8000-000000000001"
 
 
 def write_batch(
-    location: Location, batch: int, name: str, world: World | None = None, query: str = QUERY
+    location: Location, batch: int, name: str, world: WriteEnvironment | None = None, query: str = QUERY
 ) -> Published | None:
     stage = stage_changes([Change(PERSON, insert=(name,))])
-    request = Write(WriterKind.LOAD, "ada", stage, lambda again, _: stage(again), StreamBatch(query, batch))
+    request = WriteRequest(
+        WriterKind.LOAD, "ada", stage, lambda again, _: stage(again), StreamBatch(query, batch)
+    )
     return write(location, MAIN, request, world)
 
 
@@ -49,11 +51,13 @@ def test_a_batch_that_another_writer_commits_meanwhile_is_found_under_the_lease(
     create(store_location)
     plain = stage_changes([Change(PERSON, insert=("late",))])
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         assert write_batch(store_location, 7, "first") is not None
         return plain(at)
 
-    request = Write(WriterKind.LOAD, "ada", stage, lambda again, _: plain(again), StreamBatch(QUERY, 7))
+    request = WriteRequest(
+        WriterKind.LOAD, "ada", stage, lambda again, _: plain(again), StreamBatch(QUERY, 7)
+    )
     assert write(store_location, MAIN, request) is None
     assert len(commits(store_location)) == 1
 

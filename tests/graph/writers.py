@@ -14,12 +14,12 @@ import lance
 import pyarrow as pa
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage, WritableTable
-from omnigraph.graph.write.states import Published, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable
+from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.lance.commit import commit_compaction
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.indexes import IndexSpec, Unbuildable
@@ -71,25 +71,25 @@ def run(
     *,
     kind: WriterKind = WriterKind.LOAD,
     branch: str = MAIN,
-    world: World | None = None,
+    world: WriteEnvironment | None = None,
     actor: str = "tester",
 ) -> Published | None:
     """Write `changes` as one commit. A moved read set is staged again."""
     stage = stage_changes(changes)
-    return write(location, branch, Write(kind, actor, stage, lambda again, _: stage(again)), world)
+    return write(location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), world)
 
 
 def run_compaction(
-    location: Location, aliases: Sequence[str], world: World | None = None
+    location: Location, aliases: Sequence[str], world: WriteEnvironment | None = None
 ) -> Published | None:
     """Compact tables through the write path, as a loose write."""
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         targets = [at.writable(alias) for alias in aliases]
-        effects = tuple(at.loose(target, _compact) for target in targets)
+        effects = tuple(at.multi_commit_effect(target, _compact) for target in targets)
         return at.finish(effects, frozenset(), Outcome({}))
 
-    request = Write(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
     return write(location, MAIN, request, world)
 
 
@@ -105,10 +105,10 @@ def run_index(
             handle = handle if isinstance(built, Unbuildable) else built
         return handle
 
-    def stage(at: Stage) -> Staged:
-        return at.finish((at.loose(at.writable(alias), build),), frozenset(), Outcome({}))
+    def stage(at: StagingArea) -> StagedWrite:
+        return at.finish((at.multi_commit_effect(at.writable(alias), build),), frozenset(), Outcome({}))
 
-    request = Write(WriterKind.ENSURE_INDICES, "tester", stage, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.ENSURE_INDICES, "tester", stage, lambda again, _: stage(again))
     return write(location, branch, request)
 
 
@@ -118,7 +118,7 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
     Lance collects when a version is a multiple of the interval; with a large one it never does.
     """
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable(alias)
         every = str(interval or target.dataset.version + 2)
         settings = lance.LanceOperation.UpdateMap(
@@ -128,9 +128,11 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
             target.dataset.version, lance.LanceOperation.UpdateConfig(config_updates=settings)
         )
         planted = StagedTransaction(native.uuid, target.dataset.version, "UpdateConfig", native)
-        return at.finish((at.exact(target, planted, target.table.row_count),), frozenset(), Outcome({}))
+        return at.finish(
+            (at.transaction_effect(target, planted, target.table.row_count),), frozenset(), Outcome({})
+        )
 
-    assert write(location, MAIN, Write(WriterKind.OPTIMIZE, "tester", stage)) is not None
+    assert write(location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "tester", stage)) is not None
 
 
 def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:
@@ -138,15 +140,15 @@ def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:
     return commit_compaction(handle, 1_000_000).dataset
 
 
-def stage_changes(changes: Sequence[Change]) -> Callable[[Stage], Staged]:
+def stage_changes(changes: Sequence[Change]) -> Callable[[StagingArea], StagedWrite]:
     """The Stage of a write that does `changes`."""
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         effects = []
         for change in changes:
             target = at.writable(change.alias)
             transaction, rows = _stage_one(target, change)
-            effects.append(at.exact(target, transaction, rows))
+            effects.append(at.transaction_effect(target, transaction, rows))
         return at.finish(tuple(effects), frozenset(), Outcome({"changes": len(changes)}))
 
     return stage

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.integrity.rules import Breach
+from omnigraph.integrity.rules import RuleViolations
 from omnigraph.schema.catalog import EdgeType, NodeType
 from tests.schema.incarnations import catalog_of
 
@@ -53,6 +53,6 @@ def texts(values: Sequence[str | None]) -> pa.Array[Any]:
     return pa.array(values, pa.utf8())
 
 
-def told(breaches: Sequence[Breach]) -> list[tuple[str, str | None, list[int], list[str]]]:
+def told(breaches: Sequence[RuleViolations]) -> list[tuple[str, str | None, list[int], list[str]]]:
     """Breaches as a test compares them: the rule's word, the property, the rows, the values."""
     return [(one.rule.word, one.property, one.rows.tolist(), list(one.shown_values())) for one in breaches]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.integrity.check import check_batch
-from omnigraph.integrity.raw import Cells, RawBatch, raw_schema
+from omnigraph.integrity.raw import MixedColumn, RawBatch, raw_schema
 from omnigraph.integrity.row_rules import row_breaches
 from omnigraph.schema.tables import arrow_schema
 from tests.integrity.samples import edge, node, texts, told
@@ -158,4 +158,4 @@ def test_the_raw_schema_asks_for_what_loses_nothing() -> None:
 
 def test_a_column_of_another_length_is_a_defect() -> None:
     with pytest.raises(AssertionError):
-        check_batch(node("Note"), RawBatch(2, {"text": Cells(["a"])}))
+        check_batch(node("Note"), RawBatch(2, {"text": MixedColumn(["a"])}))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from omnigraph.base import limits
 from omnigraph.integrity.check import check_batch
-from omnigraph.integrity.raw import Cells, RawBatch
+from omnigraph.integrity.raw import MixedColumn, RawBatch
 from omnigraph.integrity.report import (
     TaskFindings,
     Violation,
@@ -25,13 +25,13 @@ from omnigraph.integrity.report import (
     merge_reports,
     violations_of,
 )
-from omnigraph.integrity.rules import NO_ROW, Breach, Places, Rule, shown
+from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations, shown
 from tests.integrity.samples import node, texts
 
 
-def breach(rule: Rule, name: str, rows: list[int]) -> Breach:
+def breach(rule: Rule, name: str, rows: list[int]) -> RuleViolations:
     given = texts([f"v{row}" for row in rows])
-    return Breach(rule, name, "is wrong", np.array(rows, dtype=np.int64), given)
+    return RuleViolations(rule, name, "is wrong", np.array(rows, dtype=np.int64), given)
 
 
 def test_codes_and_words_are_unique_and_stay() -> None:
@@ -42,7 +42,7 @@ def test_codes_and_words_are_unique_and_stay() -> None:
 
 
 def test_violations_come_in_the_order_of_file_line_and_property() -> None:
-    places = Places(("b.ndjson", "a.ndjson"), np.array([0, 0, 1], dtype=np.int32), np.array([7, 2, 9]))
+    places = RowOrigins(("b.ndjson", "a.ndjson"), np.array([0, 0, 1], dtype=np.int32), np.array([7, 2, 9]))
     breaches = [breach(Rule.ENUM, "z", [0, 1, 2]), breach(Rule.REQUIRED, "b", [1])]
     wanted = [("a.ndjson", 9, "z"), ("b.ndjson", 2, "b"), ("b.ndjson", 2, "z"), ("b.ndjson", 7, "z")]
     assert [(v.file, v.line, v.property) for v in violations_of(breaches, places)] == wanted
@@ -55,7 +55,7 @@ def test_violations_come_in_the_order_of_file_line_and_property() -> None:
 def test_the_first_are_kept_and_all_are_counted() -> None:
     rows = list(range(5000))
     random.Random(1).shuffle(rows)
-    places = Places.in_file("f", np.arange(1, 5001))
+    places = RowOrigins.in_file("f", np.arange(1, 5001))
     report = ViolationReport.of_breaches(
         [breach(Rule.RANGE, "p", rows), breach(Rule.ENUM, "q", rows)], places
     )
@@ -67,11 +67,11 @@ def test_the_first_are_kept_and_all_are_counted() -> None:
 
 def test_a_row_that_the_input_does_not_name_has_no_line() -> None:
     report = ViolationReport.of_breaches(
-        [breach(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], Places.in_file("f", np.arange(5, 6))
+        [breach(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], RowOrigins.in_file("f", np.arange(5, 6))
     )
     assert [violation.line for violation in report.first] == [None, 5]
     assert [violation.line for violation in report.moved(10).first] == [None, 15]
-    nothing = Places((), np.array([], dtype=np.int32), np.array([], dtype=np.int64))
+    nothing = RowOrigins((), np.array([], dtype=np.int32), np.array([], dtype=np.int64))
     assert (
         ViolationReport.of_breaches([breach(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing).first[0].file
         == ""
@@ -127,7 +127,7 @@ def test_lines_of_tasks_become_lines_of_files() -> None:
 
 def test_what_tasks_send_survives_pickling() -> None:
     checked = check_batch(node("Person"), RawBatch.from_records([{"slug": 5, "x": [1]}, {"age": 2**70}]))
-    places = Places.in_file("f", np.arange(1, 3))
+    places = RowOrigins.in_file("f", np.arange(1, 3))
     report = ViolationReport.of_breaches(checked.breaches, places)
     task = TaskFindings("f", 0, 2, report)
     assert pickle.loads(pickle.dumps(task)) == task
@@ -178,6 +178,6 @@ def test_every_raw_value_can_be_shown() -> None:
     not_text: Any = pa.array([b"\xffa"], pa.binary()).view(pa.utf8())
     lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), not_text)
     far = pa.array([2**62], pa.int64()).view(pa.timestamp("s", "UTC"))
-    for values in (not_text, lists, far, Cells(["\ud800", object(), {1: 2}])):
-        one = Breach(Rule.WRONG_TYPE, "p", "m", np.arange(len(values)), values)
+    for values in (not_text, lists, far, MixedColumn(["\ud800", object(), {1: 2}])):
+        one = RuleViolations(Rule.WRONG_TYPE, "p", "m", np.arange(len(values)), values)
         assert all(len(text) <= limits.VIOLATION_VALUE_LENGTH_MAX for text in one.shown_values())

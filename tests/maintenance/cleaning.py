@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.base.clock import SystemClock
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.layout import LOCKS
 from omnigraph.graph.manifest.reader import open_manifest
@@ -83,9 +83,9 @@ class Aging:
     leases: LeaseClock = field(default_factory=LeaseClock)
 
     @property
-    def world(self) -> World:
+    def world(self) -> WriteEnvironment:
         terms = LeaseTerms(60.0, 600.0, self.leases, lambda: 0.5)
-        return World(clock=self.clock, jitter=lambda: 0.5, terms=terms)
+        return WriteEnvironment(clock=self.clock, jitter=lambda: 0.5, terms=terms)
 
     def later(self, seconds: float) -> None:
         """Date what is new or was written again, then let time pass."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.maintenance.schema_apply import SchemaApplied, SchemaRequest, apply_schema
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
@@ -25,7 +25,7 @@ def evolve(
     *,
     tasks: bool = False,
     hard: bool = False,
-    world: World | None = None,
+    world: WriteEnvironment | None = None,
 ) -> SchemaApplied:
     """Apply a schema; `tasks`: as if every table were too large for the driver, in small tasks."""
     request = SchemaRequest(schema, "tester", hard=hard)

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.api.graph import OpenOptions, init
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.stage import StagedTransaction, stage_upsert
 from omnigraph.storage.location import Location
@@ -110,18 +110,18 @@ def change(
     *,
     rows: int,
     branch: str = MAIN,
-    world: World | None = None,
+    world: WriteEnvironment | None = None,
 ) -> None:
     """One commit; each table gains so many rows."""
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         effects = []
         for alias, how in stages.items():
             target = at.writable(alias)
-            effects.append(at.exact(target, how(target.dataset), target.table.row_count + rows))
+            effects.append(at.transaction_effect(target, how(target.dataset), target.table.row_count + rows))
         return at.finish(tuple(effects), frozenset(), Outcome({}))
 
-    assert write(location, branch, Write(WriterKind.LOAD, "tester", stage), world) is not None
+    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage), world) is not None
 
 
 def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:

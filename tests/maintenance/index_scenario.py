@@ -16,7 +16,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import observed
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.progress import Progress
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -89,7 +89,7 @@ def run_cluster() -> dict[str, Any]:
 
 def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats], list[TableCleanupStats]]:
     """A preview in this process and a cleanup on the executors, as if everything were a day old."""
-    world, policy = World(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
+    world, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
     preview = cleanup_all_tables(Graph(root), policy, world=world)
     done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, world=world)
     return preview, done

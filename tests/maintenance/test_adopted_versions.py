@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseBusyError, LeaseTerms
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -20,8 +20,8 @@ from tests.maintenance.cleaning import Place, TomorrowClock
 KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
 
 
-def tomorrow(wait_seconds: float = 20.0) -> World:
-    return World(clock=TomorrowClock(), terms=LeaseTerms(wait_seconds=wait_seconds))
+def tomorrow(wait_seconds: float = 20.0) -> WriteEnvironment:
+    return WriteEnvironment(clock=TomorrowClock(), terms=LeaseTerms(wait_seconds=wait_seconds))
 
 
 @pytest.fixture

@@ -126,8 +126,8 @@ def test_obstacles() -> None:
     assert decide_action(suspicious, FORCE, cannot) is RepairAction.REFUSED
     assert decide_action(suspicious, DISCARD, cannot) is RepairAction.REFUSED
     assert decide_action(suspicious, DISCARD, Obstacles("bad rows")) is RepairAction.DISCARDED
-    assert explain(RepairAction.REFUSED, FORCE, cannot) == "bad rows"
-    assert explain(RepairAction.REFUSED, DISCARD, cannot) == "it is gone"
-    assert explain(RepairAction.PREVIEW, PREVIEW, cannot) == "bad rows"
+    assert str(explain(RepairAction.REFUSED, FORCE, cannot)) == "bad rows"
+    assert str(explain(RepairAction.REFUSED, DISCARD, cannot)) == "it is gone"
+    assert str(explain(RepairAction.PREVIEW, PREVIEW, cannot)) == "bad rows"
     assert explain(RepairAction.PREVIEW, PREVIEW, Obstacles()) is None
     assert explain(RepairAction.FORCED, FORCE, Obstacles()) is None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.retention import Needs, Policy, decide
 from omnigraph.maintenance.cleanup.tasks import doomed_of, read_facts
 from omnigraph.storage.files import StoredFile, list_files
@@ -29,12 +29,12 @@ def test_a_version_that_the_listing_does_not_have_keeps_its_files(local_location
     pin = snapshot.tables[PERSON].pin
     listing: list[StoredFile] = []
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("late",))])(at)
         listing.extend(list_files(place))
         return staged
 
-    assert write(local_location, "main", Write(WriterKind.LOAD, "tester", stage)) is not None
+    assert write(local_location, "main", WriteRequest(WriterKind.LOAD, "tester", stage)) is not None
     late = {f"data/{name}" for name in open_dataset(place).data_files()}
     assert late & {file.path for file in listing}, "the rows were staged before the listing"
     doomed = _doomed(place, listing, pin)

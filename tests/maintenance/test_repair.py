@@ -18,7 +18,8 @@ import pytest
 from omnigraph.api.graph import Graph, init
 from omnigraph.base.errors import RefusedError, StorageError, UsageError
 from omnigraph.base.failpoints import observed
-from omnigraph.graph.coordination.environment import World
+from omnigraph.cli.hints import render_hint
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -108,7 +109,7 @@ def test_foreign_changes(name: str, branch: str, tool: ForeignTool, local_locati
     else:
         with pytest.raises(DriftError):
             run(location, triple(["e"]), branch=branch)
-        _refused(location, branch, ("confirm",), act.obstacle or "a foreign change: --force publishes it")
+        _refused(location, branch, ("confirm",), act.obstacle or "an external change: `--confirm --force` publishes it")
     _act(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
     assert read_contents(location, branch) == before
     tool.act(name, location, branch=branch)
@@ -122,7 +123,7 @@ def test_foreign_changes(name: str, branch: str, tool: ForeignTool, local_locati
         before = {**before, PERSON: act.after(before[PERSON])}
     assert read_contents(location, branch) == before
     run(location, triple(["again"]), branch=branch)
-    assert unsteady(location, World()) == []
+    assert unsteady(location, WriteEnvironment()) == []
     if branch == DEV:
         assert read_contents(location) == beside
 
@@ -141,10 +142,8 @@ def _look(location: Location, branch: str, act: Foreign, before: Rows) -> None:
     assert found.manifest_version == published.pin.version
     assert found.lance_head_version == published.pin.version + len(act.operations)
     assert found.can_be_published == (not act.obstacle)
-    foreseen = f"it cannot be published, by force neither: {act.obstacle}; "
-    ways = [f"{foreseen}{way} drops it" for way in ("--discard --confirm", "discard=True, confirm=True")]
-    assert [found.flag_error, found.error] == (ways if act.obstacle else [None, None])
-    assert found.to_json()["error"] == found.flag_error
+    foreseen = f"it cannot be published: {act.obstacle}; `unverified='discard'` drops it"
+    assert found.error == (foreseen if act.obstacle else None)
     if act.after is not None:
         assert _counts(found) == _difference(before, act.after(before))
 
@@ -175,15 +174,15 @@ def _act(location: Location, branch: str, flags: tuple[str, ...], action: Repair
     again = repair(location, *flags)
     assert {one.action for one in again.values()} == {RepairAction.NO_OP}
     assert read_snapshot(location, branch).head == newest.id
-    assert unsteady(location, World()) == []
+    assert unsteady(location, WriteEnvironment()) == []
 
 
 def _refused(location: Location, branch: str, flags: tuple[str, ...], why: str) -> None:
     files = read_tree(location)
     row = repair(location, *flags)[branch, PERSON]
     assert row.action is RepairAction.REFUSED
-    assert row.flag_error is not None
-    assert row.flag_error.startswith(why)
+    assert row.reason is not None
+    assert render_hint(row.reason).startswith(why)
     assert "--" not in str(row.error)
     assert read_tree(location) == files
 

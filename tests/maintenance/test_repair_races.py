@@ -13,7 +13,7 @@ from omnigraph.base.errors import RefusedError
 from omnigraph.base.failpoints import Failpoint, observed
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.branches import delete_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.history import operation_properties
@@ -87,7 +87,7 @@ def test_half_a_write_below_a_foreign_change_is_never_published(killer: Killer, 
     assert repair(location, "confirm", "discard")[MAIN, PERSON].action is RepairAction.DISCARDED
     assert read_contents(location) == before
     run(location, triple(["again"]))
-    assert unsteady(location, World()) == []
+    assert unsteady(location, WriteEnvironment()) == []
 
 
 @pytest.mark.parametrize("flags", [("confirm", "force"), ("confirm", "discard")])
@@ -212,7 +212,7 @@ def test_what_only_we_left_above_the_pin_is_taken_back(local_location: Location)
     row = repair(local_location, "confirm")[MAIN, PERSON]
     assert (row.action, row.error) == (RepairAction.HEALED, None)
     assert read_contents(local_location) == before
-    assert unsteady(local_location, World()) == []
+    assert unsteady(local_location, WriteEnvironment()) == []
 
 
 def test_an_unreadable_table_does_not_stop_the_others(local_location: Location, tool: ForeignTool) -> None:

@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.maintenance.optimize.options import OptimizeOptions
@@ -90,7 +90,7 @@ def test_null_becomes_the_default_of_a_property_that_becomes_required(
     assert contents(root) == contents(fresh)
     rows = contents(root)["node:Doc"].values()
     assert [row["p"] for row in rows].count(filled) == 2
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 def test_a_column_without_null_is_not_rewritten(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest import reader as manifest
-from omnigraph.graph.manifest.refs import When
+from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> Location:
 def test_an_export_of_the_past_has_its_names(root: Location, tmp_path: Path) -> None:
     head = omnigraph.open(root.uri).snapshot().head
     evolve(root, RENAMED.replace("node Company { name: String @key }\n", ""))
-    export_here(root, tmp_path / "then.jsonl", when=When(commit=head))
+    export_here(root, tmp_path / "then.jsonl", when=SnapshotSelector(commit=head))
     export_here(root, tmp_path / "now.jsonl")
     person = {"type": "Person", "data": {"id": "ada", "slug": "ada", "age": 36}}
     company = {"type": "Company", "data": {"id": "Acme", "name": "Acme"}}

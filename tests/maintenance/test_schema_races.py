@@ -18,9 +18,9 @@ from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.schema_change import stage_schema
 from omnigraph.graph.schema_plan import plan_schema
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.death import PatientClock, impatient_world
 from tests.maintenance.evolving import contents, create, evolve
@@ -46,13 +46,13 @@ def root(tmp_path: Path) -> Location:
 def evolve_after(root: Location, text: str, meanwhile: Callable[[], object]) -> None:
     """Stage a schema change, let something else happen, and go on."""
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         plan = plan_schema(at.snapshot, text)
         staged = stage_schema(at, plan, lambda *_: ())
         meanwhile()
         return staged
 
-    write(root, MAIN, Write(WriterKind.SCHEMA_APPLY, "tester", stage))
+    write(root, MAIN, WriteRequest(WriterKind.SCHEMA_APPLY, "tester", stage))
 
 
 @pytest.mark.parametrize(
@@ -171,15 +171,15 @@ def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_pat
 def test_a_writer_that_prepared_against_the_old_schema(root: Location) -> None:
     """Without a way to stage again it is told; what Lance would have taken is never committed."""
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable("node:Person")
         rows = target.dataset.read().slice(0, 1)
         staged = stage_append(target.dataset, rows)
         evolve(root, RENAMED)
-        return at.finish((at.exact(target, staged, 2),), frozenset(), Outcome({}))
+        return at.finish((at.transaction_effect(target, staged, 2),), frozenset(), Outcome({}))
 
     with pytest.raises(ReadSetConflictError, match="schema"):
-        write(root, MAIN, Write(WriterKind.LOAD, "tester", stage))
+        write(root, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 

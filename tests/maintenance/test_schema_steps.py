@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import optimize_all_tables
@@ -65,7 +65,7 @@ def check(case: Case, variant: tuple[str, str, str, str], place: Path | Location
         assert now.tables[entity.alias].row_count == len(case.after(before)[entity.alias])
     assert len(now.tables) == len(now.schema.catalog.types)
     assert snapshot_contents(read_commit_snapshot(root, head, branch)[0]) == before
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
     if branch != MAIN:
         assert (contents(root), read_snapshot(root).head) == (main_before, main_head)
     again = evolve(root, text, branch)

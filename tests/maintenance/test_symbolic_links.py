@@ -25,7 +25,7 @@ from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.schema.build import build_catalog
 from omnigraph.schema.parser import parse_schema
-from omnigraph.storage.lance.commit import commit_branch, no_strays
+from omnigraph.storage.lance.commit import commit_branch, remove_escaped_dirs
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.delete import delete_branch, delete_files, delete_fragments
 from omnigraph.storage.local_tree import LINK_CODE
@@ -251,6 +251,6 @@ def test_empty_directories_behind_an_escaped_name_stay(tmp_path: Path, outside: 
     """A directory that Lance creates under the escaped spelling of a path is removed again, and no other."""
     (tmp_path / "zo%C3%AB").symlink_to(outside, target_is_directory=True)
     before = contents(outside)
-    with no_strays(parse_location(str(tmp_path / "zoë" / "t"))):
+    with remove_escaped_dirs(parse_location(str(tmp_path / "zoë" / "t"))):
         (tmp_path / "zo%C3%AB" / "t" / "_refs" / "branches").mkdir(parents=True)
     assert contents(outside) == before

@@ -18,7 +18,7 @@ _SPARK_VARIABLES: Final = ("SPARK_", "PYSPARK_", "OMNIGRAPH_", "MASTER")
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class WriteEnvironment:
     """The cache directory and the working directory of the processes of a test."""
 
     home: Path

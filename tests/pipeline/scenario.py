@@ -20,7 +20,7 @@ from typing import Any
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.progress import Progress
 from omnigraph.pipeline.runner import TaskSize
-from omnigraph.pipeline.spark.runner import RunOptions, run_tasks
+from omnigraph.pipeline.spark.runner import JobOptions, run_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 
 SETTINGS = (
@@ -112,7 +112,7 @@ def run_local() -> dict[str, Any]:
     session = spark_session(SparkSettings(conf={"spark.sql.shuffle.partitions": "3"}))
     jvm: Any = session.sparkContext._jvm
     events: list[Progress] = []
-    results = run_tasks(session, square, tasks(7), RunOptions("squares", events.append, measure_square, 70))
+    results = run_tasks(session, square, tasks(7), JobOptions("squares", events.append, measure_square, 70))
     return {
         "results": [asdict(result) for result in results],
         "master": session.sparkContext.master,
@@ -163,7 +163,7 @@ def run_events() -> dict[str, Any]:
     """On a Connect session: counts come, sizes do not."""
     events: list[Progress] = []
     session = spark_session()
-    results = run_tasks(session, square, tasks(5), RunOptions("squares", events.append, measure_square, 50))
+    results = run_tasks(session, square, tasks(5), JobOptions("squares", events.append, measure_square, 50))
     return {
         "kind": type(session).__module__,
         "results": len(results),

@@ -25,7 +25,7 @@ from omnigraph.api.results import Result
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.read import Scan, scan_fragments
+from omnigraph.storage.lance.read import TableScan, scan_fragments
 from omnigraph.storage.location import parse_location
 from tests.docs.markdown import ROOT, blocks
 from tests.graph.writers import PERSON, Change, run
@@ -78,7 +78,7 @@ class Source:
         dataset = open_dataset(
             snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version
         )
-        scan = Scan(tuple(dataset.schema.names))
+        scan = TableScan(tuple(dataset.schema.names))
         batches = scan_fragments(dataset, tuple(dataset.fragment_rows()), scan)
         return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: str(row["id"]))
 

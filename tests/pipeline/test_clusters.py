@@ -16,7 +16,7 @@ import pytest
 from omnigraph.pipeline.spark.connect import is_listening
 from omnigraph.pipeline.spark.java import find_java
 from tests.conftest import _free_port
-from tests.pipeline.process import World
+from tests.pipeline.process import WriteEnvironment
 from tests.style.source import ROOT
 from tests.waiting import wait_until
 
@@ -32,7 +32,7 @@ SMALL = {
 
 
 @pytest.mark.soak  # loads and maintenance run on such a cluster too
-def test_two_executors_of_a_local_cluster(world: World) -> None:
+def test_two_executors_of_a_local_cluster(world: WriteEnvironment) -> None:
     outcome = world.run("pair", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)})
     assert sorted(result["number"] for result in outcome["results"]) == [0, 1]
     assert len({result["daemon"] for result in outcome["results"]}) == 2
@@ -98,7 +98,7 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.soak
 def test_two_workers_of_a_standalone_master_get_the_package(
-    world: World, standalone: str, other_python: Path
+    world: WriteEnvironment, standalone: str, other_python: Path
 ) -> None:
     outcome = world.run(
         "pair", {"MASTER": standalone, "PYSPARK_PYTHON": str(other_python), **small_executors(world)}
@@ -111,7 +111,7 @@ def test_two_workers_of_a_standalone_master_get_the_package(
 
 @pytest.mark.soak
 def test_executors_without_lance_are_said_so(
-    world: World, standalone: str, tmp_path: Path, other_python: Path
+    world: WriteEnvironment, standalone: str, tmp_path: Path, other_python: Path
 ) -> None:
     bare = tmp_path / "bare"
     bare.write_text(
@@ -134,7 +134,7 @@ def _without_lance(folder: Path) -> Path:
     return hiding
 
 
-def small_executors(world: World) -> dict[str, str]:
+def small_executors(world: WriteEnvironment) -> dict[str, str]:
     """The environment in which executors are small and start quickly."""
     folder = world.folder.parent / f"{world.folder.name}-conf"
     folder.mkdir(exist_ok=True)

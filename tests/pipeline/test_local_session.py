@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.process import World, processes_with
+from tests.pipeline.process import WriteEnvironment, processes_with
 from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -28,7 +28,7 @@ def local_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def local(local_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one local session did. Running it also shows that nothing of Spark reaches stderr, to the very end."""
     settings = {"MASTER": "local[2]", "OMNIGRAPH_CLASS_ARCHIVE": "on"}
-    return World(local_home, tmp_path_factory.mktemp("local")).run("local", settings)
+    return WriteEnvironment(local_home, tmp_path_factory.mktemp("local")).run("local", settings)
 
 
 def test_results_come_in_the_order_of_the_tasks(local: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def test_progress_counts_tasks_rows_and_bytes(local: dict[str, Any]) -> None:
     assert (events[-1]["tasks_done"], events[-1]["rows"], events[-1]["bytes"]) == (7, sum(SQUARES), 70)
 
 
-def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: World) -> None:
+def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: WriteEnvironment) -> None:
     process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
     try:
         wait_until(lambda: len(list(world.folder.glob("worker-*"))) == 2)
@@ -121,7 +121,7 @@ def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: World) -> None:
     wait_until(lambda: processes_with(mark) == [])
 
 
-def test_ctrl_c_while_java_starts_leaves_nothing(world: World) -> None:
+def test_ctrl_c_while_java_starts_leaves_nothing(world: WriteEnvironment) -> None:
     process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
     mark = f"SCENARIO_FOLDER={world.folder}\0"
     try:
@@ -142,7 +142,7 @@ def _is_starting(pid: int) -> bool:
         return False
 
 
-def test_no_java_is_one_sentence(world: World, tmp_path: Path) -> None:
+def test_no_java_is_one_sentence(world: WriteEnvironment, tmp_path: Path) -> None:
     old = tmp_path / "old" / "bin" / "java"
     old.parent.mkdir(parents=True)
     old.write_text("#!/bin/sh\necho '    java.home = /old\n    java.specification.version = 11' >&2\n")
@@ -159,7 +159,7 @@ def test_no_java_is_one_sentence(world: World, tmp_path: Path) -> None:
     assert error["error"] == "Spark needs Java 17 or newer: JAVA_HOME has Java 11"
 
 
-def test_a_master_that_is_not_there_is_one_sentence(world: World) -> None:
+def test_a_master_that_is_not_there_is_one_sentence(world: WriteEnvironment) -> None:
     error = world.run("nothing", {"SPARK_REMOTE": "sc://127.0.0.1:1"})["error"]
     assert error["error_code"] == "spark_unreachable"
     assert "127.0.0.1:1" in error["error"]

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.storage.location import parse_location
 from tests.pipeline.exporting import load_records, make_graph
-from tests.pipeline.process import World
+from tests.pipeline.process import WriteEnvironment
 from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -26,14 +26,14 @@ QUERY = (
 )
 
 
-def make(world: World) -> None:
+def make(world: WriteEnvironment) -> None:
     root = make_graph(parse_location(str(world.folder / "graph.omni")), SCHEMA)
     people = [{"type": "Person", "data": ADA}, {"type": "Person", "data": {"slug": "bob"}}]
     load_records(root, world.folder, [*people, {"edge": "Knows", "from": "ada", "to": "bob"}])
 
 
 @pytest.mark.soak
-def test_the_same_is_printed(world: World) -> None:
+def test_the_same_is_printed(world: WriteEnvironment) -> None:
     make(world)
     words = ("query", "--store", "graph.omni", "-e", QUERY, "--json", "--quiet")
     expected = world.omnigraph(*words)
@@ -61,7 +61,7 @@ def test_the_same_is_printed(world: World) -> None:
         (("-e", 'query q() { insert Person { slug: "c" } }', "--engine", "spark"), "query_is_mutation"),
     ],
 )
-def test_what_is_refused(world: World, words: tuple[str, ...], code: str) -> None:
+def test_what_is_refused(world: WriteEnvironment, words: tuple[str, ...], code: str) -> None:
     make(world)
     process = world.start(
         *COMMAND, "--store", "graph.omni", *words, "--json", env={"MASTER": "spark://nowhere:1"}

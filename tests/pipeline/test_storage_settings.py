@@ -20,7 +20,7 @@ import pytest
 import omnigraph as og
 from omnigraph.storage.objects import open_s3_store
 from tests.conftest import S3Server, running_s3_server
-from tests.pipeline.process import World, processes_with
+from tests.pipeline.process import WriteEnvironment, processes_with
 from tests.pipeline.test_clusters import small_executors
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -44,7 +44,7 @@ def variables(server: S3Server, secret: str = "other") -> dict[str, str]:
 class TwoStores:
     """Spark knows A, the caller means B."""
 
-    world: World
+    world: WriteEnvironment
     a: S3Server
     b: S3Server
     events: Path
@@ -93,7 +93,7 @@ def stores(
     spark_home: Path, s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TwoStores]:
     """Two stores, and a warm Spark server that was started with the settings of the first and notes all events."""
-    world = World(tmp_path_factory.mktemp("settings-home"), tmp_path_factory.mktemp("settings"))
+    world = WriteEnvironment(tmp_path_factory.mktemp("settings-home"), tmp_path_factory.mktemp("settings"))
     events = tmp_path_factory.mktemp("events")
     conf = tmp_path_factory.mktemp("conf")
     noted = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(events)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.process import World, processes_with
+from tests.pipeline.process import WriteEnvironment, processes_with
 from tests.waiting import wait_until
 
 
@@ -18,16 +18,16 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def world(spark_home: Path, tmp_path: Path) -> Iterator[World]:
+def world(spark_home: Path, tmp_path: Path) -> Iterator[WriteEnvironment]:
     """A fresh working directory. Whatever a test starts there must have ended by itself when the test has."""
-    yield World(spark_home, tmp_path)
+    yield WriteEnvironment(spark_home, tmp_path)
     wait_until(lambda: processes_with(f"SCENARIO_FOLDER={tmp_path}\0") == [])
 
 
 @pytest.fixture
-def fresh_world(tmp_path: Path) -> Iterator[World]:
+def fresh_world(tmp_path: Path) -> Iterator[WriteEnvironment]:
     """A cache directory of its own as well."""
     folder = tmp_path / "work"
     folder.mkdir()
-    yield World(tmp_path / "home", folder)
+    yield WriteEnvironment(tmp_path / "home", folder)
     wait_until(lambda: processes_with(f"SCENARIO_FOLDER={folder}\0") == [])

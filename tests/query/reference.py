@@ -24,8 +24,8 @@ from omnigraph.query.plan.expressions import (
     InList,
     IsNull,
     Known,
+    ListMembership,
     Literal,
-    Member,
     Negated,
     Not,
     Or,
@@ -44,9 +44,9 @@ from omnigraph.query.plan.operators import (
     ExistsJoin,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     LeftJoin,
-    Limit,
+    LimitRows,
     Link,
     Lookup,
     Order,
@@ -58,7 +58,7 @@ from omnigraph.query.plan.operators import (
 )
 from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import is_opaque
-from omnigraph.query.syntax import Operator, Sign
+from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import midnight
 from tests.query.reference_search import matches, scored
 
@@ -90,7 +90,7 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
             ]
         case EdgeScan() | Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
             return list(_read(relation, tables, outer))
-        case Filter(below, conditions):
+        case FilterRows(below, conditions):
             return [row for row in run(below, tables, outer) if _holds(conditions, row)]
         case CrossJoin(left, right, on):
             pairs = (one | other for one in run(left, tables, outer) for other in run(right, tables, outer))
@@ -109,7 +109,7 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
             rows = run(below, tables, outer)
             made = {found.name: scored(found.score, rows, value) for found in scores}
             return [row | {name: made[name][at] for name in made} for at, row in enumerate(rows)]
-        case Limit(below, count, offset):
+        case LimitRows(below, count, offset):
             skip = 0 if offset is None else value(offset, {})
             return run(below, tables, outer)[skip : skip + value(count, {})]
         case Project(below, columns):
@@ -302,13 +302,13 @@ def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expressi
             return compared(operator, value(left, row), value(right, row))
         case InList(operand, items):
             one = value(operand, row)
-            equal = [compared(Operator.EQ, one, value(item, row)) for item in items]
+            equal = [compared(ComparisonOperator.EQ, one, value(item, row)) for item in items]
             return None if one is None else _joined(equal, deciding=True)
-        case Member(item, collection):
+        case ListMembership(item, collection):
             one, many = value(item, row), value(collection, row)
             if one is None or many is None:
                 return None
-            return any(compared(Operator.EQ, one, found) for found in many)
+            return any(compared(ComparisonOperator.EQ, one, found) for found in many)
         case Substring(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else piece in whole
@@ -319,22 +319,22 @@ def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expressi
             raise NotImplementedError(type(expr).__name__)
 
 
-def compared(operator: Operator, left: Any, right: Any) -> bool | None:
+def compared(operator: ComparisonOperator, left: Any, right: Any) -> bool | None:
     """A comparison; null with a null, and a date as its midnight beside a datetime."""
     if left is None or right is None:
         return None
     if isinstance(left, datetime) is not isinstance(right, datetime):
         left, right = (midnight(one) if type(one) is date else one for one in (left, right))
     match operator:
-        case Operator.EQ:
+        case ComparisonOperator.EQ:
             return bool(left == right)
-        case Operator.NE:
+        case ComparisonOperator.NE:
             return bool(left != right)
-        case Operator.LT:
+        case ComparisonOperator.LT:
             return bool(left < right)
-        case Operator.LE:
+        case ComparisonOperator.LE:
             return bool(left <= right)
-        case Operator.GT:
+        case ComparisonOperator.GT:
             return bool(left > right)
         case _:
             return bool(left >= right)

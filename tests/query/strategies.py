@@ -21,8 +21,10 @@ from omnigraph.query.syntax import (
     BoolLiteral,
     Bounds,
     Call,
+    CallArgument,
     Clause,
     Comparison,
+    ComparisonOperator,
     Delete,
     Expression,
     Filter,
@@ -33,12 +35,10 @@ from omnigraph.query.syntax import (
     Limit,
     ListLiteral,
     MutationBody,
-    NamedArgument,
     Negative,
     NotBlock,
     NullLiteral,
     NullTest,
-    Operator,
     OptionalBlock,
     Ordering,
     Parameter,
@@ -96,7 +96,7 @@ def _joined(inner: st.SearchStrategy[Expression], junction: Junction) -> st.Sear
 
 
 def _extended(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-    named = st.lists(st.builds(NamedArgument, _bare.map(Name), inner.filter(_is_operand)), max_size=1).map(
+    named = st.lists(st.builds(CallArgument, _bare.map(Name), inner.filter(_is_operand)), max_size=1).map(
         tuple
     )
     arguments = st.lists(inner.filter(_is_no_named), max_size=2).map(tuple)
@@ -110,7 +110,7 @@ def _extended(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Express
             ),
         ),
         st.builds(Arithmetic, st.sampled_from(Sign), inner, inner),
-        st.builds(Comparison, st.sampled_from(Operator), inner, inner),
+        st.builds(Comparison, st.sampled_from(ComparisonOperator), inner, inner),
         st.builds(NullTest, inner, st.booleans()),
         st.builds(Inversion, inner),
         _joined(inner, Junction.AND),
@@ -126,7 +126,7 @@ def _is_no_named(expression: Expression) -> bool:
     """`word = value` among the arguments is a named one."""
     return not (
         isinstance(expression, Comparison)
-        and expression.operator is Operator.EQ
+        and expression.operator is ComparisonOperator.EQ
         and isinstance(expression.left, Word)
     )
 

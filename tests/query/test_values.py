@@ -14,14 +14,21 @@ from hypothesis import strategies as st
 
 from omnigraph.query.plan.expressions import And, ColumnRef, Compare, Expr, InList, IsNull, Literal, Not, Or
 from omnigraph.query.plan.types import BOOL, DATE, DATETIME, F64, I64
-from omnigraph.query.rules.literal_coercion import as_filter, coerced
-from omnigraph.query.syntax import Operator
+from omnigraph.query.rules.coerce_literals import as_filter, coerced
+from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.query.values import Fitted, fit, midnight
 from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
 from omnigraph.schema.values import narrow
 from tests.query.reference import compared, value
 
-COMPARISONS: Final = (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+COMPARISONS: Final = (
+    ComparisonOperator.EQ,
+    ComparisonOperator.NE,
+    ComparisonOperator.LT,
+    ComparisonOperator.LE,
+    ComparisonOperator.GT,
+    ComparisonOperator.GE,
+)
 I32: Final = ScalarType(Scalar.I32)
 U32: Final = ScalarType(Scalar.U32)
 F32: Final = ScalarType(Scalar.F32)
@@ -31,32 +38,44 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("operator", "given_value", "wanted", "expected"),
     [
-        (Operator.EQ, Decimal("2.0"), I32, Fitted(Operator.EQ, 2)),
-        (Operator.EQ, Decimal("2.7"), I32, False),
-        (Operator.NE, Decimal("2.7"), I32, True),
-        (Operator.LT, Decimal("2.7"), I32, Fitted(Operator.LE, 2)),
-        (Operator.GE, Decimal("-2.7"), I32, Fitted(Operator.GT, -3)),
-        (Operator.LT, 3_000_000_000, I32, True),
-        (Operator.GT, 3_000_000_000, I32, False),
-        (Operator.EQ, 2**63, I64, False),
-        (Operator.GE, -1, U32, True),
-        (Operator.LT, 0, U32, False),
-        (Operator.LE, 2**32 - 1, U32, True),
-        (Operator.EQ, Decimal("2.00000000000000000001"), I64, False),
-        (Operator.EQ, Decimal("0.1"), F32, Fitted(Operator.EQ, narrow(0.1))),
-        (Operator.EQ, Decimal("0.1"), F64, Fitted(Operator.EQ, 0.1)),
-        (Operator.LT, Decimal("1e300"), F32, True),
-        (Operator.EQ, Decimal("1e400"), F64, False),
-        (Operator.GT, Decimal("-1e400"), F64, True),
-        (Operator.EQ, 16_777_217, F32, Fitted(Operator.EQ, 16_777_216.0)),
-        (Operator.EQ, NOON, DATE, False),
-        (Operator.LT, NOON, DATE, Fitted(Operator.LE, date(2024, 5, 31))),
-        (Operator.GE, NOON, DATE, Fitted(Operator.GT, date(2024, 5, 31))),
-        (Operator.GE, midnight(date(2024, 5, 31)), DATE, Fitted(Operator.GE, date(2024, 5, 31))),
-        (Operator.EQ, date(2024, 5, 31), DATETIME, Fitted(Operator.EQ, midnight(date(2024, 5, 31)))),
+        (ComparisonOperator.EQ, Decimal("2.0"), I32, Fitted(ComparisonOperator.EQ, 2)),
+        (ComparisonOperator.EQ, Decimal("2.7"), I32, False),
+        (ComparisonOperator.NE, Decimal("2.7"), I32, True),
+        (ComparisonOperator.LT, Decimal("2.7"), I32, Fitted(ComparisonOperator.LE, 2)),
+        (ComparisonOperator.GE, Decimal("-2.7"), I32, Fitted(ComparisonOperator.GT, -3)),
+        (ComparisonOperator.LT, 3_000_000_000, I32, True),
+        (ComparisonOperator.GT, 3_000_000_000, I32, False),
+        (ComparisonOperator.EQ, 2**63, I64, False),
+        (ComparisonOperator.GE, -1, U32, True),
+        (ComparisonOperator.LT, 0, U32, False),
+        (ComparisonOperator.LE, 2**32 - 1, U32, True),
+        (ComparisonOperator.EQ, Decimal("2.00000000000000000001"), I64, False),
+        (ComparisonOperator.EQ, Decimal("0.1"), F32, Fitted(ComparisonOperator.EQ, narrow(0.1))),
+        (ComparisonOperator.EQ, Decimal("0.1"), F64, Fitted(ComparisonOperator.EQ, 0.1)),
+        (ComparisonOperator.LT, Decimal("1e300"), F32, True),
+        (ComparisonOperator.EQ, Decimal("1e400"), F64, False),
+        (ComparisonOperator.GT, Decimal("-1e400"), F64, True),
+        (ComparisonOperator.EQ, 16_777_217, F32, Fitted(ComparisonOperator.EQ, 16_777_216.0)),
+        (ComparisonOperator.EQ, NOON, DATE, False),
+        (ComparisonOperator.LT, NOON, DATE, Fitted(ComparisonOperator.LE, date(2024, 5, 31))),
+        (ComparisonOperator.GE, NOON, DATE, Fitted(ComparisonOperator.GT, date(2024, 5, 31))),
+        (
+            ComparisonOperator.GE,
+            midnight(date(2024, 5, 31)),
+            DATE,
+            Fitted(ComparisonOperator.GE, date(2024, 5, 31)),
+        ),
+        (
+            ComparisonOperator.EQ,
+            date(2024, 5, 31),
+            DATETIME,
+            Fitted(ComparisonOperator.EQ, midnight(date(2024, 5, 31))),
+        ),
     ],
 )
-def test_table(operator: Operator, given_value: Any, wanted: ScalarType, expected: Fitted | bool) -> None:
+def test_table(
+    operator: ComparisonOperator, given_value: Any, wanted: ScalarType, expected: Fitted | bool
+) -> None:
     assert fit(operator, given_value, wanted) == expected
 
 
@@ -82,7 +101,7 @@ def integer_cases(draw: st.DrawFn) -> tuple[ScalarType, Any, int]:
 
 @given(integer_cases(), st.sampled_from(COMPARISONS))
 @settings(max_examples=400)
-def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: Operator) -> None:
+def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: ComparisonOperator) -> None:
     wanted, literal, stored = case
     fitted = fit(operator, literal, wanted)
     exact = compared(operator, Fraction(stored), Fraction(literal))
@@ -96,7 +115,9 @@ def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: Operat
 
 
 @given(numbers, st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from(COMPARISONS))
-def test_floats_compare_at_their_own_precision(literal: Any, stored: float, operator: Operator) -> None:
+def test_floats_compare_at_their_own_precision(
+    literal: Any, stored: float, operator: ComparisonOperator
+) -> None:
     fitted = fit(operator, literal, F32)
     rounded = narrow(float(literal))
     if isinstance(fitted, bool):
@@ -109,7 +130,7 @@ def test_floats_compare_at_their_own_precision(literal: Any, stored: float, oper
 @given(
     st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 9)), st.integers(0, 9), st.sampled_from(COMPARISONS)
 )
-def test_no_date_can_tell(naive: datetime, days: int, operator: Operator) -> None:
+def test_no_date_can_tell(naive: datetime, days: int, operator: ComparisonOperator) -> None:
     moment = naive.replace(tzinfo=UTC)
     stored = date(2000, 1, 1) + timedelta(days=days)
     fitted = fit(operator, moment, DATE)
@@ -122,8 +143,8 @@ def test_no_date_can_tell(naive: datetime, days: int, operator: Operator) -> Non
     st.dates(date(2000, 1, 1), date(2000, 1, 3)),
     st.sampled_from(COMPARISONS),
 )
-@example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), Operator.EQ)
-def test_two_literals_are_decided(moment: datetime, day: date, operator: Operator) -> None:
+@example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), ComparisonOperator.EQ)
+def test_two_literals_are_decided(moment: datetime, day: date, operator: ComparisonOperator) -> None:
     one, other = Literal(moment, DATETIME), Literal(day, DATE)
     for left, right in ((one, other), (other, one), (other, other)):
         decided = coerced(Compare(operator, left, right))

@@ -53,7 +53,7 @@ def checked_methods(kind: Class) -> Class:
     return kind
 
 
-def refuse_none_at_all(name: str, most: int) -> None:
+def require_positive(name: str, most: int) -> None:
     """Raise when at most so many is none: the caller would believe that there is nothing more."""
     if most < 1:
         raise UsageError(
@@ -95,7 +95,7 @@ def _a_type(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ArgumentKind:
     """What fits, what to call it, an example, and how to say what is wrong with another value."""
 
     fits: Callable[[object], bool]
@@ -144,32 +144,34 @@ def _called(name: str) -> Callable[[object], bool]:
     return lambda value: any(kind.__name__ == name for kind in type(value).__mro__)
 
 
-_WANTED: Final[Mapping[str, _Kind]] = {
-    "str": _Kind(_of(str), "a text", "'…'"),
-    "str | PathLike[str]": _Kind(_of(str, PathLike), "a text or a path", "'…'"),
-    "bool": _Kind(_of(bool), "True or False", "True"),
-    "int": _Kind(_is_count, "a whole number", "10"),
-    "datetime": _Kind(_is_moment, "a datetime with its offset", "datetime(2026, 5, 31, 12, tzinfo=UTC)"),
-    "timedelta": _Kind(_of(timedelta), "a timedelta", "timedelta(weeks=2)"),
-    "tuple[str, ...]": _Kind(_are_names, "a list of names", "['Person']"),
-    "Mapping[str, object]": _Kind(_is_by_text, "a dict by name", "{'slug': 'ada'}"),
-    "Mapping[str, str]": _Kind(
+_WANTED: Final[Mapping[str, _ArgumentKind]] = {
+    "str": _ArgumentKind(_of(str), "a text", "'…'"),
+    "str | PathLike[str]": _ArgumentKind(_of(str, PathLike), "a text or a path", "'…'"),
+    "bool": _ArgumentKind(_of(bool), "True or False", "True"),
+    "int": _ArgumentKind(_is_count, "a whole number", "10"),
+    "datetime": _ArgumentKind(
+        _is_moment, "a datetime with its offset", "datetime(2026, 5, 31, 12, tzinfo=UTC)"
+    ),
+    "timedelta": _ArgumentKind(_of(timedelta), "a timedelta", "timedelta(weeks=2)"),
+    "tuple[str, ...]": _ArgumentKind(_are_names, "a list of names", "['Person']"),
+    "Mapping[str, object]": _ArgumentKind(_is_by_text, "a dict by name", "{'slug': 'ada'}"),
+    "Mapping[str, str]": _ArgumentKind(
         _are_texts_by_text, "a dict of texts", "{'region': 'eu-central-1'}", _blame_members
     ),
-    "str | Mapping[str, str]": _Kind(_is_side, "a side, or a dict of them by kind", "'theirs'"),
-    "Mapping[tuple[str, str], str]": _Kind(
+    "str | Mapping[str, str]": _ArgumentKind(_is_side, "a side, or a dict of them by kind", "'theirs'"),
+    "Mapping[tuple[str, str], str]": _ArgumentKind(
         _is_by_entity, "a dict of sides by table and id", "{('node:Person', 'ada'): 'theirs'}"
     ),
-    "Snapshot": _Kind(_called("Snapshot"), "a Snapshot", "graph.pin()"),
-    "QueryLimits": _Kind(_called("QueryLimits"), "QueryLimits", "omnigraph.QueryLimits(hops=5)"),
-    "OpenOptions": _Kind(
+    "Snapshot": _ArgumentKind(_called("Snapshot"), "a Snapshot", "graph.pin()"),
+    "QueryLimits": _ArgumentKind(_called("QueryLimits"), "QueryLimits", "omnigraph.QueryLimits(hops=5)"),
+    "OpenOptions": _ArgumentKind(
         _called("OpenOptions"), "OpenOptions", "omnigraph.OpenOptions(actor='ada')", _blame_type
     ),
-    "Report": _Kind(callable, "a function that is told how far the work is", "print"),
+    "Report": _ArgumentKind(callable, "a function that is told how far the work is", "print"),
 }
 
 
-def _misfit(name: str, value: object, kind: _Kind) -> UsageError:
+def _misfit(name: str, value: object, kind: _ArgumentKind) -> UsageError:
     return UsageError(
         f"{name} is {kind.name}, and {kind.blame(value)}",
         code="argument",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.base.progress import Report, report_nothing
-from omnigraph.graph.manifest.refs import When
+from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.pipeline.export.run import Exported, ExportRequest, export
 from omnigraph.pipeline.export.target import TargetKind, parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
@@ -25,7 +25,7 @@ class ExportOptions:
     out: str | None = None
     format: str = "ndjson"
     types: tuple[str, ...] = ()
-    when: When = field(default_factory=When)
+    when: SnapshotSelector = field(default_factory=SnapshotSelector)
     force: bool = False
     spark: SparkSettings = field(default_factory=SparkSettings)
     report: Report = report_nothing

@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.arguments import checked, checked_methods, refuse_none_at_all
+from omnigraph.api.arguments import checked, checked_methods, require_positive
 from omnigraph.base.actors import login_name
 from omnigraph.base.errors import UsageError
 from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import CommitRecord, RecoveryRecord
-from omnigraph.graph.manifest.refs import When, read_state
+from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_snapshot
 from omnigraph.storage.location import Location, parse_location
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.base.progress import Report
     from omnigraph.embedding.provider import EmbeddingProvider
     from omnigraph.engine.options import QueryLimits
-    from omnigraph.graph.branches import BranchStanding
+    from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent
     from omnigraph.graph.merge.run import MergeOutcome
     from omnigraph.graph.schema_plan import SchemaPlan
@@ -155,7 +155,7 @@ class Maintained:
             rows_per_task=max_rows_per_task,
             tasks_max=max_tasks,
         )
-        options.refuse_nonsense()
+        options.validate()
         if not dry_run:
             recover_every_branch(self.location)
         return optimize_all_tables(self, options, on_master(spark_master, report))
@@ -244,7 +244,7 @@ class VersionedGraph(Maintained):
         graph: Any = self
         return replace(graph, branch_name=name)  # type: ignore[no-any-return]
 
-    def branches(self) -> tuple[BranchStanding, ...]:
+    def branches(self) -> tuple[BranchStatus, ...]:
         """Every branch, main first, with its newest commit and how far it and main are apart."""
         from omnigraph.graph.branches import list_branches
 
@@ -322,7 +322,7 @@ class VersionedGraph(Maintained):
 
         A cursor is a commit id. Without one it is all commits. `limit` is how many commits at most, 1 or more.
         """
-        refuse_none_at_all("limit", limit)
+        require_positive("limit", limit)
         from omnigraph.api.history import feed_changes
 
         return feed_changes(self.location, self.branch_name, cursor, limit)
@@ -610,6 +610,6 @@ def _check_options(
     """Raise for a wrong kind of value."""
 
 
-def make_when(commit: str | None, version: int | None, at: datetime | None) -> When:
+def make_when(commit: str | None, version: int | None, at: datetime | None) -> SnapshotSelector:
     """Which state is asked for, in the words of callers."""
-    return When(commit, version, None if at is None else round(at.timestamp() * 1_000_000))
+    return SnapshotSelector(commit, version, None if at is None else round(at.timestamp() * 1_000_000))

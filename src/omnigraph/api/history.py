@@ -14,7 +14,7 @@ from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
 from omnigraph.graph.feed import FeedBlock, SchemaStep, commit_changes, read_feed
 from omnigraph.graph.manifest.records import CommitRecord, TableId
 from omnigraph.graph.manifest.refs import read_reference
-from omnigraph.graph.rows.entity_rows import Image, image_lines
+from omnigraph.graph.rows.entity_rows import EntityRows, image_lines
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.location import Location
 
@@ -104,6 +104,6 @@ def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
             yield EntityChange(batch.entity.alias, batch.table_id, str(name), kind, before, after)
 
 
-def _objects(entity: Entity, image: Image) -> Iterator[dict[str, Any] | None]:
+def _objects(entity: Entity, image: EntityRows) -> Iterator[dict[str, Any] | None]:
     for line in image_lines(entity, image):
         yield None if line is None else json.loads(line)

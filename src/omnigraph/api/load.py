@@ -22,6 +22,7 @@ from omnigraph.base.errors import (
     StorageError,
     UsageError,
 )
+from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.progress import Report
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -42,7 +43,7 @@ from omnigraph.pipeline.load.source import (
 )
 from omnigraph.pipeline.load.tasks import LoadPart, load_piece
 from omnigraph.pipeline.runner import Result, RunTasks, Task, TaskSize
-from omnigraph.pipeline.spark.runner import RunOptions, run_tasks
+from omnigraph.pipeline.spark.runner import JobOptions, run_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.tables import declared_indexes
@@ -151,14 +152,16 @@ def _branch_hint(branch: str) -> Iterator[None]:
         yield
     except NotFoundError as error:
         if error.code == "branch_missing" and error.facts.get("branch") == branch:
-            error.flag_hint += "; --from BASE makes it first"
+            error.advice += hint(
+                "To create the branch first, pass {}.", Argument("from_", Placeholder("BASE"))
+            )
         raise
 
 
 @contextmanager
 def open_source(plan: LoadPlan, options: LoadOptions) -> Iterator[LoadSource]:
     """The source of a plan. What it has in the scratch folder is gone afterwards."""
-    how = RunOptions("load", options.report, part_size)
+    how = JobOptions("load", options.report, part_size)
     scratch = open_scratch(plan.root) if plan.inputs.needs_scratch else nullcontext()
     with scratch as place:
         yield plan_source(plan.inputs, plan.pieces, plan.catalog, place, how)
@@ -190,7 +193,7 @@ def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
 def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -> IndexOutcome:
     def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
         session = plan.inputs.session or spark_session(options.spark)
-        return run_tasks(session, function, tasks, RunOptions("index", options.report))
+        return run_tasks(session, function, tasks, JobOptions("index", options.report))
 
     how = IndexOptions(frozenset(types), options.actor)
     return ensure_indices(plan.root, plan.branch, run, how)
@@ -288,8 +291,8 @@ def _on_spark(plan: LoadPlan, source: LoadSource, options: LoadOptions) -> RunTa
 
     def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
         session = plan.inputs.session or spark_session(options.spark)
-        reads = RunOptions("load", options.report, part_size, size_bytes)
-        how = reads if function is load_piece else RunOptions("check", options.report)
+        reads = JobOptions("load", options.report, part_size, size_bytes)
+        how = reads if function is load_piece else JobOptions("check", options.report)
         return run_tasks(session, function, tasks, how)
 
     return run

@@ -12,7 +12,7 @@ from typing import Final
 
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.graph.branches import (
-    BranchStanding,
+    BranchStatus,
     create_branch,
     delete_branch,
     list_branches,
@@ -36,7 +36,7 @@ from omnigraph.storage.location import Location
 
 __all__ = [
     "BranchRecord",
-    "BranchStanding",
+    "BranchStatus",
     "Conflict",
     "MergeConflictError",
     "MergeOutcome",

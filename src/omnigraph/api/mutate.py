@@ -18,7 +18,7 @@ from omnigraph.engine.mutation.run import BoundMutation
 from omnigraph.engine.mutation.stage import EntityCounts, Mutated, MutationRequest, mutate
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import gather_facts
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.lineage import is_whole
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
@@ -39,7 +39,7 @@ class MutationOptions:
     actor: str
     branch: str = MAIN
     if_commit: str | None = None
-    world: World | None = None
+    world: WriteEnvironment | None = None
     limits: QueryLimits = NO_LIMITS
 
 

@@ -21,7 +21,7 @@ from omnigraph.base.progress import Report, report_nothing
 from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import NO_LIMITS, QueryEngine, QueryLimits
-from omnigraph.engine.run import RunOptions, gather_facts, planned_modes, run_query, step_figures
+from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot, refresh_snapshot
 from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_chosen
 from omnigraph.query.explain import ExplainedStep, StepFigures, estimate_steps, explain_plan, explain_steps
@@ -103,7 +103,7 @@ def _run(snapshot: Snapshot, plan: QueryPlan, limits: QueryLimits) -> Mapping[in
             hint="explain it without analyzing to see its plan",
         )
     trace = Trace()
-    for _ in run_query(snapshot, plan, RunOptions(limits.engine_options(), trace=trace)).batches:
+    for _ in run_query(snapshot, plan, QueryRunOptions(limits.engine_options(), trace=trace)).batches:
         pass
     return step_figures(plan, trace)
 
@@ -137,7 +137,7 @@ class PreparedQuery:
         self,
         snapshot: Snapshot,
         params: Mapping[str, object] | None = None,
-        options: RunOptions | None = None,
+        options: QueryRunOptions | None = None,
     ) -> Result:
         """The rows of the query over a snapshot."""
         plan = self.plan(snapshot)
@@ -246,7 +246,9 @@ def run_prepared(
                 code="usage",
                 hint="choose the engine spark as well",
             )
-        return query.run(snapshot, params, RunOptions(options.limits.engine_options(), embed=options.embed))
+        return query.run(
+            snapshot, params, QueryRunOptions(options.limits.engine_options(), embed=options.embed)
+        )
     return query.run_on_spark(snapshot, params, options)
 
 

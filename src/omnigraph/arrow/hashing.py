@@ -46,7 +46,7 @@ def bucket_of(texts: Column, buckets: int) -> npt.NDArray[np.int32]:
     return (hash_texts(texts) % np.uint64(buckets)).astype(np.int32)
 
 
-class TextSieve:
+class HashPrefilter:
     """Tells quickly of most texts that they are not among some others, by their hashes alone."""
 
     def __init__(self, texts: Column) -> None:

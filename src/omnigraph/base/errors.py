@@ -13,7 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from omnigraph.base.hints import in_python
+from omnigraph.base.hints import Hint
 
 _UNPRINTABLE: Final = "\N{REPLACEMENT CHARACTER}"
 """What stands for a letter that could send codes to a terminal; it takes one place, as the caret expects."""
@@ -53,18 +53,18 @@ class OmnigraphError(Exception):
     applied: Applied | None = None
 
     def __init__(
-        self, message: str, *, code: str, hint: str = "", facts: Mapping[str, Fact] | None = None
+        self, message: str, *, code: str, hint: str | Hint = "", facts: Mapping[str, Fact] | None = None
     ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
-        self.flag_hint = hint
+        self.advice = hint if isinstance(hint, Hint) else Hint(hint)
         self.facts: Mapping[str, Fact] = MappingProxyType(dict(facts or {}))
 
     @property
     def hint(self) -> str:
-        """What to do, in the words of Python; `flag_hint` has those of the command line."""
-        return in_python(self.flag_hint)
+        """Return what to do, with the arguments of Python. `advice` is the same as a value, for other surfaces."""
+        return str(self.advice)
 
     def __str__(self) -> str:
         """All of it, so that a traceback tells every mistake."""
@@ -74,13 +74,13 @@ class OmnigraphError(Exception):
         """What happened, for people; an error over many things lists them, one after another."""
         return self.message
 
-    def to_json(self) -> dict[str, Fact]:
-        """The JSON error body of the CLI and the server; facts are members beside the fixed ones."""
+    def to_json(self, hint: str | None = None) -> dict[str, Fact]:
+        """Return the JSON error body. `hint` is the hint as the surface renders it."""
         return {
             "error": self.message,
             "code": self.kind.value,
             "error_code": self.code,
-            "hint": self.flag_hint,
+            "hint": self.hint if hint is None else hint,
             **({} if self.applied is None else {"applied": self.applied.value}),
             **self.facts,
         }

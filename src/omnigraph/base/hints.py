@@ -1,65 +1,120 @@
-"""Hints are written in the flags of commands; here they become the arguments of Python calls.
+"""Hints as values: what the caller can do about an error.
 
-In: a hint. Out: the same hint for a program: `--keep 10` is `keep=10`. What stands in a whole command, and a flag that
-no call has, stays as it is.
+A hint is text in which calls and arguments are values, so that each surface renders them in its own syntax. This module
+renders `graph.cleanup(keep=10)` and `keep=10`; `cli/hints.py` renders `omnigraph cleanup --keep 10` and `--keep 10`.
+No layer below `cli` writes a flag, and nothing parses a hint.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
-_COMMAND: Final = re.compile(r"(`omnigraph [^`]*`)")
-_SWITCHES: Final = re.compile(r"--(?:force|confirm|discard)\b(?: --(?:force|confirm|discard)\b)*")
-_CHOICE: Final = re.compile(r"--(strategy|mode|format) ([a-z]+(?:\|[a-z]+)*)")
-_AGE: Final = re.compile(r"--((?:orphans-)?older-than) (\d+)d\b")
-_COUNT: Final = re.compile(r"--(keep) (\d+)")
-_VALUE: Final = re.compile(r"--(resolve|into|out|type|errors|as|from)\b(?: [A-Z]+/?)?")
-_RENAMED: Final = {"type": "types", "as": "actor", "from": "from_"}
-
-Found = re.Match[str]
+import msgspec
 
 
-def in_python(hint: str) -> str:
-    """The hint with arguments instead of flags."""
-    if "--" not in hint:
-        return hint
-    parts = _COMMAND.split(hint)
-    parts[::2] = [_translated(part) for part in parts[::2]]
-    return "".join(parts)
+class Placeholder(msgspec.Struct, frozen=True, tag=True):
+    """A value that the caller chooses, such as FILE."""
+
+    name: str
 
 
-def _translated(text: str) -> str:
-    for pattern, words in _WORDS:
-        text = pattern.sub(words, text)
-    return text
+class OneOf(msgspec.Struct, frozen=True, tag=True):
+    """One of several values."""
+
+    values: tuple[str, ...]
 
 
-def _switches(found: Found) -> str:
-    return ", ".join(f"{flag.removeprefix('--')}=True" for flag in found[0].split())
+Value = str | int | float | bool | Placeholder | OneOf
 
 
-def _choice(found: Found) -> str:
-    return f"{found[1]}=" + " or ".join(f"'{value}'" for value in found[2].split("|"))
+class Argument(msgspec.Struct, frozen=True, tag=True):
+    """An argument, by its name in Python."""
+
+    name: str
+    value: Value = True
 
 
-def _age(found: Found) -> str:
-    return f"{found[1].replace('-', '_')}=timedelta(days={found[2]})"
+class Action(msgspec.Struct, frozen=True, tag=True):
+    """A call, by the name of its command, such as `branch create`."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
 
 
-def _count(found: Found) -> str:
-    return f"{found[1]}={found[2]}"
+Part = Argument | Action
 
 
-def _value(found: Found) -> str:
-    return f"{_RENAMED.get(found[1], found[1])}=…"
+class Hint(msgspec.Struct, frozen=True):
+    """Text with one `{}` for each part; text without parts may contain anything."""
+
+    text: str = ""
+    parts: tuple[Part, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __str__(self) -> str:
+        return self.render(_python_text)
+
+    def render(self, part_text: Callable[[Part], str]) -> str:
+        """Return the text with each part as the function renders it."""
+        if not self.parts:
+            return self.text
+        pieces = self.text.split("{}")
+        rendered = [part_text(part) for part in self.parts]
+        return "".join(text for pair in zip(pieces, [*rendered, ""], strict=True) for text in pair)
+
+    def __add__(self, other: Hint) -> Hint:
+        return Hint(" ".join(text for text in (self.text, other.text) if text), self.parts + other.parts)
 
 
-_WORDS: Final[tuple[tuple[re.Pattern[str], Callable[[Found], str]], ...]] = (
-    (_SWITCHES, _switches),
-    (_CHOICE, _choice),
-    (_AGE, _age),
-    (_COUNT, _count),
-    (_VALUE, _value),
+def hint(text: str, *parts: Part) -> Hint:
+    """Return a hint; `text` has one `{}` for each part."""
+    return Hint(text, parts)
+
+
+def action(name: str, **arguments: Value) -> Action:
+    """Return a call, as in `action("cleanup", keep=10)`."""
+    return Action(name, tuple(Argument(key, value) for key, value in arguments.items()))
+
+
+_METHODS: Final = {
+    "branch create": "create_branch",
+    "branch delete": "delete_branch",
+    "branch list": "list_branches",
+    "branch merge": "merge",
+    "commit list": "log",
+    "commit revert": "revert",
+    "commit show": "get_commit",
+    "index status": "index_status",
+    "recovery list": "pending_writes",
+    "schema apply": "apply_schema",
+    "schema plan": "plan_schema",
+}
+_METHODS_OF_THE_SAME_NAME: Final = frozenset(
+    {"cleanup", "diff", "doctor", "explain", "export", "load", "log", "mutate", "optimize", "query", "repair"}
 )
+
+
+def _python_text(part: Part) -> str:
+    match part:
+        case Argument():
+            return f"`{_keyword(part)}`"
+        case Action(name, arguments):
+            method = _METHODS.get(name, name if name in _METHODS_OF_THE_SAME_NAME else None)
+            if method is None:
+                return f"`omnigraph {name}`"
+            return f"`graph.{method}({', '.join(map(_keyword, arguments))})`"
+
+
+def _keyword(argument: Argument) -> str:
+    match argument.value:
+        case Placeholder():
+            return f"{argument.name}=…"
+        case OneOf(values):
+            return f"{argument.name}=" + " or ".join(f"'{value}'" for value in values)
+        case str():
+            return f"{argument.name}='{argument.value}'"
+        case _:
+            return f"{argument.name}={argument.value}"

@@ -14,14 +14,14 @@ from omnigraph.cli.errors import unknown_command
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class CommandFamily:
     """Commands under one word. `commands` maps a name to the module that exports `COMMAND`."""
 
     help: str
     commands: Mapping[str, str]
 
 
-COMMANDS: Final[Mapping[str, str | Family]] = {
+COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
     "init": "omnigraph.cli.commands.init",
     "load": "omnigraph.cli.commands.load",
     "export": "omnigraph.cli.commands.export",
@@ -30,7 +30,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
     "lint": "omnigraph.cli.commands.lint",
     "explain": "omnigraph.cli.commands.explain",
     "snapshot": "omnigraph.cli.commands.snapshot",
-    "schema": Family(
+    "schema": CommandFamily(
         "Look at the accepted schema, and change it.",
         {
             "show": "omnigraph.cli.commands.schema.show",
@@ -38,7 +38,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
             "apply": "omnigraph.cli.commands.schema.apply",
         },
     ),
-    "branch": Family(
+    "branch": CommandFamily(
         "Work on branches of a graph.",
         {
             "create": "omnigraph.cli.commands.branch.create",
@@ -47,7 +47,7 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
             "merge": "omnigraph.cli.commands.branch.merge",
         },
     ),
-    "commit": Family(
+    "commit": CommandFamily(
         "Look at the history of a branch, and undo a commit.",
         {
             "list": "omnigraph.cli.commands.commit.list",
@@ -59,15 +59,15 @@ COMMANDS: Final[Mapping[str, str | Family]] = {
     "optimize": "omnigraph.cli.commands.optimize",
     "repair": "omnigraph.cli.commands.repair",
     "doctor": "omnigraph.cli.commands.doctor",
-    "index": Family("Look at the indexes.", {"status": "omnigraph.cli.commands.index_status"}),
-    "changes": Family("Follow the changes of a branch.", {"poll": "omnigraph.cli.commands.changes"}),
+    "index": CommandFamily("Look at the indexes.", {"status": "omnigraph.cli.commands.index_status"}),
+    "changes": CommandFamily("Follow the changes of a branch.", {"poll": "omnigraph.cli.commands.changes"}),
     "diff": "omnigraph.cli.commands.diff",
     "log": "omnigraph.cli.commands.log",
-    "recovery": Family(
+    "recovery": CommandFamily(
         "Look at writes that stopped half-way.", {"list": "omnigraph.cli.commands.recovery_list"}
     ),
     "cleanup": "omnigraph.cli.commands.cleanup",
-    "spark": Family(
+    "spark": CommandFamily(
         "Keep a Spark warm for later commands.",
         {
             "start": "omnigraph.cli.commands.spark.start",
@@ -98,13 +98,13 @@ class CommandGroup(TyperGroup):
 
 def make_command() -> CommandGroup:
     """The whole command line, none of it loaded yet."""
-    return _make_group("omnigraph", Family(_ABOUT, {}), COMMANDS)
+    return _make_group("omnigraph", CommandFamily(_ABOUT, {}), COMMANDS)
 
 
 class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     """Commands by name, each built when it is first looked up."""
 
-    def __init__(self, entries: Mapping[str, str | Family]) -> None:
+    def __init__(self, entries: Mapping[str, str | CommandFamily]) -> None:
         self._entries = entries
         self._built: dict[str, TyperCommand | TyperGroup] = {}
 
@@ -123,13 +123,13 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
         return len(self._entries)
 
 
-def _build(name: str, entry: str | Family) -> TyperCommand | TyperGroup:
-    if isinstance(entry, Family):
+def _build(name: str, entry: str | CommandFamily) -> TyperCommand | TyperGroup:
+    if isinstance(entry, CommandFamily):
         return _make_group(name, entry, entry.commands)
     return build_command(import_module(entry).COMMAND)
 
 
-def _make_group(name: str, family: Family, entries: Mapping[str, str | Family]) -> CommandGroup:
+def _make_group(name: str, family: CommandFamily, entries: Mapping[str, str | CommandFamily]) -> CommandGroup:
     group = CommandGroup(name=name, help=family.help, rich_markup_mode=None, context_settings=HELP)
     lazy: Any = _LazyCommands(entries)  # read like a dict, never written to
     group.commands = lazy

@@ -18,6 +18,7 @@ from omnigraph.base.errors import (
     TextError,
     UsageError,
 )
+from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Flags
 from omnigraph.cli.output import printable, write_json
 
@@ -51,7 +52,7 @@ def show_error(error: OmnigraphError, flags: Flags) -> None:
     sys.stderr.write(_sentences(error) + "\n")
     if flags.json:
         with suppress(StorageError):  # stdout cannot be written to; stderr has said so
-            write_json(error.to_json(), is_one_line=flags.json_lines)
+            write_json(error.to_json(render_hint(error.advice)), is_one_line=flags.json_lines)
 
 
 def show_defect(defect: Exception, flags: Flags) -> int:
@@ -73,7 +74,7 @@ def _sentences(error: OmnigraphError) -> str:
     told = printable(error.message)
     if not isinstance(error, TextError) and error.render() != error.message:
         told = _lines(error.render())
-    return f"error: {told}" + (f"\nhint: {printable(error.flag_hint)}" if error.flag_hint else "")
+    return f"error: {told}" + (f"\nhint: {printable(render_hint(error.advice))}" if error.advice else "")
 
 
 def _lines(text: str) -> str:

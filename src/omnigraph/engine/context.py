@@ -16,8 +16,8 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import Table
 
-Needed = frozenset[str]
-Dispatch = Callable[[Relation, Needed, "Scope"], Iterator[Frame]]
+RequiredColumns = frozenset[str]
+Dispatch = Callable[[Relation, RequiredColumns, "ExecutionContext"], Iterator[Frame]]
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ExecutionContext:
     """The surroundings of a step. `outer` are the outer rows of an inner plan; `is_cut` that a limit may stop it."""
 
     tables: Tables
@@ -77,15 +77,15 @@ class Scope:
     depth: int = 0
     trace: Trace | None = None
 
-    def rows(self, step: Relation, needed: Needed) -> Iterator[Frame]:
+    def rows(self, step: Relation, needed: RequiredColumns) -> Iterator[Frame]:
         """The frames of a step. Of its columns those in `needed` are there at least."""
         return self.dispatch(step, needed, self)
 
-    def inner(self, outer: Frame) -> Scope:
+    def inner(self, outer: Frame) -> ExecutionContext:
         """The surroundings of an inner plan over these outer rows."""
         return replace(self, outer=outer, is_cut=False, depth=self.depth + 1)
 
-    def cut(self, is_cut: bool) -> Scope:
+    def cut(self, is_cut: bool) -> ExecutionContext:
         """The same, under a limit or not."""
         return self if self.is_cut == is_cut else replace(self, is_cut=is_cut)
 

@@ -17,7 +17,7 @@ from omnigraph.base.errors import InvariantError
 from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.engine.cache import SHARED_CACHE, Cache
 from omnigraph.engine.columns.frame import Frame
-from omnigraph.engine.context import Needed, Scope, Tables, Trace
+from omnigraph.engine.context import ExecutionContext, RequiredColumns, Tables, Trace
 from omnigraph.engine.embedding import with_vectors
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.aggregate import aggregate_rows
@@ -48,9 +48,9 @@ from omnigraph.query.plan.operators import (
     ExistsJoin,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     LeftJoin,
-    Limit,
+    LimitRows,
     Lookup,
     Order,
     Pattern,
@@ -66,7 +66,7 @@ DEFAULT_OPTIONS: Final = EngineOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class QueryRunOptions:
     """How a plan is run, what is kept between runs, where to note what each step did, and who embeds texts."""
 
     engine: EngineOptions = DEFAULT_OPTIONS
@@ -84,9 +84,9 @@ class Stream:
     budget: Budget
 
 
-def run_query(snapshot: Snapshot, plan: ReadPlan, options: RunOptions | None = None) -> Stream:
+def run_query(snapshot: Snapshot, plan: ReadPlan, options: QueryRunOptions | None = None) -> Stream:
     """Start a bound plan; its work happens while the batches are taken."""
-    how = options or RunOptions()
+    how = options or QueryRunOptions()
     root = with_vectors(plan, how.embed).root
     if not isinstance(root, Project):
         raise InvariantError("a read plan ends with its columns", code="plan_invariant")
@@ -94,17 +94,19 @@ def run_query(snapshot: Snapshot, plan: ReadPlan, options: RunOptions | None = N
     return Stream(result_schema(root), projected_rows(root, scope), scope.budget)
 
 
-def run_rows(snapshot: Snapshot, relation: Relation, needed: Needed, budget: Budget) -> Iterator[Frame]:
+def run_rows(
+    snapshot: Snapshot, relation: Relation, needed: RequiredColumns, budget: Budget
+) -> Iterator[Frame]:
     """The rows of any bound relation, as frames with at least the needed columns: what mutations read."""
-    scope = _scope(snapshot, RunOptions(), budget)
+    scope = _scope(snapshot, QueryRunOptions(), budget)
     return scope.rows(relation, needed)
 
 
 def gather_facts(
-    snapshot: Snapshot, aliases: tuple[str, ...], options: RunOptions | None = None
+    snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRunOptions | None = None
 ) -> PlanFacts:
     """What the rules want to know about these tables (`node:Person`): read once per published version."""
-    how = options or RunOptions()
+    how = options or QueryRunOptions()
     readers = {
         alias: TableReader(snapshot, snapshot.tables[alias], how.cache, how.engine) for alias in aliases
     }
@@ -124,7 +126,7 @@ def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
 
 def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) -> dict[int, tuple[str, str]]:
     """How each traversal would follow its edges, and why, by the number of the step; `rows` are estimates by number."""
-    scope = _scope(snapshot, RunOptions())
+    scope = _scope(snapshot, QueryRunOptions())
     found: dict[int, tuple[str, str]] = {}
     for number, step in enumerate(numbered_steps(plan), start=1):
         match step:
@@ -144,9 +146,9 @@ def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) 
     return found
 
 
-def _scope(snapshot: Snapshot, how: RunOptions, given: Budget | None = None) -> Scope:
+def _scope(snapshot: Snapshot, how: QueryRunOptions, given: Budget | None = None) -> ExecutionContext:
     budget = given or Budget(how.engine)
-    return Scope(
+    return ExecutionContext(
         tables=Tables(snapshot, how.cache, how.engine, budget),
         budget=budget,
         options=how.engine,
@@ -156,7 +158,7 @@ def _scope(snapshot: Snapshot, how: RunOptions, given: Budget | None = None) -> 
     )
 
 
-def _traced_rows(step: Relation, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def _traced_rows(step: Relation, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     trace = scope.trace
     assert trace is not None
     trace.rows.setdefault(id(step), 0)
@@ -171,14 +173,14 @@ def _traced_rows(step: Relation, needed: Needed, scope: Scope) -> Iterator[Frame
         yield frame
 
 
-def _step_rows(step: Relation, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def _step_rows(step: Relation, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     for frame in _frames(step, needed, scope):
         scope.budget.tick()
         yield frame
 
 
 def _frames(  # noqa: PLR0912 - one case per step
-    step: Relation, needed: Needed, scope: Scope
+    step: Relation, needed: RequiredColumns, scope: ExecutionContext
 ) -> Iterator[Frame]:
     match step:
         case Unit():
@@ -198,7 +200,7 @@ def _frames(  # noqa: PLR0912 - one case per step
             return edge_expanded_rows(step, needed, scope)
         case Lookup():
             return looked_up_rows(step, needed, scope)
-        case Filter():
+        case FilterRows():
             return filtered_rows(step, needed, scope)
         case CrossJoin():
             return crossed_rows(step, needed, scope)
@@ -210,7 +212,7 @@ def _frames(  # noqa: PLR0912 - one case per step
             return aggregate_rows(step, scope.cut(False))
         case Order():
             return ordered_rows(step, needed, scope)
-        case Limit():
+        case LimitRows():
             return limited_rows(step, needed, scope)
         case Search():
             return searched_rows(step, needed, scope)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.engine.cache import Cache, Key, TableKey
-from omnigraph.engine.columns.domain import Array, Codes, Domain
+from omnigraph.engine.columns.domain import Array, Codes, ValueDictionary
 from omnigraph.engine.limits import Budget, taken_in_time
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
@@ -100,17 +100,17 @@ class TableReader:
             (self.key, "facts"), TableFacts, lambda: read_table_facts(self.dataset(), self.rows), _FACTS_BYTES
         )
 
-    def hot(self, names: Sequence[str], *, whole: bool) -> dict[str, Domain] | None:
+    def hot(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:
         """These columns from memory, or None if they are better read from storage.
 
         `whole` says that all of them would be read anyway.
         """
         if not self._options.cached:
             return None
-        found: dict[str, Domain] = {}
+        found: dict[str, ValueDictionary] = {}
         missing: list[str] = []
         for name in names:
-            domain = self._cache.get((self.key, "column", name), Domain)
+            domain = self._cache.get((self.key, "column", name), ValueDictionary)
             if domain is None:
                 missing.append(name)
             else:
@@ -169,7 +169,7 @@ class TableReader:
     def _bytes_max(self) -> int:
         return self._cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART
 
-    def _read_whole(self, names: Sequence[str]) -> dict[str, Domain] | None:
+    def _read_whole(self, names: Sequence[str]) -> dict[str, ValueDictionary] | None:
         """Whole columns, which the cache keeps from now on; None if they are larger than they looked."""
         batches, size = [], 0
         for batch in self.dataset().read_batches(list(names), batch_bytes=limits.ENGINE_FRAME_BYTES):
@@ -183,7 +183,7 @@ class TableReader:
         table = pa.Table.from_batches(batches, batches[0].schema if batches else self._schema_of(names))
         found = {}
         for name in names:
-            domain = Domain(one_array(table.column(name)), is_unique=name == "id")
+            domain = ValueDictionary(one_array(table.column(name)), is_unique=name == "id")
             domain.on_growth = _keeping(self._cache, (self.key, "column", name))
             domain.on_growth(domain)
             found[name] = domain
@@ -194,7 +194,7 @@ class TableReader:
         return pa.schema([schema.field(name) for name in names])
 
 
-def _keeping(cache: Cache, key: Key) -> Callable[[Domain], None]:
+def _keeping(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
     """What keeps a column, again whenever it has grown. It must not hold the reader: that holds a snapshot."""
     return lambda domain: cache.put(key, domain, domain.nbytes)
 

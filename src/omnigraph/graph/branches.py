@@ -27,12 +27,12 @@ from omnigraph.base.errors import (
 )
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import Lease, acquire_lease
 from omnigraph.graph.manifest.encoding import branch_object_id
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.lineage import make_lineage
-from omnigraph.graph.manifest.publish import Change, Target, publish
+from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import BranchParent, BranchRecord, CommitRecord
 from omnigraph.graph.manifest.requirements import BranchIs, HeadIs, Requirement
@@ -44,8 +44,8 @@ from omnigraph.graph.manifest.snapshot import (
     read_snapshot,
     refuse_moved,
 )
-from omnigraph.graph.write.commit import Write, commit_unseen
-from omnigraph.graph.write.stage import Stage, discard_forks, discarding
+from omnigraph.graph.write.commit import WriteRequest, commit_unseen
+from omnigraph.graph.write.stage import StagingArea, discard_forks, discarding
 from omnigraph.graph.write.states import Published
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import own_files
@@ -54,7 +54,7 @@ from omnigraph.storage.objects import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class BranchStanding:
+class BranchStatus:
     """A branch and how far it and main are apart, in commits."""
 
     record: BranchRecord
@@ -74,33 +74,33 @@ class BranchStanding:
         return self.head is not None
 
 
-def list_branches(root: Location) -> tuple[BranchStanding, ...]:
+def list_branches(root: Location) -> tuple[BranchStatus, ...]:
     """Every live branch, main first and then by name. Commits are counted along both parents, against main."""
     main = read_snapshot(root)
     trunk = make_lineage(main.head, main.manifest.read_commits())
     others = [record for name, record in sorted(main.state.branches.items()) if name != MAIN]
-    first = BranchStanding(main.branch, trunk.commits[trunk.head], 0, 0)
+    first = BranchStatus(main.branch, trunk.commits[trunk.head], 0, 0)
     if is_moved(main.manifest, root):
         return (first, *(_unreadable(record, "the graph was moved") for record in others))
     known = trunk.ancestors(trunk.head)
     behind: dict[CommitId, int] = {}
     store = ObjectStore(root)
 
-    def standing(record: BranchRecord) -> BranchStanding:
+    def standing(record: BranchRecord) -> BranchStatus:
         assert record.parent is not None, "only main has none"
         assert record.lance_branch is not None, "only main has none"
         start = record.parent.commit
         if start in known and _is_unwritten(store, record.lance_branch):
             if start not in behind:
                 behind[start] = len(known - trunk.ancestors(start))
-            return BranchStanding(record, trunk.commits[start], 0, behind[start])
+            return BranchStatus(record, trunk.commits[start], 0, behind[start])
         try:
             manifest = open_manifest(root, lance_branch=record.lance_branch)
             own = make_lineage(*manifest.read_history(trunk.commits))
         except (FormatError, NotFoundError) as error:
             return _unreadable(record, error.message)
         reached = own.ancestors(own.head)
-        return BranchStanding(record, own.commits[own.head], len(reached - known), len(known - reached))
+        return BranchStatus(record, own.commits[own.head], len(reached - known), len(known - reached))
 
     with ThreadPoolExecutor(limits.BRANCHES_READ_AT_ONCE) as pool:
         found = tuple(pool.map(standing, others))
@@ -119,8 +119,8 @@ def _is_unwritten(store: ObjectStore, lance_branch: str) -> bool:
     return len(sizes) == 1 and sizes[0] > 0
 
 
-def _unreadable(record: BranchRecord, error: str) -> BranchStanding:
-    return BranchStanding(record, None, None, None, error)
+def _unreadable(record: BranchRecord, error: str) -> BranchStatus:
+    return BranchStatus(record, None, None, None, error)
 
 
 def read_all_commits(
@@ -197,10 +197,10 @@ def _why_not_a_segment(segment: str) -> str:
 
 
 def create_branch(
-    root: Location, name: str, actor: str, source: Snapshot, world: World | None = None
+    root: Location, name: str, actor: str, source: Snapshot, world: WriteEnvironment | None = None
 ) -> BranchRecord:
     """Create `name` from a snapshot: of any branch's head or of any commit."""
-    how = world or World()
+    how = world or WriteEnvironment()
     record = _new_record(name, actor, source, how)
     lease = acquire_lease(ObjectStore(root), None, f"branch create {name}", how.terms)
     try:
@@ -212,25 +212,27 @@ def create_branch(
 
 
 def create_branch_with(
-    root: Location, name: str, base: str, request: Write, world: World | None = None
+    root: Location, name: str, base: str, request: WriteRequest, world: WriteEnvironment | None = None
 ) -> Published | None:
     """Create `name` from the newest commit of `base` together with a first write, or neither.
 
     The write is staged without any lease. A write that has nothing to do creates the branch, and answers None.
     """
     try:
-        return _create_with(root, name, base, request, world or World())
+        return _create_with(root, name, base, request, world or WriteEnvironment())
     except OmnigraphError as error:
         if error.applied is None:
             error.applied = Applied.NO  # the row comes last, and its publish says itself what became of it
         raise
 
 
-def _create_with(root: Location, name: str, base: str, request: Write, how: World) -> Published | None:
+def _create_with(
+    root: Location, name: str, base: str, request: WriteRequest, how: WriteEnvironment
+) -> Published | None:
     source = read_snapshot(root, base, rules=how.rules)
     _check_name(read_snapshot(root, rules=how.rules), name)
     record = _new_record(name, request.actor, source, how)
-    stage = Stage(
+    stage = StagingArea(
         replace(source, branch=record),
         request.kind,
         request.actor,
@@ -245,7 +247,7 @@ def _create_with(root: Location, name: str, base: str, request: Write, how: Worl
     if staged is None:
         create_branch(root, name, request.actor, source, how)
         return None
-    target = Target(root, name, record.id, record.lance_branch)
+    target = PublishTarget(root, name, record.id, record.lance_branch)
     with discarding(stage.forks):
         lease = acquire_lease(ObjectStore(root), None, f"{request.kind} {stage.operation}", how.terms)
     try:
@@ -264,7 +266,7 @@ def _create_with(root: Location, name: str, base: str, request: Write, how: Worl
     return published
 
 
-def _new_record(name: str, actor: str, source: Snapshot, how: World) -> BranchRecord:
+def _new_record(name: str, actor: str, source: Snapshot, how: WriteEnvironment) -> BranchRecord:
     branch_id = BranchId(new_ulid())
     parent = BranchParent(source.branch.name, source.branch.id, source.head)
     return BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, how.clock.now_us())
@@ -275,7 +277,7 @@ def _check_name(main: Snapshot, name: str) -> None:
     refuse_moved(main.manifest, main.root, name)
 
 
-def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, how: World) -> Snapshot:
+def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, how: WriteEnvironment) -> Snapshot:
     """Create the Lance branch of the manifest, which nothing names yet. Returns main."""
     main = read_snapshot(source.root, rules=how.rules)
     _check_name(main, record.name)
@@ -288,22 +290,22 @@ def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, how: Wo
     return main
 
 
-def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, how: World) -> None:
+def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, how: WriteEnvironment) -> None:
     """Make the branch visible."""
     assert record.parent is not None, "only main has none"
     failpoint(Failpoint.BRANCH_ROW_BEFORE)
     requirements = (BranchIs(record.name, None), BranchIs(record.parent.branch, record.parent.branch_id))
-    publish(_main(main), Change(branches=(record,)), requirements, how.publisher(lease))
+    publish(_main(main), ManifestChange(branches=(record,)), requirements, how.publisher(lease))
 
 
 def delete_branch(
-    root: Location, name: str, world: World | None = None, head: CommitId | None = None
+    root: Location, name: str, world: WriteEnvironment | None = None, head: CommitId | None = None
 ) -> BranchRecord:
     """Delete a branch: its row goes. Refuses main, and a branch that a live branch was made from.
 
     With `head`, only a branch whose newest commit it is: nothing that was committed since is lost.
     """
-    how = world or World()
+    how = world or WriteEnvironment()
     if name == MAIN:
         raise RefusedError(
             "main cannot be deleted", code="branch_is_main", hint="delete the whole graph instead"
@@ -341,21 +343,21 @@ def _remove(
     root: Location,
     record: BranchRecord,
     leases: tuple[Lease, Lease],
-    how: World,
+    how: WriteEnvironment,
     requirements: tuple[Requirement, ...],
 ) -> None:
     graph_lease, branch_lease = leases
-    own = Target(root, record.name, record.id, record.lance_branch)
+    own = PublishTarget(root, record.name, record.id, record.lance_branch)
     main = read_snapshot(root, rules=how.rules)
     if requirements:
         refuse_moved(main.manifest, root, record.name)
     if not is_moved(main.manifest, root):
         failpoint(Failpoint.BRANCH_FENCE_BEFORE)
-        publish(own, Change(), requirements, how.publisher(branch_lease))
-    change = Change(removed=(branch_object_id(record.name),))
+        publish(own, ManifestChange(), requirements, how.publisher(branch_lease))
+    change = ManifestChange(removed=(branch_object_id(record.name),))
     failpoint(Failpoint.BRANCH_REMOVE_BEFORE)
     publish(_main(main), change, (BranchIs(record.name, record.id),), how.publisher(graph_lease))
 
 
-def _main(main: Snapshot) -> Target:
-    return Target(main.root, main.branch.name, main.branch.id, main.branch.lance_branch)
+def _main(main: Snapshot) -> PublishTarget:
+    return PublishTarget(main.root, main.branch.name, main.branch.id, main.branch.lance_branch)

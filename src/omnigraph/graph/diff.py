@@ -24,7 +24,15 @@ from omnigraph.base.errors import RefusedError
 from omnigraph.graph.manifest.records import TableId, TableRecord, table_id
 from omnigraph.graph.manifest.snapshot import Snapshot, open_pin
 from omnigraph.graph.rows.changed_rows import compare_pins
-from omnigraph.graph.rows.entity_rows import Image, Located, Mask, locate, pieces, read_image, same_states
+from omnigraph.graph.rows.entity_rows import (
+    EntityRows,
+    Located,
+    Mask,
+    locate,
+    pieces,
+    read_image,
+    same_states,
+)
 from omnigraph.schema.catalog import Entity, Property
 from omnigraph.schema.property_types import EnumType
 from omnigraph.storage.lance.dataset import Dataset, Texts
@@ -50,8 +58,8 @@ class ChangeBatch:
 
     entity: Entity
     ids: Texts
-    before: Image
-    after: Image
+    before: EntityRows
+    after: EntityRows
 
     @property
     def table_id(self) -> TableId:
@@ -184,6 +192,6 @@ def _ordered(ids: Texts) -> Texts:
     return ids.take(order)
 
 
-def _only(image: Image, which: Mask) -> Image:
+def _only(image: EntityRows, which: Mask) -> EntityRows:
     mask: Any = pa.array(which)
-    return Image(image.rows.filter(mask), image.present[which], np.zeros(int(which.sum()), np.bool_))
+    return EntityRows(image.rows.filter(mask), image.present[which], np.zeros(int(which.sum()), np.bool_))

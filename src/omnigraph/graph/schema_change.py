@@ -1,9 +1,9 @@
 """The Stage of a schema change: what a plan does to the tables of a branch, ready for the lease.
 
 In: a stage, a plan without anything unsupported whose rules the rows obey, and whoever writes the values of filled
-columns. Out: `Staged`. Each table whose columns change moves by one exact transaction; new types get tables of their
-own, which nothing names until the publish; a dropped type gets a tombstone; a renamed one another alias; the schema row
-is published beside. A failure leaves only unreferenced files.
+columns. Out: `StagedWrite`. Each table whose columns change moves by one exact transaction; new types get tables of
+their own, which nothing names until the publish; a dropped type gets a tombstone; a renamed one another alias; the
+schema row is published with them. A failure leaves only unreferenced files.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, TypeId
 from omnigraph.graph.manifest.layout import table_path
-from omnigraph.graph.manifest.publish import Change
+from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
 from omnigraph.graph.manifest.snapshot import read_main_id
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.schema_plan import SchemaPlan
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import ExactEffect, Staged
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import SingleTransactionEffect, StagedWrite
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.steps import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
@@ -42,12 +42,12 @@ WriteColumns = Callable[[Dataset, ColumnPlan], Sequence[WrittenColumns]]
 class SchemaWork:
     """What has been staged so far."""
 
-    effects: list[ExactEffect] = field(default_factory=list)
+    effects: list[SingleTransactionEffect] = field(default_factory=list)
     tables: list[TableRecord] = field(default_factory=list)
     tombstones: list[TombstoneRecord] = field(default_factory=list)
 
 
-def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
+def stage_schema(at: StagingArea, plan: SchemaPlan, write: WriteColumns) -> StagedWrite:
     """Everything that the plan does, as one write."""
     work = SchemaWork()
     for old in at.snapshot.schema.catalog.types:
@@ -57,11 +57,13 @@ def stage_schema(at: Stage, plan: SchemaPlan, write: WriteColumns) -> Staged:
         if isinstance(planned.step, AddType):
             work.tables.append(_create_table(at, planned.step.entity, main))
     schema = SchemaRecord(plan.source, catalog_to_json(plan.catalog), schema_hash(plan.catalog))
-    beside = Change(tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema)
+    extra_changes = ManifestChange(
+        tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema
+    )
     concerned = _concerned(plan)
     reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in concerned)
     counts = {"steps": len(plan.steps)} | ({HARD_DROPS: hard} if (hard := _hard_drops(plan)) else {})
-    return at.finish(tuple(work.effects), reads, Outcome(counts, beside, counted=plan.counted))
+    return at.finish(tuple(work.effects), reads, Outcome(counts, extra_changes, counted=plan.counted))
 
 
 def column_plan(
@@ -97,7 +99,9 @@ def column_plan(
     return ColumnPlan(arrow_schema(new), origins, fills, null_fills)
 
 
-def _stage_type(at: Stage, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork) -> None:
+def _stage_type(
+    at: StagingArea, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork
+) -> None:
     table = at.table(old.alias)
     new = plan.catalog.type_with_id(old.id)
     if new is None:
@@ -112,13 +116,13 @@ def _stage_type(at: Stage, old: Entity, plan: SchemaPlan, write: WriteColumns, w
             transaction = stage_written_columns(target.dataset, columns, written)
         else:
             transaction = stage_columns(target.dataset, columns)
-        effect = at.exact(target, transaction, table.row_count)
+        effect = at.transaction_effect(target, transaction, table.row_count)
         work.effects.append(replace(effect, alias=new.alias if new.alias != old.alias else None))
     elif new.alias != old.alias:
         work.tables.append(replace(table, alias=new.alias))
 
 
-def _create_table(at: Stage, entity: Entity, main: BranchId) -> TableRecord:
+def _create_table(at: StagingArea, entity: Entity, main: BranchId) -> TableRecord:
     """The empty table of a new type. Its path has never been used, so nobody else can be there.
 
     Lance's main of a table is main's, also while main knows nothing of it: a branch forks it before its first write.

@@ -27,7 +27,7 @@ from omnigraph.integrity.convert.column import convert
 from omnigraph.integrity.identity import no_ids, row_ids
 from omnigraph.integrity.raw import FROM, ID, TO, RawBatch, RawColumn, null_rows, taken
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
-from omnigraph.integrity.rules import Breach, Rule
+from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.integrity.set_rules import (
     SourceCounts,
     cardinality_breaches,
@@ -55,7 +55,7 @@ class CheckedBatch:
     """
 
     rows: pa.RecordBatch
-    breaches: tuple[Breach, ...]
+    breaches: tuple[RuleViolations, ...]
     known_ids: Column
 
 
@@ -82,7 +82,7 @@ class _Typing:
     """Converts the columns of one batch and collects what they break."""
 
     raw: RawBatch
-    breaches: list[Breach] = field(default_factory=list)
+    breaches: list[RuleViolations] = field(default_factory=list)
 
     def column(self, name: str, target: PropertyType, *, required: bool) -> Column:
         raw = self.raw.columns.get(name)
@@ -109,7 +109,7 @@ class _Typing:
     def _converted(self, name: str, raw: RawColumn, target: PropertyType) -> Column:
         converted = convert(raw, target)
         self.breaches.extend(
-            Breach(mistake.rule, name, mistake.message, mistake.rows, taken(raw, mistake.rows))
+            RuleViolations(mistake.rule, name, mistake.message, mistake.rows, taken(raw, mistake.rows))
             for mistake in converted.mistakes
         )
         return converted.values
@@ -121,14 +121,14 @@ def _filled(column: Column, mask: np.ndarray[Any, np.dtype[np.bool_]], value: ob
     return filled
 
 
-def _unknown_properties(entity: Entity, raw: RawBatch) -> Iterator[Breach]:
+def _unknown_properties(entity: Entity, raw: RawBatch) -> Iterator[RuleViolations]:
     """Values under a name that the type does not have; a null there is the same as nothing."""
     for name in _unknown_names(entity, raw.columns):
         column = raw.columns[name]
         rows = np.setdiff1d(np.arange(raw.rows, dtype=np.int64), null_rows(column), assume_unique=True)
         if len(rows):
             message = f"{entity.name} has no property of this name"
-            yield Breach(Rule.UNKNOWN_PROPERTY, name, message, rows, taken(column, rows))
+            yield RuleViolations(Rule.UNKNOWN_PROPERTY, name, message, rows, taken(column, rows))
 
 
 def _unknown_names(entity: Entity, names: Iterable[str]) -> list[str]:
@@ -216,7 +216,7 @@ class TypeChange:
 
 def check_change(
     catalog: Catalog, changes: Sequence[TypeChange], lookup: GraphLookup
-) -> list[tuple[Breach, ...]]:
+) -> list[tuple[RuleViolations, ...]]:
     """What each change breaks, in the order of the changes; each type has at most one."""
     by_type = {change.entity.id: change for change in changes}
     assert len(by_type) == len(changes), "one change per type"
@@ -225,7 +225,7 @@ def check_change(
         for at, change in enumerate(changes)
         for check in _checks(catalog, change, by_type, lookup)
     ]
-    found: list[tuple[Breach, ...]] = [() for _ in changes]
+    found: list[tuple[RuleViolations, ...]] = [() for _ in changes]
     if sum(change.rows.num_rows for change in changes) < limits.CHECK_THREADS_ROWS_MIN:
         answers = [tuple(check()) for _, check in checks]
     else:
@@ -237,7 +237,7 @@ def check_change(
     return found
 
 
-_Check = Callable[[], Iterable[Breach]]
+_Check = Callable[[], Iterable[RuleViolations]]
 
 
 def _checks(
@@ -261,12 +261,14 @@ def _checks(
 
 def _end_breaches(
     change: TypeChange, end: str, node: NodeType, seen: tuple[Mapping[TypeId, TypeChange], GraphLookup]
-) -> tuple[Breach, ...]:
+) -> tuple[RuleViolations, ...]:
     ends = change.column("src" if end == FROM else "dst")
     return dangling_ends(ends, _known(ends, node, *seen), end, node.name)
 
 
-def _unique_breaches(change: TypeChange, names: tuple[str, ...], own: GraphLookup) -> Iterator[Breach]:
+def _unique_breaches(
+    change: TypeChange, names: tuple[str, ...], own: GraphLookup
+) -> Iterator[RuleViolations]:
     columns = [change.column(name) for name in names]
     keys = unique_keys(columns)
     yield from repeated_keys(keys, names)
@@ -276,7 +278,7 @@ def _unique_breaches(change: TypeChange, names: tuple[str, ...], own: GraphLooku
     asked = pa.RecordBatch.from_arrays([taken_array(column, rows) for column in columns], names=list(names))
     found = own.unique_holders(change.entity.id, names, asked)
     for breach in taken_keys(taken_array(keys, rows), found, change.replaced, names):
-        yield Breach(breach.rule, breach.property, breach.message, rows[breach.rows], breach.given)
+        yield RuleViolations(breach.rule, breach.property, breach.message, rows[breach.rows], breach.given)
 
 
 def _known(ends: Column, node: NodeType, by_type: Mapping[TypeId, TypeChange], lookup: GraphLookup) -> Column:
@@ -295,7 +297,7 @@ def _known(ends: Column, node: NodeType, by_type: Mapping[TypeId, TypeChange], l
 
 def _cardinality_breaches(
     change: TypeChange, cardinality: Cardinality, own: GraphLookup, gone: Column
-) -> Iterator[Breach]:
+) -> Iterator[RuleViolations]:
     if cardinality == Cardinality():
         return
     added = change.column("src")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, rows_where, text_buffers
 from omnigraph.arrow.ulids import new_ulids
 from omnigraph.integrity.raw import ID, taken
-from omnigraph.integrity.rules import Breach, Rule
+from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.schema.catalog import EdgeType, Entity, NodeType
 
 # What JSON escapes in a text: quotes, backslashes and control characters. The first two lie apart from the others.
@@ -95,7 +95,7 @@ class RowIds:
 
     ids: Column
     known: Column
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[RuleViolations, ...] = ()
 
 
 def row_ids(entity: Entity, columns: Mapping[str, Column], given: Column) -> RowIds:
@@ -122,14 +122,14 @@ def derived_ids(entity: Entity, columns: Mapping[str, Column]) -> Column:
     return array_text(parts) if isinstance(entity, EdgeType) else key_text(parts)
 
 
-def _mismatches(made: Column, given: Column) -> tuple[Breach, ...]:
+def _mismatches(made: Column, given: Column) -> tuple[RuleViolations, ...]:
     if given.null_count == len(given):
         return ()
     rows = rows_where(pc.not_equal(made, given))
     if not len(rows):
         return ()
     message = "is not the id that the key makes; leave `id` out"
-    return (Breach(Rule.ID_MISMATCH, ID, message, rows, taken(given, rows)),)
+    return (RuleViolations(Rule.ID_MISMATCH, ID, message, rows, taken(given, rows)),)
 
 
 def _is_text_alone(entity: Entity, columns: Mapping[str, Column]) -> bool:
@@ -138,14 +138,14 @@ def _is_text_alone(entity: Entity, columns: Mapping[str, Column]) -> bool:
     return is_alone and pa.types.is_string(columns[entity.key[0]].type)
 
 
-def _blanks(ids: Column, name: str) -> tuple[Breach, ...]:
+def _blanks(ids: Column, name: str) -> tuple[RuleViolations, ...]:
     there = ids.drop_null() if ids.null_count else ids  # what lies under a null need not be a text
     blank = rows_where(pc.or_(pc.equal(pc.binary_length(there), 0), pc.utf8_is_space(there)))
     rows = rows_where(ids.is_valid())[blank] if len(blank) and ids.null_count else blank
     if not len(rows):
         return ()
     message = "is an id, and cannot be empty or nothing but spaces"
-    return (Breach(Rule.BLANK_ID, name, message, rows, taken(ids, rows)),)
+    return (RuleViolations(Rule.BLANK_ID, name, message, rows, taken(ids, rows)),)
 
 
 def no_ids(count: int) -> Column:

@@ -1,11 +1,11 @@
 """Columns as a reader delivers them, before they have the types of the schema.
 
-A raw column is an Arrow array, all of one kind, or `Cells`: values of mixed kinds as Python has them after reading
-JSON. The contract with readers:
+A raw column is an Arrow array, all of one kind, or `MixedColumn`: values of mixed kinds as Python has them after
+reading JSON. The contract with readers:
 
 - A JSON reader asks the native parser for `raw_schema`. What that parser refuses (a wrong kind, a number beyond 64
   bits, two kinds in one column) it reads again with a parser that keeps Python values (whole numbers of any size stay
-  whole numbers) and delivers as `Cells`. So no digit is ever lost on the way.
+  whole numbers) and delivers as `MixedColumn`. So no digit is ever lost on the way.
 - Columns of other sources (Parquet, CSV, frames) come as they are; dictionaries, large and view types, run ends and
   extension types are unwrapped here. A frame's float column that stands for whole numbers with gaps is the reader's
   to cast: here a float is never a whole number.
@@ -35,7 +35,7 @@ TO: Final = "to"
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class MixedColumn:
     """Values of mixed kinds: None, bool, int, float, str, list, dict, and bytes, date, datetime from programs."""
 
     values: Sequence[object]
@@ -44,7 +44,7 @@ class Cells:
         return len(self.values)
 
 
-RawColumn = Column | Cells
+RawColumn = Column | MixedColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RawBatch:
     def from_records(cls, records: Sequence[Mapping[str, object]]) -> RawBatch:
         """The members of JSON objects; an absent member is null."""
         names = dict.fromkeys(name for record in records for name in record)
-        columns = {name: Cells([record.get(name) for record in records]) for name in names}
+        columns = {name: MixedColumn([record.get(name) for record in records]) for name in names}
         return cls(len(records), columns)
 
 
@@ -110,21 +110,21 @@ def _raw_scalar(scalar: Scalar) -> pa.DataType:
 
 def null_rows(column: RawColumn) -> Rows:
     """The rows without a value."""
-    if isinstance(column, Cells):
+    if isinstance(column, MixedColumn):
         return np.array([row for row, value in enumerate(column.values) if value is None], dtype=np.int64)
     return rows_where(column.is_null()) if column.null_count else NO_ROWS
 
 
 def taken(column: RawColumn, rows: Rows) -> RawColumn:
     """The values of some rows."""
-    if isinstance(column, Cells):
-        return Cells([column.values[row] for row in rows])
+    if isinstance(column, MixedColumn):
+        return MixedColumn([column.values[row] for row in rows])
     return taken_array(column, rows)
 
 
 def values_of(column: RawColumn) -> Iterator[object]:
     """The values as Python has them; text that is not UTF-8 is shown with replacement characters."""
-    if isinstance(column, Cells):
+    if isinstance(column, MixedColumn):
         yield from column.values
         return
     if pa.types.is_string(column.type):
@@ -149,7 +149,7 @@ class Lists:
 
     lengths: Rows
     valid: Mask
-    items: Column | Cells
+    items: Column | MixedColumn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +167,7 @@ class CellsOfOneKind:
     values: Column | Lists | HugeIntegers
 
 
-class _Kind(Enum):
+class _ValueKind(Enum):
     BOOL = "bool"
     SIGNED = "signed"
     UNSIGNED = "unsigned"
@@ -182,9 +182,9 @@ class _Kind(Enum):
     OBJECT = "object"
 
 
-def split_kinds(cells: Cells) -> list[CellsOfOneKind]:
+def split_kinds(cells: MixedColumn) -> list[CellsOfOneKind]:
     """The cells that are not null, by kind."""
-    rows: dict[_Kind, list[int]] = defaultdict(list)
+    rows: dict[_ValueKind, list[int]] = defaultdict(list)
     for row, value in enumerate(cells.values):
         if value is not None:
             rows[_kind_of(value)].append(row)
@@ -194,53 +194,59 @@ def split_kinds(cells: Cells) -> list[CellsOfOneKind]:
     ]
 
 
-def _kind_of(value: object) -> _Kind:
+def _kind_of(value: object) -> _ValueKind:
     match value:
         case bool():
-            return _Kind.BOOL
+            return _ValueKind.BOOL
         case int():
-            return _Kind.SIGNED if value in _I64 else _Kind.UNSIGNED if value in _U64 else _Kind.HUGE
+            return (
+                _ValueKind.SIGNED
+                if value in _I64
+                else _ValueKind.UNSIGNED
+                if value in _U64
+                else _ValueKind.HUGE
+            )
         case float():
-            return _Kind.FLOAT
+            return _ValueKind.FLOAT
         case str():
-            return _Kind.TEXT
+            return _ValueKind.TEXT
         case bytes():
-            return _Kind.BYTES
+            return _ValueKind.BYTES
         case datetime():
-            return _Kind.LOCAL_MOMENT if value.utcoffset() is None else _Kind.MOMENT
+            return _ValueKind.LOCAL_MOMENT if value.utcoffset() is None else _ValueKind.MOMENT
         case date():
-            return _Kind.DATE
+            return _ValueKind.DATE
         case list() | tuple():
-            return _Kind.LIST
+            return _ValueKind.LIST
         case _:
-            return _Kind.OBJECT
+            return _ValueKind.OBJECT
 
 
-def _values(kind: _Kind, values: list[object]) -> Column | Lists | HugeIntegers:
+def _values(kind: _ValueKind, values: list[object]) -> Column | Lists | HugeIntegers:
     match kind:
-        case _Kind.LIST:
+        case _ValueKind.LIST:
             return _lists(values)
-        case _Kind.HUGE:
+        case _ValueKind.HUGE:
             return HugeIntegers(pa.array([_nearest(value) for value in values], pa.float64()))
-        case _Kind.OBJECT:
+        case _ValueKind.OBJECT:
             # Nothing takes objects, so what is in them does not matter.
             return pa.StructArray.from_arrays([pa.nulls(len(values))], names=["object"])
-        case _Kind.TEXT:
+        case _ValueKind.TEXT:
             return _texts(values)
-        case _Kind.MOMENT:
+        case _ValueKind.MOMENT:
             return pa.array([_microseconds(value) for value in values], pa.int64()).view(_MOMENT)
     return pa.array(values, _ARROW_TYPES[kind])
 
 
 _MOMENT: Final = pa.timestamp("us", "UTC")
 _ARROW_TYPES: Final = {
-    _Kind.BOOL: pa.bool_(),
-    _Kind.SIGNED: pa.int64(),
-    _Kind.UNSIGNED: pa.uint64(),
-    _Kind.FLOAT: pa.float64(),
-    _Kind.BYTES: pa.large_binary(),
-    _Kind.DATE: pa.date32(),
-    _Kind.LOCAL_MOMENT: pa.timestamp("us"),
+    _ValueKind.BOOL: pa.bool_(),
+    _ValueKind.SIGNED: pa.int64(),
+    _ValueKind.UNSIGNED: pa.uint64(),
+    _ValueKind.FLOAT: pa.float64(),
+    _ValueKind.BYTES: pa.large_binary(),
+    _ValueKind.DATE: pa.date32(),
+    _ValueKind.LOCAL_MOMENT: pa.timestamp("us"),
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -248,7 +254,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def _lists(values: list[object]) -> Lists:
     lists = [value for value in values if isinstance(value, list | tuple)]
     lengths = np.array([len(value) for value in lists], dtype=np.int64)
-    items = Cells([item for value in lists for item in value])
+    items = MixedColumn([item for value in lists for item in value])
     return Lists(lengths, np.ones(len(lists), dtype=np.bool_), items)
 
 

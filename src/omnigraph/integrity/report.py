@@ -17,7 +17,7 @@ import numpy as np
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact
-from omnigraph.integrity.rules import Breach, Places, Rule
+from omnigraph.integrity.rules import RowOrigins, Rule, RuleViolations
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Violation:
         return msgspec.json.encode(members) + b"\n"
 
 
-def violations_of(breaches: Iterable[Breach], places: Places) -> Iterator[Violation]:
+def violations_of(breaches: Iterable[RuleViolations], places: RowOrigins) -> Iterator[Violation]:
     """Every violation of every breach, in the order of the report."""
     found = [violation for breach in breaches for violation in _expanded(breach, places)]
     yield from sorted(found, key=lambda violation: violation.order())
@@ -82,7 +82,7 @@ class ViolationReport:
     counts: tuple[tuple[Rule, int], ...] = ()
 
     @classmethod
-    def of_breaches(cls, breaches: Iterable[Breach], places: Places) -> ViolationReport:
+    def of_breaches(cls, breaches: Iterable[RuleViolations], places: RowOrigins) -> ViolationReport:
         """The report on one batch; only the violations that are kept are written out."""
         counts: Counter[Rule] = Counter()
         kept: list[Violation] = []
@@ -145,13 +145,13 @@ def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
     return merge_reports(found.report.moved(before[found.file, found.part]) for found in findings)
 
 
-def _expanded(breach: Breach, places: Places) -> Iterator[Violation]:
+def _expanded(breach: RuleViolations, places: RowOrigins) -> Iterator[Violation]:
     for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
         file, line = places.of(row)
         yield Violation(file, line, breach.property, value, breach.rule, breach.message)
 
 
-def _first_rows(breach: Breach, places: Places) -> Breach:
+def _first_rows(breach: RuleViolations, places: RowOrigins) -> RuleViolations:
     """The rows of a breach that can be among those kept: as many as are kept, and all on the last one's line."""
     if len(breach) <= limits.VIOLATIONS_KEPT_MAX:
         return breach

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, Rows, rows_where, taken_array
 from omnigraph.integrity.identity import canonical_text
 from omnigraph.integrity.raw import RawColumn, null_rows
-from omnigraph.integrity.rules import Breach, Rule
+from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.schema.catalog import CheckRule, Entity, Property, RangeRule
 from omnigraph.schema.property_types import EnumType
 from omnigraph.schema.values import RangeBounds, value_text
@@ -22,7 +22,7 @@ from omnigraph.schema.values import RangeBounds, value_text
 _ENUM_VALUES_SHOWN_MAX = 20
 
 
-def row_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[Breach]:
+def row_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[RuleViolations]:
     """What typed rows break: for rows that come from a table and not through conversion, `required` too."""
     for found in entity.properties:
         if not found.nullable:
@@ -30,7 +30,7 @@ def row_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[Brea
     yield from value_breaches(entity, columns)
 
 
-def value_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[Breach]:
+def value_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[RuleViolations]:
     """The constraints on values: enum, range and pattern."""
     for found in entity.properties:
         if isinstance(found.type, EnumType):
@@ -41,14 +41,14 @@ def value_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[Br
         yield from _check_breaches(checked, columns[checked.property])
 
 
-def required_breaches(name: str, column: RawColumn) -> Iterator[Breach]:
+def required_breaches(name: str, column: RawColumn) -> Iterator[RuleViolations]:
     """The rows without a value."""
     rows = null_rows(column)
     if len(rows):
-        yield Breach(Rule.REQUIRED, name, "needs a value", rows)
+        yield RuleViolations(Rule.REQUIRED, name, "needs a value", rows)
 
 
-def _enum_breaches(found: Property, enum: EnumType, column: Column) -> Iterator[Breach]:
+def _enum_breaches(found: Property, enum: EnumType, column: Column) -> Iterator[RuleViolations]:
     known = pc.is_in(column, value_set=pa.array([*enum.values, None], pa.utf8()))
     if pc.all(known).as_py() is False:
         shown = ", ".join(enum.values[:_ENUM_VALUES_SHOWN_MAX])
@@ -56,7 +56,7 @@ def _enum_breaches(found: Property, enum: EnumType, column: Column) -> Iterator[
         yield from _breach(Rule.ENUM, found.name, f"is not one of {shown}{more}", column, pc.invert(known))
 
 
-def _range_breaches(entity: Entity, rule: RangeRule, column: Column) -> Iterator[Breach]:
+def _range_breaches(entity: Entity, rule: RangeRule, column: Column) -> Iterator[RuleViolations]:
     bounds = rule.bounds
     make: Any = pa.scalar
     low, high = (None if bound is None else make(bound, column.type) for bound in (bounds.low, bounds.high))
@@ -79,13 +79,13 @@ def _range_text(entity: Entity, name: str, bounds: RangeBounds) -> str:
     return "..".join(ends)
 
 
-def _check_breaches(rule: CheckRule, column: Column) -> Iterator[Breach]:
+def _check_breaches(rule: CheckRule, column: Column) -> Iterator[RuleViolations]:
     passes = pc.match_substring_regex(column, f"\\A(?:{rule.pattern})\\z")
     if pc.all(passes).as_py() is False:
         message = f"does not match {rule.pattern}"
         yield from _breach(Rule.CHECK, rule.property, message, column, pc.invert(passes))
 
 
-def _breach(rule: Rule, name: str, message: str, column: Column, bad: Column) -> Iterator[Breach]:
+def _breach(rule: Rule, name: str, message: str, column: Column, bad: Column) -> Iterator[RuleViolations]:
     rows: Rows = rows_where(bad)
-    yield Breach(rule, name, message, rows, canonical_text(taken_array(column, rows)))
+    yield RuleViolations(rule, name, message, rows, canonical_text(taken_array(column, rows)))

@@ -1,7 +1,7 @@
 """What a rule found in a batch: the rows that break it, as columns, and how they are shown.
 
 A breach stays columnar, so that millions of bad rows cost little until they are written out one by one. Rows are
-numbers within the batch or columns that were checked; `Places` says which line of which file each of them is.
+numbers within the batch or columns that were checked; `RowOrigins` says which line of which file each of them is.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ NO_ROW: Final = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Breach:
+class RuleViolations:
     """Rows that break one rule in one way. `given` are their values, or None when there is nothing to show.
 
     A row of `NO_ROW` stands for something that the input changes without naming it.
@@ -89,7 +89,7 @@ class Breach:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def only(self, which: Rows) -> Breach:
+    def only(self, which: Rows) -> RuleViolations:
         """Some of the rows, by their position within the breach."""
         given = None if self.given is None else taken(self.given, which)
         return replace(self, rows=self.rows[which], given=given)
@@ -103,7 +103,7 @@ class Breach:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
+class RowOrigins:
     """Where rows come from: for each row the number of its file and its line (or row of a table), from 1."""
 
     files: tuple[str, ...]
@@ -111,7 +111,7 @@ class Places:
     line: Rows
 
     @classmethod
-    def in_file(cls, file: str, lines: Rows) -> Places:
+    def in_file(cls, file: str, lines: Rows) -> RowOrigins:
         return cls((file,), np.zeros(len(lines), dtype=np.int32), lines)
 
     def of(self, row: int) -> tuple[str, int | None]:

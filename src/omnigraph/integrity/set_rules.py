@@ -19,7 +19,7 @@ from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bools, rows_where, ta
 from omnigraph.arrow.hashing import hash_texts
 from omnigraph.integrity.identity import key_text
 from omnigraph.integrity.raw import ID, taken
-from omnigraph.integrity.rules import NO_ROW, Breach, Rule
+from omnigraph.integrity.rules import NO_ROW, Rule, RuleViolations
 from omnigraph.schema.catalog import Cardinality, Entity
 from omnigraph.schema.tables import system_columns
 
@@ -30,18 +30,18 @@ def key_columns(entity: Entity) -> list[str]:
     return list(dict.fromkeys((*system_columns(entity), *uniques)))
 
 
-def duplicate_ids(ids: Column) -> tuple[Breach, ...]:
+def duplicate_ids(ids: Column) -> tuple[RuleViolations, ...]:
     """Rows with the id of an earlier row."""
     message = "an earlier row of the input has this id"
     return _breaches(Rule.DUPLICATE_ID, ID, message, repeated_rows(ids), ids)
 
 
-def taken_ids(ids: Column, present: Column) -> tuple[Breach, ...]:
+def taken_ids(ids: Column, present: Column) -> tuple[RuleViolations, ...]:
     """Rows that are to be inserted and whose id the graph has; `present` says which."""
     return _breaches(Rule.KEY_CONFLICT, ID, "the graph has this id already", rows_where(present), ids)
 
 
-def dangling_ends(ends: Column, known: Column, end: str, node: str) -> tuple[Breach, ...]:
+def dangling_ends(ends: Column, known: Column, end: str, node: str) -> tuple[RuleViolations, ...]:
     """Edges of which one end (`from` or `to`) is no known node of its type."""
     rows = rows_where(pc.and_not(ends.is_valid(), known.fill_null(False)))
     message = f"there is no {node} with this id, neither in the input nor in the graph"
@@ -53,13 +53,15 @@ def unique_keys(columns: Sequence[Column]) -> Column:
     return key_text(columns)
 
 
-def repeated_keys(keys: Column, names: Sequence[str]) -> tuple[Breach, ...]:
+def repeated_keys(keys: Column, names: Sequence[str]) -> tuple[RuleViolations, ...]:
     """Rows with the values of an earlier row."""
     message = f"an earlier row of the input has the same {_named(names)}"
     return _breaches(Rule.UNIQUE, _named(names), message, repeated_rows(keys), keys)
 
 
-def taken_keys(keys: Column, holders: Column, replaced: Column, names: Sequence[str]) -> tuple[Breach, ...]:
+def taken_keys(
+    keys: Column, holders: Column, replaced: Column, names: Sequence[str]
+) -> tuple[RuleViolations, ...]:
     """Rows whose values a row of the graph has that stays as it is.
 
     `holders` is for each row the id of the row of the graph with the same values, or null. The rows of the graph that
@@ -89,7 +91,7 @@ def changed_sources(added: Column, removed: Column) -> Column:
 
 def cardinality_breaches(
     cardinality: Cardinality, added: Column, removed: Column, counts: SourceCounts
-) -> tuple[Breach, ...]:
+) -> tuple[RuleViolations, ...]:
     """Sources with too many or too few edges after the commit; to blame is the last row that adds one, if any does.
 
     `added` is the source of each row of the input; `removed` the source of each edge that the commit takes away or
@@ -102,7 +104,7 @@ def cardinality_breaches(
     after += np.bincount(owner, minlength=size)
     last[owner] = rows
     after -= np.bincount(_owners(removed, counts.sources)[0], minlength=size)
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[RuleViolations, ...] = ()
     if cardinality.high is not None:
         many = np.flatnonzero(after > cardinality.high)
         message = f"has more than {edges_of_type(cardinality.high)}"
@@ -146,12 +148,12 @@ def _owners(column: Column, sources: Column) -> tuple[Rows, Rows]:
     return positions, rows
 
 
-def _source_breaches(rule: Rule, message: str, rows: Rows, sources: Column) -> tuple[Breach, ...]:
-    return (Breach(rule, "from", message, rows, sources),) if len(rows) else ()
+def _source_breaches(rule: Rule, message: str, rows: Rows, sources: Column) -> tuple[RuleViolations, ...]:
+    return (RuleViolations(rule, "from", message, rows, sources),) if len(rows) else ()
 
 
-def _breaches(rule: Rule, name: str, message: str, rows: Rows, column: Column) -> tuple[Breach, ...]:
-    return (Breach(rule, name, message, rows, taken(column, rows)),) if len(rows) else ()
+def _breaches(rule: Rule, name: str, message: str, rows: Rows, column: Column) -> tuple[RuleViolations, ...]:
+    return (RuleViolations(rule, name, message, rows, taken(column, rows)),) if len(rows) else ()
 
 
 def _named(names: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Looks at every table that a branch owns: is its head where the branch publishes it, and what lies in between?
 
-In: a snapshot. Out: one `TableLook` per table; a table that cannot be read has an error and does not stop the others.
-Nothing here writes, takes a lease or recovers. A table that a branch has not written yet belongs to another branch.
+In: a snapshot. Out: one `TableInspection` per table; a table that cannot be read has an error and does not stop the
+others. Nothing here writes, takes a lease or recovers. A table that a branch has not written yet belongs to another
+branch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError, RefusedError
 from omnigraph.base.ids import OperationId
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import PendingIntent, PendingState, list_pending
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
@@ -25,7 +26,7 @@ from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.recovery.history import OPERATION_PROPERTY, TableHistory
 from omnigraph.maintenance.row_counts import RowCounts, compare_rows
 from omnigraph.pipeline.runner import maintenance_concurrency
-from omnigraph.schema.catalog import told_order
+from omnigraph.schema.catalog import display_order
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.transactions import Operation, TransactionGap, TransactionRecord, VersionRecord
@@ -140,7 +141,7 @@ UNDER_WAY = "a write is under way on this table; look again when it is done"
 
 
 @dataclass(frozen=True, slots=True)
-class TableLook:
+class TableInspection:
     """One table as it was found. `head` None: it cannot be opened. `changes` None: they are not known."""
 
     table: TableRecord
@@ -186,33 +187,33 @@ def refuse_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
 def owned_tables(snapshot: Snapshot) -> tuple[TableRecord, ...]:
     """The tables whose published Lance branch is this branch's own, nodes first, each by name."""
     owned = [table for table in snapshot.tables.values() if table.owner == snapshot.branch.id]
-    return tuple(sorted(owned, key=lambda table: told_order(table.alias)))
+    return tuple(sorted(owned, key=lambda table: display_order(table.alias)))
 
 
-def look_at_heads(snapshot: Snapshot) -> tuple[TableLook, ...]:
+def inspect_heads(snapshot: Snapshot) -> tuple[TableInspection, ...]:
     """The heads and what lies above the pins, from transactions alone."""
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
         return tuple(threads.map(lambda table: _look(snapshot.root, table), owned_tables(snapshot)))
 
 
 @dataclass(frozen=True, slots=True)
-class SteadyLook:
+class StableInspection:
     """The heads of a branch against one snapshot. `busy`: the tables that a writer at work is moving."""
 
     snapshot: Snapshot
-    looks: tuple[TableLook, ...]
+    looks: tuple[TableInspection, ...]
     busy: frozenset[TableId]
 
     @property
-    def drifted(self) -> tuple[TableLook, ...]:
+    def drifted(self) -> tuple[TableInspection, ...]:
         """What is ahead, and nobody's write under way."""
         ahead = (look for look in self.looks if look.drift.classification is not Classification.NO_DRIFT)
         return tuple(look for look in ahead if look.table.id not in self.busy)
 
 
-def look_steadily(
-    snapshot: Snapshot, pending: Callable[[], tuple[PendingIntent, ...]], world: World
-) -> SteadyLook:
+def inspect_until_stable(
+    snapshot: Snapshot, pending: Callable[[], tuple[PendingIntent, ...]], world: WriteEnvironment
+) -> StableInspection:
     """Look until a head that is ahead is certainly no write that is about to be published.
 
     A writer announces itself before it moves a head, and publishes before it says that it is done. So a head that is
@@ -220,13 +221,13 @@ def look_steadily(
     """
     name = snapshot.branch.name
     for _ in range(limits.REPAIR_LOOKS_MAX):
-        looks = look_at_heads(snapshot)
-        steady = SteadyLook(snapshot, looks, frozenset())
+        looks = inspect_heads(snapshot)
+        steady = StableInspection(snapshot, looks, frozenset())
         if not steady.drifted:
             return steady
         live = tuple(one for one in pending() if one.state is PendingState.LIVE)
         busy = frozenset(look.table.id for look in steady.drifted if is_under_way(look, live))
-        steady = SteadyLook(snapshot, looks, busy)
+        steady = StableInspection(snapshot, looks, busy)
         now = read_snapshot(snapshot.root, name, rules=world.rules)
         if not busy and now.version == snapshot.version:
             return steady
@@ -235,14 +236,14 @@ def look_steadily(
     return steady
 
 
-def is_under_way(look: TableLook, live: tuple[PendingIntent, ...]) -> bool:
+def is_under_way(look: TableInspection, live: tuple[PendingIntent, ...]) -> bool:
     """Whether one of these writes has announced that it moves this table."""
     tables = (table for one in live if one.intent is not None for table in one.intent.tables)
     here = (look.table.path, look.table.pin.branch)
     return any((table.path, table.lance_branch) == here for table in tables)
 
 
-def look_at_rows(snapshot: Snapshot, look: TableLook) -> TableLook:
+def inspect_rows(snapshot: Snapshot, look: TableInspection) -> TableInspection:
     """The same look with what publishing would change, and what speaks against publishing or discarding."""
     head = look.head
     if head is None:
@@ -269,13 +270,13 @@ def look_at_rows(snapshot: Snapshot, look: TableLook) -> TableLook:
     return replace(look, changes=known, obstacles=Obstacles(against, gone), not_checked=NOT_CHECKED)
 
 
-def _look(root: Location, table: TableRecord) -> TableLook:
+def _look(root: Location, table: TableRecord) -> TableInspection:
     try:
         head = open_dataset(root.child(table.path), branch=table.pin.branch)
-        return TableLook(table, head, classify_drift(read_history(head, table.pin.version)))
+        return TableInspection(table, head, classify_drift(read_history(head, table.pin.version)))
     except OmnigraphError as error:
         unknown = Drift(Classification.UNVERIFIABLE)
-        return TableLook(table, None, unknown, obstacles=Obstacles(error.message, error.message))
+        return TableInspection(table, None, unknown, obstacles=Obstacles(error.message, error.message))
 
 
 def _open_published(head: Dataset, table: TableRecord) -> tuple[Dataset | None, str]:
@@ -285,7 +286,7 @@ def _open_published(head: Dataset, table: TableRecord) -> tuple[Dataset | None, 
         return None, f"the published version {table.pin.version} cannot be opened: {error.message}"
 
 
-def _unfinished(snapshot: Snapshot, look: TableLook) -> str:
+def _unfinished(snapshot: Snapshot, look: TableInspection) -> str:
     """Publishing would show half of a write that did not finish, or one that recovery took back."""
     for operation in look.drift.unpublished:
         recovery = snapshot.manifest.find_recovery(operation)

@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
 from omnigraph.maintenance.target import GraphPlace
 from omnigraph.pipeline.runner import maintenance_concurrency
-from omnigraph.schema.catalog import Entity, Property, told_order
+from omnigraph.schema.catalog import Entity, Property, display_order
 from omnigraph.schema.property_types import IndexKind, has_index
 from omnigraph.schema.tables import ColumnIndex, declared_indexes
 from omnigraph.storage.lance.dataset import Dataset
@@ -94,7 +94,7 @@ def coverage_of_snapshot(
     snapshot: Snapshot, without: frozenset[TableId] = frozenset()
 ) -> list[IndexCoverage]:
     """The same for a snapshot that was read already, without some tables."""
-    entities = sorted(snapshot.schema.catalog.types, key=lambda entity: told_order(entity.alias))
+    entities = sorted(snapshot.schema.catalog.types, key=lambda entity: display_order(entity.alias))
     pairs = [(entity, snapshot.tables[entity.alias]) for entity in entities]
     tables = [(entity, table) for entity, table in pairs if table.id not in without]
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:

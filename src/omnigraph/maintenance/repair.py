@@ -20,31 +20,33 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from omnigraph.base.errors import Fact, FormatError, OmnigraphError, RefusedError, StorageError, UsageError
-from omnigraph.base.hints import in_python
+from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import MANIFEST
-from omnigraph.graph.manifest.publish import Change
+from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Effect, FoundHead, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import Effect, FoundHead, StagedWrite
 from omnigraph.maintenance.drift import (
     UNDER_WAY,
     Classification,
     Obstacles,
-    TableLook,
-    look_at_rows,
-    look_steadily,
+    TableInspection,
+    inspect_rows,
+    inspect_until_stable,
     refuse_pending,
 )
 from omnigraph.maintenance.target import GraphPlace
 from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.storage.location import Location
 
-FOREIGN: Final = "a foreign change: --force publishes it, --discard drops it"
+PUBLISH: Final = Argument("unverified", "publish")
+DISCARD: Final = Argument("unverified", "discard")
+EXTERNAL_CHANGE: Final = hint("an external change: {} publishes it, {} drops it", PUBLISH, DISCARD)
 """Why a change is refused that the other flags put right."""
 
 
@@ -113,8 +115,8 @@ class TableRepairStats:
     """Its newest Lance version; None when the table cannot be read."""
     operations: tuple[str, ...]
     """What was done to it since it was published, in Lance's words, such as `Delete`."""
-    flag_error: str | None
-    """`error` in the words of the command line."""
+    reason: Hint | None
+    """`error` as a value, for other surfaces."""
     rows_added: int | None
     """How many rows publishing adds; None when that cannot be told."""
     rows_updated: int | None
@@ -129,14 +131,14 @@ class TableRepairStats:
     @property
     def error(self) -> str | None:
         """Why nothing was done, or in a preview why nothing could be; None when there is no such reason."""
-        return None if self.flag_error is None else in_python(self.flag_error)
+        return None if self.reason is None else str(self.reason)
 
     @property
     def can_be_published(self) -> bool:
         """Whether this is drift that was left alone, and a later call may publish it."""
-        return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.flag_error in (
+        return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.reason in (
             None,
-            FOREIGN,
+            EXTERNAL_CHANGE,
         )
 
     def to_json(self) -> dict[str, Fact]:
@@ -149,7 +151,7 @@ class TableRepairStats:
             "manifest_version": self.manifest_version,
             "lance_head_version": self.lance_head_version,
             "operations": list(self.operations),
-            "error": self.flag_error,
+            "error": self.error,
             "rows_added": self.rows_added,
             "rows_updated": self.rows_updated,
             "rows_deleted": self.rows_deleted,
@@ -177,30 +179,30 @@ def decide_action(
             assert_never(classification)
 
 
-def explain(action: RepairAction, options: RepairOptions, obstacles: Obstacles) -> str | None:
-    """Why nothing was done, or in a preview why nothing could be."""
+def explain(action: RepairAction, options: RepairOptions, obstacles: Obstacles) -> Hint | None:
+    """Return why nothing was done, or in a preview why nothing can be done."""
     match action:
         case RepairAction.PREVIEW:
             return _foreseen(obstacles)
         case RepairAction.REFUSED if options.discard:
-            return obstacles.discard
+            return Hint(obstacles.discard)
         case RepairAction.REFUSED:
-            return obstacles.publish or FOREIGN
+            return Hint(obstacles.publish) if obstacles.publish else EXTERNAL_CHANGE
         case _:
             return None
 
 
-def _foreseen(obstacles: Obstacles) -> str | None:
+def _foreseen(obstacles: Obstacles) -> Hint | None:
     """What a later call will be refused, in a preview."""
     match obstacles:
         case Obstacles("", ""):
             return None
         case Obstacles(publish, "") if publish:
-            return f"it cannot be published, by force neither: {publish}; --discard --confirm drops it"
+            return hint(f"it cannot be published: {publish}; {{}} drops it", DISCARD)
         case Obstacles("", discard) if discard:
-            return f"it cannot be discarded: {discard}"
+            return Hint(f"it cannot be discarded: {discard}")
         case _:
-            return obstacles.publish
+            return Hint(obstacles.publish)
 
 
 logger = logging.getLogger("omnigraph.repair")
@@ -267,7 +269,7 @@ def _branch_row(name: str, action: RepairAction, error: str) -> TableRepairStats
         manifest_version=0,
         lance_head_version=None,
         operations=(),
-        flag_error=error,
+        reason=Hint(error),
         rows_added=None,
         rows_updated=None,
         rows_deleted=None,
@@ -281,7 +283,7 @@ class _Repair:
     root: Location
     branch: BranchRecord
     options: RepairOptions
-    looks: list[TableLook] = field(default_factory=list)
+    looks: list[TableInspection] = field(default_factory=list)
     rows: list[TableRepairStats] = field(default_factory=list)
 
     def run(self) -> list[TableRepairStats]:
@@ -290,7 +292,9 @@ class _Repair:
         failure: OmnigraphError | None = None
         try:
             if self.options.confirm:
-                published = write(self.root, self.branch.name, Write(WriterKind.REPAIR, ACTOR, self._stage))
+                published = write(
+                    self.root, self.branch.name, WriteRequest(WriterKind.REPAIR, ACTOR, self._stage)
+                )
                 commit = None if published is None else published.publication.commit
             else:
                 self._judge(read_snapshot(self.root, self.branch.name))
@@ -306,7 +310,7 @@ class _Repair:
             _log(row, time.monotonic() - started)
         return self.rows
 
-    def _stage(self, at: Stage) -> Staged | None:
+    def _stage(self, at: StagingArea) -> StagedWrite | None:
         """What to do, as effects that give content back and as pointers to what is there."""
         self._judge(at.snapshot)
         effects: list[Effect] = []
@@ -318,9 +322,9 @@ class _Repair:
             pin = Pin(look.head.branch, look.head.version)
             heads.append(FoundHead(look.table, pin))
             if row.action is RepairAction.DISCARDED or look.drift.ours:
-                effects.append(at.restored(look.table, look.head))
+                effects.append(at.restore_effect(look.table, look.head))
                 continue
-            accepted = at.accepted(look.table, look.head)
+            accepted = at.publish_head_effect(look.table, look.head)
             if isinstance(accepted, TableRecord):
                 moved.append(accepted)
             else:
@@ -329,21 +333,23 @@ class _Repair:
             return None
         is_forced = any(row.action is RepairAction.FORCED for row in self.rows)
         by = replace(at, actor=FORCE_ACTOR) if is_forced else at
-        outcome = Outcome({"tables": len(heads)}, Change(tables=tuple(moved)), heads=tuple(heads))
+        outcome = Outcome({"tables": len(heads)}, ManifestChange(tables=tuple(moved)), heads=tuple(heads))
         return by.finish(tuple(effects), frozenset(found.table.id for found in heads), outcome)
 
     def _judge(self, snapshot: Snapshot) -> None:
         """Judge every table of the branch."""
-        steady = look_steadily(snapshot, lambda: refuse_pending(self.root, "repair"), World())
+        steady = inspect_until_stable(
+            snapshot, lambda: refuse_pending(self.root, "repair"), WriteEnvironment()
+        )
 
-        def judge(look: TableLook) -> TableLook:
-            return look if look.table.id in steady.busy else look_at_rows(steady.snapshot, look)
+        def judge(look: TableInspection) -> TableInspection:
+            return look if look.table.id in steady.busy else inspect_rows(steady.snapshot, look)
 
         with ThreadPoolExecutor(maintenance_concurrency()) as threads:
             self.looks = list(threads.map(judge, steady.looks))
         self.rows = [self._row(look, is_busy=look.table.id in steady.busy) for look in self.looks]
 
-    def _row(self, look: TableLook, *, is_busy: bool) -> TableRepairStats:
+    def _row(self, look: TableInspection, *, is_busy: bool) -> TableRepairStats:
         drift, changes = look.drift, look.changes
         obstacles = Obstacles(UNDER_WAY, UNDER_WAY) if is_busy else look.obstacles
         action = decide_action(drift.classification, self.options, obstacles)
@@ -355,7 +361,7 @@ class _Repair:
             manifest_version=look.table.pin.version,
             lance_head_version=look.head_version,
             operations=drift.operations,
-            flag_error=explain(action, self.options, obstacles),
+            reason=explain(action, self.options, obstacles),
             rows_added=None if changes is None else changes.added,
             rows_updated=None if changes is None else changes.updated,
             rows_deleted=None if changes is None else changes.deleted,
@@ -373,7 +379,7 @@ class _Repair:
         if row.action not in _DONE:
             return row
         if failure is not None:
-            return replace(row, action=RepairAction.REFUSED, flag_error=failure.message)
+            return replace(row, action=RepairAction.REFUSED, reason=Hint(failure.message))
         assert commit is not None, "something was done"
         moved = next(move.after for move in commit.tables if move.table == table)
         assert moved is not None, "repair drops no table"
@@ -392,6 +398,6 @@ def _log(row: TableRepairStats, seconds: float) -> None:
         action=row.action.value,
         manifest_version=row.manifest_version,
         version=row.lance_head_version,
-        error=row.flag_error,
+        error=row.error,
         seconds=round(seconds, 3),
     )

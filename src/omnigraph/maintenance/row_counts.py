@@ -16,7 +16,7 @@ from omnigraph.arrow.hashing import Hashes, digest_rows, hash_texts
 from omnigraph.base import limits
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.fragments import read_fragment_states
-from omnigraph.storage.lance.read import Scan, scan_fragments
+from omnigraph.storage.lance.read import TableScan, scan_fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Part:
         ids, digests = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
         if dataset is not None and fragments:
             # Blobs come as their bytes: where a file keeps them may differ between equal rows.
-            for batch in scan_fragments(dataset, tuple(fragments), Scan(tuple(dataset.schema.names))):
+            for batch in scan_fragments(dataset, tuple(fragments), TableScan(tuple(dataset.schema.names))):
                 hashed = hash_texts(batch.column("id").fill_null(""))
                 mine = self._mine(hashed)
                 ids.append(hashed[mine])
@@ -98,10 +98,10 @@ def _compare(
     equal[known] = old_digests[at_known[known]] == after[1][known]
     matched, unchanged = np.unique(after[0][known]), np.unique(after[0][equal])
     twice = int((counts - 1).sum())
-    beside = sum(int(np.isin(ids, new_ids).sum()) for ids in kept) if len(new_ids) else 0
+    in_other_fragments = sum(int(np.isin(ids, new_ids).sum()) for ids in kept) if len(new_ids) else 0
     return RowCounts(
         added=len(after[0]) - len(matched),
         updated=len(matched) - len(unchanged),
         deleted=len(old_ids) - len(matched),
-        duplicates=twice + beside,
+        duplicates=twice + in_other_fragments,
     )

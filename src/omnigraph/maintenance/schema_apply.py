@@ -21,7 +21,7 @@ from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.arrow.hashing import bucket_of
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
@@ -29,12 +29,12 @@ from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.graph.schema_change import column_plan, stage_schema
 from omnigraph.graph.schema_plan import SchemaPlan, plan_schema
 from omnigraph.graph.write.check import read_other_catalogs
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.integrity.report import Violation, ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
-from omnigraph.integrity.rules import Breach, Rule
+from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.integrity.set_rules import edges_of_type, repeated_rows, unique_keys
 from omnigraph.pipeline.runner import RunTasks, run_here, task
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, Entity, RangeRule, Rules
@@ -154,7 +154,9 @@ def _check_unique(task: UniqueTask) -> ViolationReport:
     if not len(rows):
         return ViolationReport()
     named = ", ".join(task.names)
-    breach = Breach(Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows)))
+    breach = RuleViolations(
+        Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows))
+    )
     return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
 
 
@@ -174,7 +176,7 @@ def _check_card(task: CardTask) -> ViolationReport:
         (Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low))
     )
     return merge_reports(
-        _report(task.table.alias, Breach(rule, "from", message, rows), names)
+        _report(task.table.alias, RuleViolations(rule, "from", message, rows), names)
         for rule, message, rows in breaches
         if len(rows)
     )
@@ -187,7 +189,7 @@ def _mine(keys: Column, bucket: int, buckets: int) -> Column:
     return answer
 
 
-def _report(alias: str, breach: Breach, ids: Column) -> ViolationReport:
+def _report(alias: str, breach: RuleViolations, ids: Column) -> ViolationReport:
     """The first rows of a breach, named by their ids, and how many there are."""
     kept = breach.only(np.arange(min(len(breach), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
     first = tuple(
@@ -248,12 +250,18 @@ class SchemaApplied:
 
 
 def apply_schema(
-    root: Location, branch: str, request: SchemaRequest, run_tasks: RunTasks, world: World | None = None
+    root: Location,
+    branch: str,
+    request: SchemaRequest,
+    run_tasks: RunTasks,
+    world: WriteEnvironment | None = None,
 ) -> SchemaApplied:
     """Bring the branch to the schema as one commit, or raise with nothing written."""
     applying = _Applying(request, run_tasks)
     try:
-        published = write(root, branch, Write(WriterKind.SCHEMA_APPLY, request.actor, applying.stage), world)
+        published = write(
+            root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, applying.stage), world
+        )
     except ReadSetConflictError:
         # What changed may be that an interrupted apply of this very schema was finished on the way.
         applying.plan = applying.plan_for(read_snapshot(root, branch))
@@ -272,7 +280,7 @@ class _Applying:
         self._run_tasks = run_tasks
         self.plan: SchemaPlan | None = None
 
-    def stage(self, at: Stage) -> Staged | None:
+    def stage(self, at: StagingArea) -> StagedWrite | None:
         self.plan = self.plan_for(at.snapshot)
         if self.plan.can_apply and self.plan.counted is not None:
             self.plan = self.plan_for(at.snapshot, read_other_catalogs(at.snapshot))
@@ -289,7 +297,7 @@ class _Applying:
             snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others
         )
 
-    def _check(self, at: Stage, plan: SchemaPlan) -> None:
+    def _check(self, at: StagingArea, plan: SchemaPlan) -> None:
         """Raise `SchemaRejectedError` with everything that the new rules do not allow."""
         tasks: list[CheckTask] = []
         rows = 0

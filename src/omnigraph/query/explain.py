@@ -24,9 +24,9 @@ from omnigraph.query.plan.operators import (
     ExistsJoin,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     LeftJoin,
-    Limit,
+    LimitRows,
     Link,
     Lookup,
     Order,
@@ -169,7 +169,7 @@ def _step(relation: Relation) -> str:
             return f"outer rows [{', '.join(column.name for column in columns)}]"
         case Pattern() | Scan() | EdgeScan() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
             return _read_step(relation)
-        case Filter(_, conditions):
+        case FilterRows(_, conditions):
             return f"filter {conjunction_text(conditions)}"
         case CrossJoin(_, _, on):
             pairs = ", ".join(f"{left} = {right}" for left, right in on)
@@ -181,13 +181,13 @@ def _step(relation: Relation) -> str:
         case Search(_, scores, index):
             shown = ", ".join(f"{expression_text(found.score)} as {found.name}" for found in scores)
             return f"search {shown}{_without(index)}"
-        case Aggregate() | Order() | Limit() | Project():
+        case Aggregate() | Order() | LimitRows() | Project():
             return _result_step(relation)
         case _:
             assert_never(relation)
 
 
-def _result_step(relation: Aggregate | Order | Limit | Project) -> str:
+def _result_step(relation: Aggregate | Order | LimitRows | Project) -> str:
     match relation:
         case Aggregate(_, keys, aggregates):
             by = ", ".join(
@@ -201,7 +201,7 @@ def _result_step(relation: Aggregate | Order | Limit | Project) -> str:
                 f"{expression_text(key.expression)}{' desc' if key.descending else ''}" for key in keys
             )
             return f"order by {shown}; ties by {', '.join(ties) or 'nothing'}"
-        case Limit(_, count, offset):
+        case LimitRows(_, count, offset):
             skipped = f" offset {expression_text(offset)}" if offset is not None else ""
             return f"limit {expression_text(count)}{skipped}"
         case Project(_, columns):
@@ -320,7 +320,7 @@ def _estimated_rows(relation: Relation, facts: PlanFacts, outer: float) -> float
             return filtered_rows(edge, scan_filter.conjuncts, facts) * (2 if undirected else 1)
         case Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
             return _extended(relation, facts, outer)
-        case Filter(below, conditions):
+        case FilterRows(below, conditions):
             return _kept(_estimated_rows(below, facts, outer), conditions)
         case CrossJoin(left, right, on):
             pairs = _estimated_rows(left, facts, outer), _estimated_rows(right, facts, outer)
@@ -332,9 +332,9 @@ def _estimated_rows(relation: Relation, facts: PlanFacts, outer: float) -> float
             return max(rows, _estimated_rows(inner, facts, rows))
         case Aggregate(below, keys):
             return max(1.0, _estimated_rows(below, facts, outer) * _GROUPS) if keys else 1.0
-        case Limit(below, Literal(int() as count)):
+        case LimitRows(below, Literal(int() as count)):
             return min(_estimated_rows(below, facts, outer), float(count))
-        case Limit(below) | Search(below) | Order(below) | Project(below):
+        case LimitRows(below) | Search(below) | Order(below) | Project(below):
             return _estimated_rows(below, facts, outer)
 
 

@@ -20,11 +20,11 @@ from omnigraph.query.syntax import (
     Binding,
     Clause,
     Comparison,
+    ComparisonOperator,
     Expression,
     Filter,
     NotBlock,
     NullLiteral,
-    Operator,
     OptionalBlock,
     Query,
     ReadBody,
@@ -134,7 +134,11 @@ def _clause_expressions(clauses: tuple[Clause, ...]) -> Iterator[Expression]:
             case Binding(properties=properties):
                 for found in properties:
                     is_null = isinstance(found.value, NullLiteral)
-                    yield Comparison(Operator.EQ, found.value, found.value) if is_null else found.value
+                    yield (
+                        Comparison(ComparisonOperator.EQ, found.value, found.value)
+                        if is_null
+                        else found.value
+                    )
             case Traversal():
                 pass
 

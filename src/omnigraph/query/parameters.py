@@ -16,7 +16,7 @@ from omnigraph.base.errors import Fact, ParameterError
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.query.plan.expression_walk import rewritten
 from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue, Now, Param
-from omnigraph.query.plan.operators import Limit
+from omnigraph.query.plan.operators import LimitRows
 from omnigraph.query.plan.statements import (
     Assigned,
     DeleteRows,
@@ -32,14 +32,14 @@ from omnigraph.query.plan.types import (
     DATETIME,
     F64,
     NO_FACTS,
-    EntityType,
+    EntityValueType,
     NullType,
     Table,
     is_float,
     value_type_text,
 )
 from omnigraph.query.plan.walk import Change, rewritten_plan, steps_of, with_expressions
-from omnigraph.query.rules.literal_coercion import coerced, literal_coercion
+from omnigraph.query.rules.coerce_literals import coerce_literals, coerced
 from omnigraph.query.values import value_from_json
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType, item_type
 from omnigraph.schema.values import ValueMistake, narrow
@@ -77,7 +77,7 @@ def _value(param: Param, given: Mapping[str, object]) -> LiteralValue | ValueMis
     value = given[param.name]
     if value is None:
         return None if param.nullable else ValueMistake("it is null, and its type has no `?`")
-    assert not isinstance(param.type, EntityType | NullType), "a parameter has the type of a property"
+    assert not isinstance(param.type, EntityValueType | NullType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
 
@@ -127,7 +127,7 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
             root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
         )
         _check_limits(bound)
-        return literal_coercion(bound, NO_FACTS)
+        return coerce_literals(bound, NO_FACTS)
 
     if isinstance(plan, ReadPlan):
         return replace(plan, root=run(plan.root))
@@ -147,7 +147,7 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
 def _check_limits(root: Relation) -> None:
     """A limit that a parameter gives is known only now."""
     for step in steps_of(root):
-        for found in (step.count, step.offset) if isinstance(step, Limit) else ():
+        for found in (step.count, step.offset) if isinstance(step, LimitRows) else ():
             if isinstance(found, Literal) and isinstance(found.value, int) and found.value < 0:
                 message = f"a limit or an offset is {found.value}, and must not be negative"
                 raise ParameterError(message, code="query_parameter", hint="give 0 or more")

@@ -10,7 +10,7 @@ from omnigraph.query.plan.operators import EdgeExpand, EdgeScan, Expand, ExpandI
 from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, Relation, UpdateRows
 from omnigraph.query.plan.types import Table, value_type_text
 from omnigraph.query.plan.walk import roots_of, steps_of
-from omnigraph.schema.catalog import Catalog, TypeKind, told_order
+from omnigraph.schema.catalog import Catalog, TypeKind, display_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +99,4 @@ def _writes(plan: QueryPlan, catalog: Catalog) -> set[str]:
 
 def _sorted(aliases: set[str]) -> tuple[str, ...]:
     """Nodes before edges, then by name."""
-    return tuple(sorted(aliases, key=told_order))
+    return tuple(sorted(aliases, key=display_order))

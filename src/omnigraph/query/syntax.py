@@ -23,7 +23,7 @@ from omnigraph.lang.syntax import (
 )
 
 
-class Operator(Enum):
+class ComparisonOperator(Enum):
     """What stands between the two sides of a comparison."""
 
     EQ = "="
@@ -112,7 +112,7 @@ class ListLiteral:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedArgument:
+class CallArgument:
     """`name=value` in a call."""
 
     name: Name
@@ -125,7 +125,7 @@ class Call:
 
     name: Name
     arguments: tuple[Expression, ...] = ()
-    named: tuple[NamedArgument, ...] = ()
+    named: tuple[CallArgument, ...] = ()
     distinct: bool = False
 
     @property
@@ -155,7 +155,7 @@ class Arithmetic:
 class Comparison:
     """`a = b` and the like; the place is that of the operator."""
 
-    operator: Operator
+    operator: ComparisonOperator
     left: Expression
     right: Expression
     span: Span = field(default=NOWHERE, compare=False, repr=False)

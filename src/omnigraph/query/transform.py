@@ -48,8 +48,10 @@ from omnigraph.query.syntax import (
     BoolLiteral,
     Bounds,
     Call,
+    CallArgument,
     Clause,
     Comparison,
+    ComparisonOperator,
     Delete,
     Expression,
     Filter,
@@ -60,12 +62,10 @@ from omnigraph.query.syntax import (
     Limit,
     ListLiteral,
     MutationBody,
-    NamedArgument,
     Negative,
     NotBlock,
     NullLiteral,
     NullTest,
-    Operator,
     OptionalBlock,
     Ordering,
     Parameter,
@@ -202,7 +202,7 @@ _EXPONENT: Final = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
 
 def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[Query, ...]:
     """The queries of a parsed text, in order."""
-    return _Builder(problems).transform(tree)
+    return _QueryBuilder(problems).transform(tree)
 
 
 class _Expressions(Transformer[Token, tuple[Query, ...]]):
@@ -223,7 +223,7 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
 
     def comparison(self, parts: tuple[Expression, Token, Expression]) -> Comparison:
         left, operator, right = parts
-        return Comparison(Operator(str(operator)), left, right, token_span(operator))
+        return Comparison(ComparisonOperator(str(operator)), left, right, token_span(operator))
 
     def null_test(self, parts: list[Expression | Token]) -> NullTest:
         operand = parts[0]
@@ -261,11 +261,11 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
                 return TimeLiteral(name.text == "datetime", given, name.span)
         distinct = any(isinstance(part, Token) for part in rest)
         arguments: list[Expression] = []
-        named: list[NamedArgument] = []
+        named: list[CallArgument] = []
         for part in rest:
             match part:
-                case Comparison(Operator.EQ, Word(text, span), value):
-                    named.append(NamedArgument(Name(text, span), value))
+                case Comparison(ComparisonOperator.EQ, Word(text, span), value):
+                    named.append(CallArgument(Name(text, span), value))
                 case Token() | Name():
                     pass
                 case expression:
@@ -319,7 +319,7 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         self._problems.report(code, token_span(token), where + message, hint)
 
 
-class _Builder(_Expressions):
+class _QueryBuilder(_Expressions):
     """The rules of queries, clauses and statements."""
 
     def start(self, queries: list[Query]) -> tuple[Query, ...]:

@@ -19,7 +19,7 @@ from typing import Final, assert_never
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.query.plan.expressions import LiteralValue
-from omnigraph.query.syntax import BoolLiteral, Expression, ListLiteral, NullLiteral, Operator
+from omnigraph.query.syntax import BoolLiteral, ComparisonOperator, Expression, ListLiteral, NullLiteral
 from omnigraph.schema.property_types import (
     FLOATS,
     INTEGER_BOUNDS,
@@ -34,23 +34,23 @@ from omnigraph.schema.property_types import (
 from omnigraph.schema.values import BASE64_PREFIX, ValueMistake, narrow, value_from_literal, value_from_text
 
 REVERSED: Final = {
-    Operator.LT: Operator.GT,
-    Operator.LE: Operator.GE,
-    Operator.GT: Operator.LT,
-    Operator.GE: Operator.LE,
+    ComparisonOperator.LT: ComparisonOperator.GT,
+    ComparisonOperator.LE: ComparisonOperator.GE,
+    ComparisonOperator.GT: ComparisonOperator.LT,
+    ComparisonOperator.GE: ComparisonOperator.LE,
 }
-_BELOW: Final = frozenset({Operator.LT, Operator.LE})
+_BELOW: Final = frozenset({ComparisonOperator.LT, ComparisonOperator.LE})
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A comparison with a value of the exact type."""
 
-    operator: Operator
+    operator: ComparisonOperator
     value: LiteralValue
 
 
-def fit(operator: Operator, value: LiteralValue, wanted: PropertyType) -> Fitted | bool:
+def fit(operator: ComparisonOperator, value: LiteralValue, wanted: PropertyType) -> Fitted | bool:
     """The comparison for values of this type, or what it always is."""
     match wanted, value:
         case ScalarType(scalar), int() | float() | Decimal() if scalar in INTEGER_BOUNDS:
@@ -70,28 +70,30 @@ def midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def _integer(operator: Operator, value: int | float | Decimal, bounds: tuple[int, int]) -> Fitted | bool:
+def _integer(
+    operator: ComparisonOperator, value: int | float | Decimal, bounds: tuple[int, int]
+) -> Fitted | bool:
     low, high = bounds
     if value > high or value < low:
         return _outside(operator, is_above=value > high)
-    if value == low and operator in {Operator.LT, Operator.GE}:
-        return operator is Operator.GE
-    if value == high and operator in {Operator.GT, Operator.LE}:
-        return operator is Operator.LE
+    if value == low and operator in {ComparisonOperator.LT, ComparisonOperator.GE}:
+        return operator is ComparisonOperator.GE
+    if value == high and operator in {ComparisonOperator.GT, ComparisonOperator.LE}:
+        return operator is ComparisonOperator.LE
     floor = int(Decimal(value).to_integral_value(ROUND_FLOOR))
     if floor == value:
         return Fitted(operator, floor)
     # Between two whole numbers, `<` and `<=` are the same, and so are `>` and `>=`.
     match operator:
-        case Operator.EQ | Operator.NE:
-            return operator is Operator.NE
-        case Operator.LT | Operator.LE:
-            return Fitted(Operator.LE, floor)
+        case ComparisonOperator.EQ | ComparisonOperator.NE:
+            return operator is ComparisonOperator.NE
+        case ComparisonOperator.LT | ComparisonOperator.LE:
+            return Fitted(ComparisonOperator.LE, floor)
         case _:
-            return Fitted(Operator.GT, floor)
+            return Fitted(ComparisonOperator.GT, floor)
 
 
-def _float(operator: Operator, value: int | float | Decimal, scalar: Scalar) -> Fitted | bool:
+def _float(operator: ComparisonOperator, value: int | float | Decimal, scalar: Scalar) -> Fitted | bool:
     try:
         nearest = float(value)
     except OverflowError:
@@ -104,23 +106,23 @@ def _float(operator: Operator, value: int | float | Decimal, scalar: Scalar) -> 
     return Fitted(operator, nearest + 0.0)
 
 
-def _date(operator: Operator, moment: datetime) -> Fitted | bool:
+def _date(operator: ComparisonOperator, moment: datetime) -> Fitted | bool:
     day = moment.astimezone(UTC).date()
     if midnight(day) == moment:
         return Fitted(operator, day)
     match operator:
-        case Operator.EQ | Operator.NE:
-            return operator is Operator.NE
-        case Operator.LT | Operator.LE:
-            return Fitted(Operator.LE, day)
+        case ComparisonOperator.EQ | ComparisonOperator.NE:
+            return operator is ComparisonOperator.NE
+        case ComparisonOperator.LT | ComparisonOperator.LE:
+            return Fitted(ComparisonOperator.LE, day)
         case _:
-            return Fitted(Operator.GT, day)
+            return Fitted(ComparisonOperator.GT, day)
 
 
-def _outside(operator: Operator, *, is_above: bool) -> bool:
+def _outside(operator: ComparisonOperator, *, is_above: bool) -> bool:
     """A comparison with a value beyond all values of the type."""
-    if operator in {Operator.EQ, Operator.NE}:
-        return operator is Operator.NE
+    if operator in {ComparisonOperator.EQ, ComparisonOperator.NE}:
+        return operator is ComparisonOperator.NE
     return (operator in _BELOW) is is_above
 
 

@@ -156,7 +156,7 @@ class EntityType:
 
     @property
     def alias(self) -> str:
-        """`node:T` or `edge:E`; `told_order` is the order in which people see several."""
+        """`node:T` or `edge:E`; `display_order` is the order in which people see several."""
         return f"{self.kind.value}:{self.name}"
 
     @property
@@ -261,6 +261,6 @@ def edge_lookup_name(name: str) -> str:
     return name[:1].lower() + name[1:]
 
 
-def told_order(alias: str) -> tuple[bool, str]:
+def display_order(alias: str) -> tuple[bool, str]:
     """A key to sort aliases of tables by, wherever several are shown: nodes before edges, each by name."""
     return alias.startswith("edge:"), alias

@@ -175,7 +175,7 @@ _OVERRIDABLE: Final = "description"
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class PropertyConflict:
     """A property that two places declare differently; `place` is where the later one is written."""
 
     place: Name
@@ -192,14 +192,14 @@ class Expansion:
     constraints: tuple[Annotation, ...]
     inherited: tuple[PropertySyntax, ...]
     inherited_constraints: tuple[Annotation, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[PropertyConflict, ...]
 
 
 def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) -> Expansion:
     """The declaration with its interfaces' properties and constraints. Unknown interfaces are left out."""
     merged: dict[str, tuple[PropertySyntax, str]] = {}
     constraints: dict[Annotation, None] = {}
-    conflicts: list[Conflict] = []
+    conflicts: list[PropertyConflict] = []
     implemented = declaration.implements if isinstance(declaration, NodeSyntax) else ()
     for name in implemented:
         interface = interfaces.get(name.text)
@@ -234,7 +234,7 @@ def _merge(
     found: PropertySyntax,
     place: Name,
     target: tuple[dict[str, tuple[PropertySyntax, str]], str],
-    conflicts: list[Conflict],
+    conflicts: list[PropertyConflict],
 ) -> None:
     merged, label = target
     name = found.name.text
@@ -243,7 +243,7 @@ def _merge(
         return
     earlier, first = merged[name]
     if what := _difference(earlier, found):
-        conflicts.append(Conflict(place, name, first, what))
+        conflicts.append(PropertyConflict(place, name, first, what))
         return
     own = {annotation.name.text for annotation in found.annotations}
     kept = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in own)

@@ -127,7 +127,7 @@ _Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 def build_tree(tree: Tree[Token], problems: ProblemList) -> tuple[Declaration, ...]:
     """The declarations of a parsed text, in order."""
-    return _Builder(problems).transform(tree)
+    return _SchemaBuilder(problems).transform(tree)
 
 
 def is_constraint(annotation: Annotation) -> bool:
@@ -147,7 +147,7 @@ def canonical(annotation: Annotation) -> Annotation:
             return annotation
 
 
-class _Builder(Transformer[Token, tuple[Declaration, ...]]):
+class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
     """One method per rule of the grammar and per terminal that has a meaning."""
 
     def __init__(self, problems: ProblemList) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from omnigraph.base.clock import moment
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.branches import BranchStanding
+from omnigraph.graph.branches import BranchStatus
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
-from omnigraph.schema.catalog import told_order
+from omnigraph.schema.catalog import display_order
 from omnigraph.storage.location import Location
 
 
@@ -30,7 +30,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
                 "table_branch": table.pin.branch,
                 "row_count": table.row_count,
             }
-            for alias, table in sorted(snapshot.tables.items(), key=lambda entry: told_order(entry[0]))
+            for alias, table in sorted(snapshot.tables.items(), key=lambda entry: display_order(entry[0]))
         ],
     }
 
@@ -57,7 +57,7 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
                 "from": _pin_to_json(move.before),
                 "to": _pin_to_json(move.after),
             }
-            for move in sorted(commit.tables, key=lambda one: told_order(names.get(one.table, "")))
+            for move in sorted(commit.tables, key=lambda one: display_order(names.get(one.table, "")))
         ],
         "counts": dict(commit.counts),
     }
@@ -90,7 +90,7 @@ def branch_to_json(record: BranchRecord) -> dict[str, Any]:
     }
 
 
-def standing_to_json(standing: BranchStanding) -> dict[str, Any]:
+def standing_to_json(standing: BranchStatus) -> dict[str, Any]:
     """One branch and where it stands."""
     return {
         **branch_to_json(standing.record),

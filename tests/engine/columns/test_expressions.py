@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.base.errors import RunError
-from omnigraph.engine.columns.domain import Domain
+from omnigraph.engine.columns.domain import ValueDictionary
 from omnigraph.engine.columns.expressions import evaluate, holds
-from omnigraph.engine.columns.frame import Coded, Frame
+from omnigraph.engine.columns.frame import DictionaryColumn, Frame
 from omnigraph.query.plan.expressions import (
     And,
     ColumnRef,
@@ -23,8 +23,8 @@ from omnigraph.query.plan.expressions import (
     InList,
     IsNull,
     Known,
+    ListMembership,
     Literal,
-    Member,
     Negated,
     Not,
     Or,
@@ -32,7 +32,7 @@ from omnigraph.query.plan.expressions import (
     Substring,
 )
 from omnigraph.query.plan.types import BOOL, DATE, DATETIME, F64, I64, STRING, U64, ValueType
-from omnigraph.query.syntax import Operator, Sign
+from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.schema.property_types import ListType, Scalar, ScalarType
 
 I32 = ScalarType(Scalar.I32)
@@ -48,13 +48,13 @@ ARROW: dict[ValueType, Any] = {
     DATE: pa.date32(),
     DATETIME: pa.timestamp("ms", "UTC"),
 }
-MEANINGS: dict[Operator, Callable[[Any, Any], bool]] = {
-    Operator.EQ: python.eq,
-    Operator.NE: python.ne,
-    Operator.LT: python.lt,
-    Operator.LE: python.le,
-    Operator.GT: python.gt,
-    Operator.GE: python.ge,
+MEANINGS: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
+    ComparisonOperator.EQ: python.eq,
+    ComparisonOperator.NE: python.ne,
+    ComparisonOperator.LT: python.lt,
+    ComparisonOperator.LE: python.le,
+    ComparisonOperator.GT: python.gt,
+    ComparisonOperator.GE: python.ge,
 }
 LEAST, MOST, MOST_UNSIGNED = -(2**63), 2**63 - 1, 2**64 - 1
 
@@ -118,8 +118,14 @@ def test_numbers_of_any_types_compare_exactly(
 def test_a_date_is_the_midnight_it_begins_with() -> None:
     moment = datetime(2020, 1, 1, tzinfo=UTC)
     rows = frame(d=(DATE, [date(2020, 1, 1)] * 2), t=(DATETIME, [moment, moment.replace(microsecond=1000)]))
-    assert values(Compare(Operator.EQ, column("d", DATE), column("t", DATETIME)), rows) == [True, False]
-    assert values(Compare(Operator.LT, column("d", DATE), column("t", DATETIME)), rows) == [False, True]
+    assert values(Compare(ComparisonOperator.EQ, column("d", DATE), column("t", DATETIME)), rows) == [
+        True,
+        False,
+    ]
+    assert values(Compare(ComparisonOperator.LT, column("d", DATE), column("t", DATETIME)), rows) == [
+        False,
+        True,
+    ]
 
 
 def test_integers_are_exact_or_an_error() -> None:
@@ -153,8 +159,8 @@ def test_lists_texts_and_choices() -> None:
         part=(STRING, ["ö", "", "x", None]),
     )
     listed = column("items", ListType(Scalar.I64))
-    assert values(Member(column("n", I64), listed), rows) == [None, False, True, None]
-    assert values(Member(Literal(3, I64), listed), rows) == [None, False, False, True]
+    assert values(ListMembership(column("n", I64), listed), rows) == [None, False, True, None]
+    assert values(ListMembership(Literal(3, I64), listed), rows) == [None, False, False, True]
     text, part = column("text", STRING), column("part", STRING)
     assert values(Substring(text, part), rows) == [True, True, None, None]
     assert values(Substring(text, Literal("%", STRING)), rows) == [False, False, None, True]
@@ -173,13 +179,13 @@ def test_a_list_of_a_parameter_is_shown_in_every_row_also_when_there_is_none(row
 
 
 def test_ids_of_one_domain_are_compared_by_position() -> None:
-    domain = Domain(pa.array(["a", "b"]), is_unique=True)
+    domain = ValueDictionary(pa.array(["a", "b"]), is_unique=True)
     rows = Frame(
         3,
         {
-            "x.id": Coded(pa.array([0, 1, -1]).to_numpy(), domain),
-            "y.id": Coded(pa.array([0, 0, 0]).to_numpy(), domain),
+            "x.id": DictionaryColumn(pa.array([0, 1, -1]).to_numpy(), domain),
+            "y.id": DictionaryColumn(pa.array([0, 0, 0]).to_numpy(), domain),
         },
     )
-    same = Compare(Operator.EQ, ColumnRef("x", "id", STRING), ColumnRef("y", "id", STRING))
+    same = Compare(ComparisonOperator.EQ, ColumnRef("x", "id", STRING), ColumnRef("y", "id", STRING))
     assert values(same, rows) == [True, False, None]

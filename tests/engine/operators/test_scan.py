@@ -23,7 +23,7 @@ from omnigraph.query.plan.expressions import (
     Or,
     Prefix,
 )
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
 from omnigraph.storage.lance.dataset import open_dataset
 from tests.engine.graphs import make_snapshot
@@ -104,12 +104,16 @@ def conditions(name: str) -> list[Expr]:
     kind, values = VALUES[name]
     column = ColumnRef("x", name, kind, nullable=True)
     found: list[Expr] = [IsNull(column), IsNull(column, negated=True)]
-    signs = [sign for sign in Operator if sign not in {Operator.IN, Operator.CONTAINS, Operator.STARTS_WITH}]
+    signs = [
+        sign
+        for sign in ComparisonOperator
+        if sign not in {ComparisonOperator.IN, ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH}
+    ]
     for value in values:
         literal = Literal(value, kind)
         found.extend(Compare(sign, column, literal) for sign in signs)
         found.append(Not(InList(column, (literal, Literal(values[0], kind)))))
-        found.append(Or((Compare(Operator.EQ, column, literal), IsNull(column))))
+        found.append(Or((Compare(ComparisonOperator.EQ, column, literal), IsNull(column))))
         if isinstance(value, str):
             found.extend((Prefix(column, literal), Not(Prefix(column, literal))))
     return found
@@ -141,7 +145,7 @@ def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
 
 def test_what_cannot_be_said_stays() -> None:
     column = ColumnRef("x", "d", ScalarType(Scalar.F64))
-    infinite = Compare(Operator.LT, column, Literal(float("inf"), ScalarType(Scalar.F64)))
+    infinite = Compare(ComparisonOperator.LT, column, Literal(float("inf"), ScalarType(Scalar.F64)))
     fine = IsNull(column)
     assert pushed_text((fine, infinite)) == ("(`d` IS NULL)", (infinite,))
     assert pushed_text((Or((fine, infinite)),)) == (None, (Or((fine, infinite)),))

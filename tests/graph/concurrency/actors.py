@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from omnigraph.base import failpoints
 from omnigraph.base.errors import Applied, OmnigraphError
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from tests.waiting import SECONDS_MAX, wait_until
 
@@ -31,9 +31,9 @@ _context: Final = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(_PRELOADED))
 
 
-def impatient(wait_seconds: float = SECONDS_MAX) -> World:
+def impatient(wait_seconds: float = SECONDS_MAX) -> WriteEnvironment:
     """A world in which another writer counts as dead as soon as it has been silent for a moment."""
-    return World(terms=LeaseTerms(lease_seconds=SHORT_LEASE_SECONDS, wait_seconds=wait_seconds))
+    return WriteEnvironment(terms=LeaseTerms(lease_seconds=SHORT_LEASE_SECONDS, wait_seconds=wait_seconds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from omnigraph.base.errors import ConflictError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.recovery.run import recover_on_open
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Published, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import impatient
 from tests.graph.writers import KNOWS, PERSON, Change, rows_table, run, run_compaction, stage_changes
@@ -40,12 +40,12 @@ def write_changes(location: Location, changes: Sequence[Change], branch: str = M
 def write_changes_once(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
     """One write that has no way to stage again."""
     stage = stage_changes(changes)
-    return _commit_id(write(location, branch, Write(WriterKind.LOAD, "tester", stage)))
+    return _commit_id(write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage)))
 
 
 def write_with_lease(location: Location, changes: Sequence[Change], lease_seconds: float) -> str | None:
     """One write whose lease is short, so that it has to renew it."""
-    world = World(terms=LeaseTerms(lease_seconds=lease_seconds))
+    world = WriteEnvironment(terms=LeaseTerms(lease_seconds=lease_seconds))
     return _commit_id(run(location, changes, world=world))
 
 
@@ -72,17 +72,17 @@ def make_branch(location: Location, name: str) -> str:
 def insert_edges(location: Location, names: Sequence[str]) -> str | None:
     """Insert edges from each node to itself, refusing those whose node is not there, also when staging again."""
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         nodes = set(at.read(PERSON).read(["id"]).column("id").to_pylist())
         missing = [name for name in names if name not in nodes]
         if missing:
             raise DanglingEdgeError(f"no node {missing}", code="dangling_edge")
         target = at.writable(KNOWS)
         staged = stage_append(target.dataset, rows_table(target, [(name, None) for name in names]))
-        effect = at.exact(target, staged, target.table.row_count + len(names))
+        effect = at.transaction_effect(target, staged, target.table.row_count + len(names))
         return at.finish((effect,), frozenset({at.table(PERSON).id}), Outcome({"inserted": len(names)}))
 
-    request = Write(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
 
 
@@ -90,16 +90,16 @@ def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
     """Delete nodes, refusing those that an edge touches, also when staging again."""
     where = "id IN (" + ", ".join(f"'{name}'" for name in names) + ")"
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         if at.read(KNOWS).count_rows(where.replace("id", "src", 1)):
             raise DanglingEdgeError("an edge would dangle", code="dangling_edge")
         target = at.writable(PERSON)
         staged = stage_delete(target.dataset, where)
         assert staged is not None
-        effect = at.exact(target, staged, target.table.row_count - len(names))
+        effect = at.transaction_effect(target, staged, target.table.row_count - len(names))
         return at.finish((effect,), frozenset({at.table(KNOWS).id}), Outcome({"deleted": len(names)}))
 
-    request = Write(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
 
 

@@ -12,17 +12,16 @@ from omnigraph.base.clock import SYSTEM_CLOCK, SystemClock
 from omnigraph.base.errors import Applied
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseTerms
-from omnigraph.graph.manifest.publish import Change as ManifestChange
-from omnigraph.graph.manifest.publish import CommitDraft, Target, publish
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.check import StagingTooOldError
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency import jobs
@@ -100,12 +99,12 @@ def test_restaging_that_stays_stale_is_refused(graph: Location) -> None:
     """A writer that hands back what it had staged before the table moved must not undo what was published since."""
     stage = stage_changes([Change(PERSON, insert=("mine",))])
 
-    def stage_and_be_overtaken(at: Stage) -> Staged:
+    def stage_and_be_overtaken(at: StagingArea) -> StagedWrite:
         staged = stage(at)
         run(graph, [Change(PERSON, insert=("theirs",))])
         return staged
 
-    request = Write(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda _, staged: staged)
+    request = WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda _, staged: staged)
     with pytest.raises(ReadSetConflictError):
         write(graph, MAIN, request)
     contents = settle(graph, read_contents(graph))
@@ -116,23 +115,25 @@ def test_restaging_that_stays_stale_is_refused(graph: Location) -> None:
 def test_restaging_for_longer_than_the_lease_is_not_taken_over(graph: Location) -> None:
     """A load of any size is checked again under the lease, while somebody waits for it."""
     terms = LeaseTerms(lease_seconds=0.3, wait_seconds=20.0)
-    world = World(terms=terms)
+    world = WriteEnvironment(terms=terms)
     stage = stage_changes([Change(PERSON, insert=("mine",))])
     waiting = threading.Thread(
         target=run, args=(graph, [Change(PERSON, insert=("later",))]), kwargs={"world": world}
     )
 
-    def stage_and_be_overtaken(at: Stage) -> Staged:
+    def stage_and_be_overtaken(at: StagingArea) -> StagedWrite:
         staged = stage(at)
         run(graph, [Change(PERSON, insert=("theirs",))])
         return staged
 
-    def take_long(at: Stage, _: Staged) -> Staged:
+    def take_long(at: StagingArea, _: StagedWrite) -> StagedWrite:
         waiting.start()
         waiting.join(5 * terms.lease_seconds)
         return stage(at)
 
-    assert write(graph, MAIN, Write(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), world)
+    assert write(
+        graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), world
+    )
     waiting.join()
     assert {"mine", "theirs", "later"} <= set(settle(graph, read_contents(graph))[PERSON])
 
@@ -251,7 +252,7 @@ def _change_schema(location: Location) -> None:
     now = read_snapshot(location)
     schema = replace(now.schema, source=now.schema.source + "\n", hash=SchemaHash("0" * 64))
     commit = CommitDraft(CommitId(new_ulid()), "schema_apply", OperationId(new_ulid()), "tester", 1)
-    publish(Target(location, MAIN, now.branch.id, None), ManifestChange(commit=commit, schema=schema))
+    publish(PublishTarget(location, MAIN, now.branch.id, None), ManifestChange(commit=commit, schema=schema))
 
 
 @dataclass(slots=True)
@@ -271,13 +272,18 @@ class TestStagedFilesCollectedBeforeCommit:
         before, clock = read_contents(graph), _Late()
         stage = stage_changes(triple(["old"]))
 
-        def stage_and_age(at: Stage) -> Staged:
+        def stage_and_age(at: StagingArea) -> StagedWrite:
             staged = stage(at)
             clock.seconds = 25 * 3600.0
             return staged
 
         with pytest.raises(StagingTooOldError) as refused:
-            write(graph, MAIN, Write(WriterKind.LOAD, "tester", stage_and_age), World(clock=clock))
+            write(
+                graph,
+                MAIN,
+                WriteRequest(WriterKind.LOAD, "tester", stage_and_age),
+                WriteEnvironment(clock=clock),
+            )
         assert refused.value.applied is Applied.NO
         settle(graph, before)
 

@@ -12,10 +12,9 @@ import pytest
 
 from omnigraph.base.errors import Applied
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import MANIFEST
-from omnigraph.graph.manifest.publish import Change as ManifestChange
-from omnigraph.graph.manifest.publish import CommitDraft, Publisher, Target, publish
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -133,7 +132,7 @@ def test_a_publisher_that_keeps_losing_gives_up(graph: Location) -> None:
     def lose() -> None:
         run(graph, [Change("node:Company", insert=(new_ulid(),))])
 
-    target = Target(graph, MAIN, now.branch.id, None)
+    target = PublishTarget(graph, MAIN, now.branch.id, None)
     with pytest.raises(Exception, match="lost to other writers") as failed:
         publish(target, ManifestChange(commit=draft), (), Publisher(lose, clock=_NoWait()))
     assert getattr(failed.value, "applied", None) is Applied.NO
@@ -144,10 +143,10 @@ class _NoWait:
     """A clock whose waits take no time."""
 
     def now_us(self) -> int:
-        return World().clock.now_us()
+        return WriteEnvironment().clock.now_us()
 
     def monotonic(self) -> float:
-        return World().clock.monotonic()
+        return WriteEnvironment().clock.monotonic()
 
     def sleep(self, seconds: float) -> None:
         pass

@@ -17,7 +17,7 @@ import pytest
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import Applied, OmnigraphError
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms, acquire_lease
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_on_open
@@ -244,7 +244,7 @@ def test_four_writers_one_being_killed(s3_server: S3Server, tmp_path: Path) -> N
         _, halves = reader.answer().value
     assert halves == []
     outcome = read_logs(log for log in logs if log.exists())
-    recover_on_open(location, MAIN, World(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
+    recover_on_open(location, MAIN, WriteEnvironment(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
     history = linear_history(location)
     assert outcome.acknowledged - {commit.id for commit in history} == set()
     assert read_contents(location) == replay(history, outcome.tried, EMPTY)

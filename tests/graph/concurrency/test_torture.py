@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
@@ -105,7 +105,7 @@ def _kill_at_random(stage: _Stage) -> None:
 
 
 def _check(location: Location, outcome: Outcome) -> None:
-    recover_on_open(location, MAIN, World(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
+    recover_on_open(location, MAIN, WriteEnvironment(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
     assert pending(location) == ()
     history = linear_history(location)
     ids = {commit.id for commit in history}
@@ -114,6 +114,8 @@ def _check(location: Location, outcome: Outcome) -> None:
     assert strangers == set(), "there and never tried"
     model = replay(history, outcome.tried, EMPTY)
     assert read_contents(location) == model
-    run(location, triple(["last"]), world=World(terms=LeaseTerms(wait_seconds=0.0)))  # nothing stayed locked
+    run(
+        location, triple(["last"]), world=WriteEnvironment(terms=LeaseTerms(wait_seconds=0.0))
+    )  # nothing stayed locked
     assert drifting(location) == set()
     assert pending(location) == ()

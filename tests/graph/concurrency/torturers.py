@@ -16,13 +16,13 @@ import msgspec
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, OmnigraphError
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseTerms, acquire_lease
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -66,7 +66,7 @@ def write_until(location: Location, log: Path, name: str, deadline: float) -> in
     Returns how many writes were acknowledged.
     """
     chance = random.Random(name)
-    world = World(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
+    world = WriteEnvironment(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
     mine: list[str] = []
     acknowledged = 0
     with log.open("a", encoding="utf-8") as out:
@@ -146,15 +146,17 @@ def replay(history: Sequence[Any], tried: dict[str, tuple[Change, ...]], start: 
     return contents
 
 
-def _write_logged(location: Location, changes: tuple[Change, ...], out: TextIO, world: World) -> str:
+def _write_logged(
+    location: Location, changes: tuple[Change, ...], out: TextIO, world: WriteEnvironment
+) -> str:
     stage_all = stage_changes(changes)
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         staged = stage_all(at)
         _log(out, Line("try", at.commit, changes))
         return staged
 
-    request = Write(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))
     published = write(location, MAIN, request, world)
     assert published is not None
     assert published.publication.commit is not None
@@ -179,7 +181,7 @@ def _remember(mine: list[str], changes: tuple[Change, ...]) -> None:
         mine.remove(name)
 
 
-def _compact(location: Location, chance: random.Random, world: World) -> None:
+def _compact(location: Location, chance: random.Random, world: WriteEnvironment) -> None:
     try:
         run_compaction(location, chance.sample(TABLES, 2), world)
     except OmnigraphError as error:

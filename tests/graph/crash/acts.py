@@ -13,7 +13,7 @@ from omnigraph.api.mutate import MutationOptions, run_mutation_text
 from omnigraph.api.query import QuerySource
 from omnigraph.base import failpoints
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.manifest.stamp import Format
@@ -72,7 +72,7 @@ def migrate_step(manifest: Dataset) -> Dataset:
     return commit_schema_metadata(manifest, {STEP_MARK: "done"})
 
 
-OLD_FORMAT: Final = World(rules=Format(current=1, steps=(migrate_step,)))
+OLD_FORMAT: Final = WriteEnvironment(rules=Format(current=1, steps=(migrate_step,)))
 
 
 def repairing(**flags: bool) -> Callable[[Location], None]:
@@ -91,7 +91,7 @@ def write_rows(location: Location) -> None:
 
 def renew(location: Location) -> None:
     """A lease whose third is always over."""
-    run(location, LOADED, world=World(terms=LeaseTerms(lease_seconds=0.0)))
+    run(location, LOADED, world=WriteEnvironment(terms=LeaseTerms(lease_seconds=0.0)))
 
 
 def mutate(location: Location) -> None:
@@ -204,4 +204,4 @@ def migrate(location: Location) -> None:
 def cleanup(location: Location) -> None:
     """One table at a time, so that the order is always the same."""
     os.environ[CONCURRENCY] = "1"
-    cleanup_all_tables(Place(location), CLEANUP, world=World(clock=TomorrowClock()))
+    cleanup_all_tables(Place(location), CLEANUP, world=WriteEnvironment(clock=TomorrowClock()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.base.clock import Clock
 from omnigraph.base.failpoints import observed
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.layout import MANIFEST, RECOVERY
 
@@ -41,10 +41,10 @@ class PatientClock:
         self.seconds += seconds
 
 
-def impatient_world(clock: Clock, lease_seconds: float = 0.1) -> World:
+def impatient_world(clock: Clock, lease_seconds: float = 0.1) -> WriteEnvironment:
     """A world in which a lease is over as soon as somebody waits for it."""
     terms = LeaseTerms(lease_seconds, WAIT_SECONDS, clock, lambda: 0.5)
-    return World(clock=clock, jitter=lambda: 0.5, terms=terms)
+    return WriteEnvironment(clock=clock, jitter=lambda: 0.5, terms=terms)
 
 
 @dataclass(slots=True)

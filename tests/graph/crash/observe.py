@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.base.ids import BranchId
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import is_epoch_over
 from omnigraph.graph.manifest.layout import LOCKS, RECOVERY
 from omnigraph.graph.manifest.lineage import make_lineage
@@ -32,12 +32,12 @@ STEP_MARK = "test:step"
 Tree = dict[str, tuple[int, int]]
 
 
-def observe(location: Location, world: World) -> GraphState:
+def observe(location: Location, world: WriteEnvironment) -> GraphState:
     """The graph as readers see it."""
     return {name: _state(snapshot) for name, snapshot in snapshots(location, world).items()}
 
 
-def snapshots(location: Location, world: World) -> dict[str, Snapshot]:
+def snapshots(location: Location, world: WriteEnvironment) -> dict[str, Snapshot]:
     """The newest snapshot of every branch."""
     try:
         main = read_snapshot(location, rules=world.rules)
@@ -68,7 +68,7 @@ def read_tree(location: Location) -> Tree:
     }
 
 
-def unsteady(location: Location, world: World, *, heads: bool = True) -> list[str]:
+def unsteady(location: Location, world: WriteEnvironment, *, heads: bool = True) -> list[str]:
     """Everything that should not be there in steady state."""
     store = ObjectStore(location)
     found = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
@@ -84,7 +84,7 @@ def unsteady(location: Location, world: World, *, heads: bool = True) -> list[st
     return found
 
 
-def _half_migrated(location: Location, world: World) -> list[str]:
+def _half_migrated(location: Location, world: WriteEnvironment) -> list[str]:
     """A stamp that says a step is done which is not. The test's own step leaves a mark."""
     if not world.rules.steps:
         return []

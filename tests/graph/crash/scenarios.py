@@ -16,7 +16,7 @@ from omnigraph.base import limits
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.compaction import needs_compaction
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -66,7 +66,7 @@ class Scenario:
     heads_ahead: bool = False  # it starts with a head above its pin, which only a write puts right
     redo: Redo | None = None  # what must be done again before anybody can write
     beside: Callable[[GraphState], GraphState] | None = None  # what another writer does before the first cell
-    world: World = field(default_factory=World)
+    world: WriteEnvironment = field(default_factory=WriteEnvironment)
 
 
 def seed(location: Location) -> None:

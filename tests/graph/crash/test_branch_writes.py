@@ -8,15 +8,15 @@ import pytest
 
 from omnigraph.base.errors import Applied, ConflictError, ContentError
 from omnigraph.graph.branches import create_branch, create_branch_with, delete_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import LOCKS, MANIFEST, RECOVERY
 from omnigraph.graph.manifest.records import BranchParent
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch, recover_on_open
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.lance.dataset import open_dataset
@@ -68,7 +68,7 @@ def test_a_branch_is_not_made_from_a_namesake(graph: Location) -> None:
         create_branch(graph, "child", "tester", source)
 
 
-def rejecting(at: Stage) -> Staged:
+def rejecting(at: StagingArea) -> StagedWrite:
     stage_changes([Change(PERSON, insert=("x",))])(at)
     raise ContentError("a row is wrong", code="load_rejected", hint="")
 
@@ -85,12 +85,14 @@ def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> N
     changes = [Change(PERSON, insert=("x",))]
     before = lance_branches(graph)
     with pytest.raises(ContentError) as rejected:
-        create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", rejecting))
+        create_branch_with(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", rejecting))
     assert rejected.value.applied is Applied.NO
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
     assert lance_branches(graph) == before
     run(graph, [Change(COMPANY, insert=("dev",))], branch=DEV)
-    made = create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", stage_changes(changes)))
+    made = create_branch_with(
+        graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_changes(changes))
+    )
     assert made is not None
     now, base = read_snapshot(graph, "new"), read_snapshot(graph, DEV)
     assert made.publication.commit is not None
@@ -103,7 +105,7 @@ def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> N
     assert now.tables[PERSON].owner == now.branch.id
     assert now.tables[COMPANY] == base.tables[COMPANY]
     run(graph, [Change(PERSON, insert=("y",))], branch="new")
-    assert unsteady(graph, World()) == []
+    assert unsteady(graph, WriteEnvironment()) == []
 
 
 def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -> None:
@@ -111,7 +113,7 @@ def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -
     stage = stage_changes([Change(PERSON, insert=("x",))])
     table = Path(graph.child(read_snapshot(graph, DEV).tables[PERSON].path).uri)
 
-    def lose(at: Stage) -> Staged | None:
+    def lose(at: StagingArea) -> StagedWrite | None:
         before = set(table.rglob("data/*.lance"))
         staged = stage(at)
         for file in set(table.rglob("data/*.lance")) - before:
@@ -119,33 +121,33 @@ def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -
         return staged
 
     with pytest.raises(IncompleteFileError) as raised:
-        create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", lose))
+        create_branch_with(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
 
 def test_a_branch_of_that_name_was_made_while_its_first_write_was_staged(graph: Location) -> None:
-    def lose(at: Stage) -> Staged:
+    def lose(at: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(at)
         create_branch(graph, "new", "other", read_snapshot(graph))
         return staged
 
     before = lance_branches(graph)
     with pytest.raises(ConflictError) as refused:
-        create_branch_with(graph, "new", MAIN, Write(WriterKind.LOAD, "tester", lose))
+        create_branch_with(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lose))
     assert (refused.value.code, refused.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
 
 
 def test_the_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
-    def lose(at: Stage) -> Staged:
+    def lose(at: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(at)
         delete_branch(graph, DEV)
         return staged
 
     with pytest.raises(ConflictError) as refused:
-        create_branch_with(graph, "new", DEV, Write(WriterKind.LOAD, "tester", lose))
+        create_branch_with(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
     assert (refused.value.code, refused.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
@@ -153,18 +155,21 @@ def test_the_base_is_deleted_while_the_first_write_is_staged(graph: Location) ->
 def test_cleanup_keeps_the_forks_of_a_first_write_that_is_staged(graph: Location) -> None:
     """Its branch is not live yet, so the forks have the name of the one that it is created from."""
 
-    def wait(at: Stage) -> Staged:
+    def wait(at: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(at)
         options = CleanupPolicyOptions(keep_versions=3, confirm=True)
-        cleanup_all_tables(Place(graph), options, world=World(clock=TomorrowClock()))
+        cleanup_all_tables(Place(graph), options, world=WriteEnvironment(clock=TomorrowClock()))
         return staged
 
-    create_branch_with(graph, "new", MAIN, Write(WriterKind.LOAD, "tester", wait))
+    create_branch_with(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", wait))
     assert "x" in read_contents(graph, "new")[PERSON]
 
 
 def test_a_first_write_without_rows_makes_the_branch(graph: Location) -> None:
-    assert create_branch_with(graph, "new", MAIN, Write(WriterKind.LOAD, "tester", lambda _: None)) is None
+    assert (
+        create_branch_with(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None))
+        is None
+    )
     assert read_snapshot(graph, "new").head == read_snapshot(graph).head
 
 
@@ -173,12 +178,12 @@ def test_a_first_write_stages_again_beside_another_first_write(graph: Location) 
     changes = [Change(PERSON, insert=("slow",)), Change(COMPANY, insert=("slow",))]
     stage = stage_changes(changes)
 
-    def stage_then_lose(at: Stage) -> Staged:
+    def stage_then_lose(at: StagingArea) -> StagedWrite:
         staged = stage(at)
         run(graph, [Change(PERSON, insert=("fast",))], branch=DEV)
         return staged
 
-    request = Write(WriterKind.LOAD, "tester", stage_then_lose, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.LOAD, "tester", stage_then_lose, lambda again, _: stage(again))
     published = write(graph, DEV, request)
     assert published is not None
     contents = read_contents(graph, DEV)
@@ -191,16 +196,16 @@ def test_effects_that_rest_on_an_older_pin_are_never_healed_away(graph: Location
     """A revalidation that forgets to move its effects must not undo what was published meanwhile."""
     stage = stage_changes([Change(PERSON, insert=("slow",))])
 
-    def stage_then_lose(at: Stage) -> Staged:
+    def stage_then_lose(at: StagingArea) -> StagedWrite:
         staged = stage(at)
         run(graph, [Change(PERSON, insert=("fast",))])
         return staged
 
-    def only_the_snapshot(again: Stage, staged: Staged) -> Staged:
+    def only_the_snapshot(again: StagingArea, staged: StagedWrite) -> StagedWrite:
         return again.finish(staged.effects, staged.reads, Outcome(staged.counts))
 
     with pytest.raises(ConflictError) as caught:
-        write(graph, MAIN, Write(WriterKind.LOAD, "tester", stage_then_lose, only_the_snapshot))
+        write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_then_lose, only_the_snapshot))
     assert caught.value.code == "read_set_conflict"
     assert set(read_contents(graph)[PERSON]) == {"a", "fast"}
 

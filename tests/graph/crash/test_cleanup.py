@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base import limits
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.files import list_files
@@ -42,7 +42,7 @@ def _finishes(cell: str, killer: Killer, location: Location) -> None:
     point, _, hit = cell.partition("@")
     killer.kill("cleanup", location, point, int(hit))
     assert set(map(str, every_snapshot(location).values())), "what is left can be read"
-    world = World(clock=TomorrowClock())
+    world = WriteEnvironment(clock=TomorrowClock())
     assert limits.CLEANUP_AGE_SECONDS_MIN < 24 * 3600
     for _ in range(2):  # the fence is a version too, and is outside of the policy one run later
         rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=world)

@@ -13,9 +13,9 @@ from omnigraph.base.failpoints import observed
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import LeaseLostError, acquire_lease
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import ExactEffect, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import SingleTransactionEffect, StagedWrite
 from omnigraph.storage.errors import CommitRaceError
 from omnigraph.storage.lance.commit import commit_staged
 from omnigraph.storage.lance.dataset import open_dataset
@@ -66,20 +66,20 @@ def test_a_sleeper_is_told_the_truth(graph: Location, k: int) -> None:
 @pytest.mark.parametrize("death", range(8, 11))
 def test_recovery_makes_what_the_dead_staged_worthless(graph: Location, death: int) -> None:
     """Every transaction that it had not committed is refused, whenever it comes."""
-    kept: list[Staged] = []
+    kept: list[StagedWrite] = []
     stage = stage_changes(triple(["b"]))
 
-    def stage_and_keep(at: Stage) -> Staged:
+    def stage_and_keep(at: StagingArea) -> StagedWrite:
         kept.append(stage(at))
         return kept[0]
 
-    request = Write(WriterKind.LOAD, "tester", stage_and_keep)
+    request = WriteRequest(WriterKind.LOAD, "tester", stage_and_keep)
     victim = Victim(death)
     assert not victim.run(lambda: write(graph, MAIN, request, impatient_world(PatientClock())))
     run(graph, triple(["c"]), world=impatient_world(PatientClock()))
     before = read_contents(graph)
     for effect in kept[0].effects[victim.tables_committed :]:
-        assert isinstance(effect, ExactEffect)
+        assert isinstance(effect, SingleTransactionEffect)
         base = open_dataset(graph.child(effect.table.path), version=effect.base.version)
         with pytest.raises(CommitRaceError):
             commit_staged(base, effect.transaction)

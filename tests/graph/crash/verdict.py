@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location
@@ -20,7 +20,7 @@ class Expected:
     """The states that the graph may be in now; one of them, whole."""
 
     states: tuple[GraphState, ...]
-    world: World
+    world: WriteEnvironment
     heads_ahead: bool = False
     redo: Callable[[Location], object] | None = None
     redone: GraphState | None = None
@@ -44,13 +44,13 @@ def violations(location: Location, expected: Expected) -> list[str]:
     return found + _write_again(location, world, state)
 
 
-def recover_all(location: Location, world: World) -> None:
+def recover_all(location: Location, world: WriteEnvironment) -> None:
     """What a read-write open of every branch does."""
     for branch in observe(location, world):
         recover_on_open(location, branch, world)
 
 
-def _write_again(location: Location, world: World, state: GraphState) -> list[str]:
+def _write_again(location: Location, world: WriteEnvironment, state: GraphState) -> list[str]:
     if not state:
         create(location)
         state = observe(location, world)

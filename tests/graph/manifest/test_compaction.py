@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph.base import limits
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.compaction import (
     compact_manifest,
     compact_manifest_fully,
@@ -134,7 +134,9 @@ def test_a_strip_is_told_although_the_compaction_after_it_was_lost(local_locatio
             compact_manifest(newest(local_location))
 
     with observed(win):
-        done = compact_manifest_fully(local_location, None, World().rules, World().clock)
+        done = compact_manifest_fully(
+            local_location, None, WriteEnvironment().rules, WriteEnvironment().clock
+        )
     assert lost
     assert (done.stripped, done.committed) == (True, True)
     assert newest(local_location).dataset.config() == {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, SchemaHash, TypeId
 from omnigraph.graph.manifest.compaction import compact_manifest
 from omnigraph.graph.manifest.lineage import make_lineage
-from omnigraph.graph.manifest.publish import Change, publish
+from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
 from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location, parse_location
@@ -67,32 +67,32 @@ def _do(location: Location, model: Model, kind: str, which: int, number: int) ->
     _remember(model, location, None if published.commit is None else published.commit.id)
 
 
-def _change(model: Model, kind: str, which: int, number: int) -> Change:
+def _change(model: Model, kind: str, which: int, number: int) -> ManifestChange:
     """The publish of one step; the model already shows it."""
     aliases = sorted(model.tables)
     chosen = model.tables[aliases[which % len(aliases)]] if aliases else None
     if kind == "add" or chosen is None:
         added = _new_table(number)
         model.tables[added.alias] = added
-        return Change(new_draft(), (added,))
+        return ManifestChange(new_draft(), (added,))
     match kind:
         case "drop":
             del model.tables[chosen.alias]
             stone = TombstoneRecord(chosen.id, chosen.alias, chosen.pin.version)
-            return Change(new_draft("schema_apply"), tombstones=(stone,))
+            return ManifestChange(new_draft("schema_apply"), tombstones=(stone,))
         case "rename":
             del model.tables[chosen.alias]
             renamed = replace(chosen, alias=f"node:Renamed{number}")
             model.tables[renamed.alias] = renamed
-            return Change(new_draft("schema_apply"), (renamed,))
+            return ManifestChange(new_draft("schema_apply"), (renamed,))
         case "schema":
             model.schema = f"hash-{number}"
-            return Change(new_draft("schema_apply"), schema=_ANY_SCHEMA)
+            return ManifestChange(new_draft("schema_apply"), schema=_ANY_SCHEMA)
         case "nothing":
-            return Change()
+            return ManifestChange()
         case _:
             model.tables[chosen.alias] = moved(chosen)
-            return Change(new_draft(), (model.tables[chosen.alias],))
+            return ManifestChange(new_draft(), (model.tables[chosen.alias],))
 
 
 def _new_table(number: int) -> TableRecord:

@@ -12,7 +12,7 @@ from omnigraph.base.errors import Applied
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash, new_ulid
 from omnigraph.graph.manifest.compaction import compact_manifest
 from omnigraph.graph.manifest.encoding import branch_object_id, encode_schema, encode_table, encode_tombstone
-from omnigraph.graph.manifest.publish import Change, PublishContentionError, Publisher, publish
+from omnigraph.graph.manifest.publish import ManifestChange, PublishContentionError, Publisher, publish
 from omnigraph.graph.manifest.records import BranchRecord, Pin, RecoveryRecord, TableMove, TombstoneRecord
 from omnigraph.graph.manifest.requirements import (
     BranchIs,
@@ -61,7 +61,7 @@ def test_a_publish_computes_parent_hint_and_moves(store_location: Location) -> N
     first = make_graph(store_location)
     draft = new_draft()
     table = moved(first.tables[PERSON])
-    published = publish(target_of(first), Change(draft, (table,)))
+    published = publish(target_of(first), ManifestChange(draft, (table,)))
     record = published.commit
     assert record is not None
     assert (record.id, record.parent, record.manifest_hint) == (draft.id, first.head, Pin(None, 2))
@@ -81,10 +81,10 @@ def test_every_publish_moves_or_rewrites_the_head(store_location: Location) -> N
     target = target_of(first)
 
     def rival() -> None:
-        publish(target, Change(branches=(_branch("theirs"),)))
+        publish(target, ManifestChange(branches=(_branch("theirs"),)))
 
     hold = Interruptions(rival)
-    publish(target, Change(branches=(_branch("ours"),)), (), Publisher(hold, QuickClock()))
+    publish(target, ManifestChange(branches=(_branch("ours"),)), (), Publisher(hold, QuickClock()))
     assert len(hold.calls) == 2
     assert set(newest(store_location).read_state().branches) == {"main", "ours", "theirs"}
     assert read_snapshot(store_location).head == first.head
@@ -93,7 +93,7 @@ def test_every_publish_moves_or_rewrites_the_head(store_location: Location) -> N
 def test_a_publish_without_a_commit_rewrites_the_head_row(store_location: Location) -> None:
     first = make_graph(store_location)
     before = _head_address(store_location)
-    publish(target_of(first), Change(branches=(_branch("x"),)))
+    publish(target_of(first), ManifestChange(branches=(_branch("x"),)))
     assert _head_address(store_location) != before
     assert read_snapshot(store_location).head == first.head
 
@@ -154,7 +154,7 @@ def test_losing_only_to_a_compaction_is_retried_also_with_if_commit(durable_loca
 
 def test_the_same_publish_again_finds_itself(store_location: Location) -> None:
     first = make_graph(store_location)
-    change = Change(new_draft(), (moved(first.tables[PERSON]),))
+    change = ManifestChange(new_draft(), (moved(first.tables[PERSON]),))
     once = publish(target_of(first), change, (HeadIs(first.head),))
     publish_next(store_location, COMPANY)
     again = publish(target_of(first), change, (HeadIs(first.head),))
@@ -166,8 +166,8 @@ def test_the_same_publish_again_finds_itself(store_location: Location) -> None:
 def test_a_recovery_again_finds_itself(store_location: Location) -> None:
     target = target_of(make_graph(store_location))
     audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {})
-    publish(target, Change(recovery=audit))
-    publish(target, Change(new_draft("recovery"), recovery=audit))
+    publish(target, ManifestChange(recovery=audit))
+    publish(target, ManifestChange(new_draft("recovery"), recovery=audit))
     assert newest(store_location).version == 2
     assert len(newest(store_location).read_commits()) == 1
 
@@ -175,10 +175,10 @@ def test_a_recovery_again_finds_itself(store_location: Location) -> None:
 def test_branch_rows_come_and_go_in_one_publish_each(store_location: Location) -> None:
     first = make_graph(store_location)
     target, record = target_of(first), _branch("x")
-    publish(target, Change(branches=(record,)), (BranchIs("x", None),))
+    publish(target, ManifestChange(branches=(record,)), (BranchIs("x", None),))
     with pytest.raises(ReadSetConflictError):
-        publish(target, Change(branches=(_branch("x"),)), (BranchIs("x", None),))
-    removal = Change(removed=(branch_object_id("x"),))
+        publish(target, ManifestChange(branches=(_branch("x"),)), (BranchIs("x", None),))
+    removal = ManifestChange(removed=(branch_object_id("x"),))
     publish(target, removal, (BranchIs("x", record.id),))
     assert set(newest(store_location).read_state().branches) == {"main"}
     with pytest.raises(ReadSetConflictError):
@@ -193,7 +193,7 @@ def test_rows_that_an_intent_kept_count_in_the_commit(store_location: Location) 
     schema = replace(first.schema, hash=SchemaHash("next"))
     stone = TombstoneRecord(gone.id, COMPANY, gone.pin.version)
     rows = (encode_table(table), encode_tombstone(stone), encode_schema(schema))
-    published = publish(target_of(first), Change(new_draft("schema_apply"), rows=rows))
+    published = publish(target_of(first), ManifestChange(new_draft("schema_apply"), rows=rows))
     assert published.commit is not None
     assert published.commit.schema_hash == "next"
     assert [move.table for move in published.commit.tables] == [table.id, gone.id]
@@ -204,10 +204,10 @@ def test_rows_that_an_intent_kept_count_in_the_commit(store_location: Location) 
 def test_contention_is_bounded_and_says_that_nothing_happened(local_location: Location) -> None:
     first = make_graph(local_location)
     target, clock = target_of(first), QuickClock()
-    hold = Interruptions(lambda: publish(target, Change()), times=limits.PUBLISHER_RETRY_BUDGET)
+    hold = Interruptions(lambda: publish(target, ManifestChange()), times=limits.PUBLISHER_RETRY_BUDGET)
     draft = new_draft()
     with pytest.raises(PublishContentionError) as caught:
-        publish(target, Change(draft), (), Publisher(hold, clock, lambda: 1.0))
+        publish(target, ManifestChange(draft), (), Publisher(hold, clock, lambda: 1.0))
     assert caught.value.applied is Applied.NO
     assert len(clock.slept) == limits.PUBLISHER_RETRY_BUDGET
     assert clock.slept == sorted(clock.slept)
@@ -223,5 +223,5 @@ def test_the_lease_is_checked_between_opening_and_writing(local_location: Locati
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        publish(target_of(first), Change(new_draft()), (), Publisher(lost))
+        publish(target_of(first), ManifestChange(new_draft()), (), Publisher(lost))
     assert tree(local_location) == before

@@ -15,7 +15,7 @@ from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId, OperationId, TypeId, new_ulid
 from omnigraph.graph.manifest.encoding import Row, encode_head, encode_table, rows_to_table
 from omnigraph.graph.manifest.layout import MANIFEST
-from omnigraph.graph.manifest.publish import Change, publish
+from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin, RecoveryRecord, TombstoneRecord
 from omnigraph.graph.manifest.snapshot import read_snapshot
@@ -50,7 +50,7 @@ def test_a_tombstone_takes_a_table_out_from_its_version_on(store_location: Locat
     publish_next(store_location, COMPANY)
     table = read_snapshot(store_location).tables[COMPANY]
     stone = TombstoneRecord(table.id, COMPANY, table.pin.version)
-    publish(target_of(snapshot), Change(new_draft("schema_apply"), tombstones=(stone,)))
+    publish(target_of(snapshot), ManifestChange(new_draft("schema_apply"), tombstones=(stone,)))
     after = read_snapshot(store_location)
     assert set(after.tables) == {PERSON, KNOWS}
     assert table.id in newest(store_location).read_state().tables
@@ -63,7 +63,7 @@ def test_a_tombstone_takes_a_table_out_from_its_version_on(store_location: Locat
 def test_a_tombstone_of_a_later_version_does_not_count_yet(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     stone = TombstoneRecord(snapshot.tables[COMPANY].id, COMPANY, 2)
-    publish(target_of(snapshot), Change(new_draft(), tombstones=(stone,)))
+    publish(target_of(snapshot), ManifestChange(new_draft(), tombstones=(stone,)))
     assert COMPANY in read_snapshot(store_location).tables
     publish_next(store_location, COMPANY)
     assert COMPANY not in read_snapshot(store_location).tables
@@ -79,7 +79,7 @@ def test_a_long_history_is_read_like_a_short_one(store_location: Location) -> No
         for number in range(limits.MANIFEST_WHOLE_READ_ROWS_MAX)
     )
     audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {"a:b": "fenced"})
-    publish(target_of(snapshot), Change(ancestors=history, recovery=audit))
+    publish(target_of(snapshot), ManifestChange(ancestors=history, recovery=audit))
     publish_next(store_location)
     manifest = newest(store_location)
     assert manifest.dataset.count_rows() > limits.MANIFEST_WHOLE_READ_ROWS_MAX
@@ -108,7 +108,9 @@ def test_unknown_columns_and_keys_survive_a_publish(store_location: Location) ->
     ]
     commit_upsert(manifest.dataset, rows_to_table(strange, manifest.dataset.schema), "object_id")
     again = replace(snapshot.schema, source="node Person {}\n")
-    change = Change(new_draft(), (moved(snapshot.tables[PERSON]),), schema=again, branches=(snapshot.branch,))
+    change = ManifestChange(
+        new_draft(), (moved(snapshot.tables[PERSON]),), schema=again, branches=(snapshot.branch,)
+    )
     publish(target_of(snapshot), change)
     after = {row["object_id"]: row for row in newest(store_location).dataset.read().to_pylist()}
     for row in strange:

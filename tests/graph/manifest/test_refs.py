@@ -8,26 +8,26 @@ import pytest
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
-from omnigraph.graph.manifest.refs import When, parse_moment, read_state, readable_commits
+from omnigraph.graph.manifest.refs import SnapshotSelector, parse_moment, read_state, readable_commits
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.pipeline.datasource.options import ReadOptions
 from omnigraph.pipeline.datasource.read import plan_read
 from omnigraph.pipeline.export.run import ExportRequest, export
-from omnigraph.pipeline.export.target import Target, TargetKind
+from omnigraph.pipeline.export.target import ExportTarget, TargetKind
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, run, snapshot_contents
 from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.pipeline.exporting import WorkersHere
 
 BRANCHES = (MAIN, "dev")
-WAYS: dict[str, Callable[[CommitRecord], When]] = {
-    "commit": lambda made: When(commit=made.id.lower()),
-    "version": lambda made: When(version=made.manifest_hint.version),
-    "time": lambda made: When(moment_us=made.created_us),
+WAYS: dict[str, Callable[[CommitRecord], SnapshotSelector]] = {
+    "commit": lambda made: SnapshotSelector(commit=made.id.lower()),
+    "version": lambda made: SnapshotSelector(version=made.manifest_hint.version),
+    "time": lambda made: SnapshotSelector(moment_us=made.created_us),
 }
 
 
@@ -60,7 +60,7 @@ def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> Non
     """By whatever way, for queries, exports and Spark alike: never the state beside it."""
     made = [write(graph, branch, age) for age in (1, 2, 3)]
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(Place(graph), policy, world=World(clock=TomorrowClock()))
+    cleanup_all_tables(Place(graph), policy, world=WriteEnvironment(clock=TomorrowClock()))
     newest = read_state(graph, branch)
     kept = readable_commits(newest, newest.manifest.read_commits())
     assert made[2].id in kept
@@ -70,7 +70,7 @@ def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> Non
         reads: list[Callable[[], object]] = [
             lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
             lambda when=when: export(  # type: ignore[misc]
-                graph, ExportRequest(Target(TargetKind.STREAM), branch=branch, when=when), WorkersHere()
+                graph, ExportRequest(ExportTarget(TargetKind.STREAM), branch=branch, when=when), WorkersHere()
             ),
             lambda when=when: plan_read(ReadOptions(graph, "Person", branch, when)),  # type: ignore[misc]
         ]
@@ -84,13 +84,13 @@ def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> Non
 @pytest.mark.parametrize(
     ("when", "code"),
     [
-        (lambda: When(version=1_000), "manifest_version_missing"),
-        (lambda: When(commit="01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), "commit_missing"),
-        (lambda: When(moment_us=1), "moment_too_early"),
-        (lambda: When("01KA1F0Z5Q8W9V3N7R2T4Y6B8D", 3), "snapshot_twice"),
+        (lambda: SnapshotSelector(version=1_000), "manifest_version_missing"),
+        (lambda: SnapshotSelector(commit="01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), "commit_missing"),
+        (lambda: SnapshotSelector(moment_us=1), "moment_too_early"),
+        (lambda: SnapshotSelector("01KA1F0Z5Q8W9V3N7R2T4Y6B8D", 3), "snapshot_twice"),
     ],
 )
-def test_what_never_was_is_an_error(when: Callable[[], When], code: str, graph: Location) -> None:
+def test_what_never_was_is_an_error(when: Callable[[], SnapshotSelector], code: str, graph: Location) -> None:
     with pytest.raises(OmnigraphError) as refused:
         read_state(graph, MAIN, when())
     assert refused.value.code == code

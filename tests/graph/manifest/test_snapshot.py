@@ -12,7 +12,7 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.compaction import compact_manifest
 from omnigraph.graph.manifest.encoding import encode_commit, encode_head, rows_to_table
-from omnigraph.graph.manifest.publish import Change, publish
+from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
@@ -84,7 +84,7 @@ def test_the_version_of_a_commit_is_the_first_from_its_hint_on_whose_head_it_is(
     dataset = newest(store_location).dataset
     rows = rows_to_table([encode_head(late.id), encode_commit(late)], dataset.schema)
     commit_upsert(dataset, rows, "object_id")
-    publish(target_of(read_snapshot(store_location)), Change())
+    publish(target_of(read_snapshot(store_location)), ManifestChange())
     publish_next(store_location)
     assert read_commit_snapshot(store_location, late.id)[0].version == 5
 
@@ -94,7 +94,7 @@ def test_a_hint_that_is_too_high_is_not_searched_backwards(store_location: Locat
     record = newest(store_location).find_commit(snapshot.head)
     assert record is not None
     wrong = replace(record, id=CommitId("WRONG"), manifest_hint=Pin(None, 2))
-    publish(target_of(snapshot), Change(new_draft(), ancestors=(wrong,)))
+    publish(target_of(snapshot), ManifestChange(new_draft(), ancestors=(wrong,)))
     publish_next(store_location)
     with pytest.raises(NotFoundError) as caught:
         read_commit_snapshot(store_location, wrong.id)
@@ -125,7 +125,7 @@ def test_a_commit_is_found_at_a_later_version_with_its_head(durable_location: Lo
     """The version that made it may be collected while one that only changed branches is kept."""
     first = make_graph(durable_location)
     target = target_of(first)
-    publish(target, Change())
+    publish(target, ManifestChange())
     native = newest(durable_location).dataset.movable()
     native.cleanup_old_versions(older_than=timedelta(0), retain_versions=1)
     assert native_versions(durable_location) == (2,)

@@ -8,10 +8,9 @@ import pytest
 
 from omnigraph.base.errors import FormatError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.lineage import make_lineage
-from omnigraph.graph.manifest.publish import Change as ManifestChange
-from omnigraph.graph.manifest.publish import Publisher, publish
+from omnigraph.graph.manifest.publish import ManifestChange, Publisher, publish
 from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.graph.manifest.stamp import (
     FORMAT,
@@ -130,7 +129,7 @@ def test_the_first_write_migrates_step_by_step(durable_location: Location) -> No
     steps = Steps()
     rules = steps.rules(3)
     for number in range(2):
-        run(durable_location, [Change(PERSON, insert=(f"p{number}",))], world=World(rules=rules))
+        run(durable_location, [Change(PERSON, insert=(f"p{number}",))], world=WriteEnvironment(rules=rules))
     assert steps.ran == [1, 2]
     assert _stamp_of(durable_location) == "3"
     snapshot = read_snapshot(durable_location, rules=rules)
@@ -162,7 +161,7 @@ def test_a_branch_inherits_the_stamp_and_migrates_by_itself(durable_location: Lo
     make_graph(durable_location)
     old = create_branch(durable_location, "old", "me", read_snapshot(durable_location))
     rules = Steps().rules(2)
-    world = World(rules=rules)
+    world = WriteEnvironment(rules=rules)
     run(durable_location, [Change(COMPANY, insert=("on main",))], world=world)
     assert (_stamp_of(durable_location), _stamp_of(durable_location, old.lance_branch)) == ("2", "1")
     main = read_snapshot(durable_location, rules=rules)
@@ -177,7 +176,12 @@ def test_a_release_that_does_not_know_a_branch_still_reads_the_others(durable_lo
     """The stamp is judged on the branch that is opened."""
     make_graph(durable_location)
     branch = create_branch(durable_location, "ahead", "me", read_snapshot(durable_location))
-    run(durable_location, [Change(COMPANY, insert=("x",))], branch="ahead", world=World(rules=FORMAT))
+    run(
+        durable_location,
+        [Change(COMPANY, insert=("x",))],
+        branch="ahead",
+        world=WriteEnvironment(rules=FORMAT),
+    )
     manifest = open_dataset(durable_location.child("__manifest"), branch=branch.lance_branch)
     commit_schema_metadata(manifest, {STAMP_KEY: "9"})
     with pytest.raises(FormatError) as caught:

@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
@@ -23,7 +23,7 @@ KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
 def clean(location: Location) -> None:
     """Twice, since the first leaves a fence of its own."""
     for _ in range(2):
-        cleanup_all_tables(Place(location), KEEP_ONE, world=World(clock=TomorrowClock()))
+        cleanup_all_tables(Place(location), KEEP_ONE, world=WriteEnvironment(clock=TomorrowClock()))
 
 
 def branch(location: Location, name: str, source: str = MAIN) -> None:

@@ -11,7 +11,7 @@ import omnigraph
 from omnigraph.base.clock import SystemClock
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch, delete_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -56,7 +56,7 @@ def test_main_has_it_in_its_own_files(root: Location) -> None:
     table = now.tables["node:City"]
     assert (table.pin.branch, table.owner, table.row_count) == (None, now.branch.id, 2)
     assert open_dataset(root.child(table.path)).version == table.pin.version
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
     # Both go on with it, and each gets what the other wrote.
     add(root, "dev", "Oslo")
     add(root, MAIN, "Paris")
@@ -67,7 +67,7 @@ def test_main_has_it_in_its_own_files(root: Location) -> None:
     shutil.move(root.uri, copied)
     asked = 'query q() { match { $c: City { name: "Berlin" } } return { $c.size } }'
     assert omnigraph.open(str(copied)).query(asked).arrow().to_pylist() == [{"c.size": 4}]
-    assert unsteady(parse_location(str(copied)), World(), heads=False) == []
+    assert unsteady(parse_location(str(copied)), WriteEnvironment(), heads=False) == []
 
 
 def test_it_goes_by_way_of_other_branches(root: Location) -> None:
@@ -84,7 +84,7 @@ def test_it_goes_by_way_of_other_branches(root: Location) -> None:
     for branch in ("child", "other", "dev"):
         omnigraph.open(root.uri, branch).merge(MAIN)
         assert sizes(root, branch) == sizes(root)
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 def test_an_empty_one(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_empty_one(tmp_path: Path) -> None:
         assert (table.pin.branch, table.owner) == (None, main)
         add(root, branch, branch)
         assert sizes(root, branch) == {branch: 4}
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_row_of_it_can_be_decided_about(
     into.merge(source, strategy="ours")
     now = contents(root, target)
     assert {row["dst"] for row in now["edge:Likes"].values()} == set(now["node:Person"]) == left
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 class _NextWeek(SystemClock):
@@ -177,7 +177,7 @@ def test_a_death_on_the_way(root: Location, commits: int, also: bool) -> None:
     assert sizes(root) == ROWS
     assert sorted(contents(root)["node:Person"]) == ["ada"] * also
     assert read_snapshot(root).tables["node:City"].pin.branch is None
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 def test_its_branch_and_its_files_go_while_it_is_merged(root: Location) -> None:
@@ -189,20 +189,20 @@ def test_its_branch_and_its_files_go_while_it_is_merged(root: Location) -> None:
             seen.append(target)
             delete_branch(root, "dev")
             policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-            cleanup_all_tables(Place(root), policy, world=World(clock=_NextWeek()))
+            cleanup_all_tables(Place(root), policy, world=WriteEnvironment(clock=_NextWeek()))
 
     with observed(clean_first), pytest.raises(ReadSetConflictError):
         omnigraph.open(root.uri).merge("dev")
     assert seen
     assert sorted(contents(root)) == ["node:Person"]
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 def test_a_revert_on_the_branch_that_made_it(root: Location) -> None:
     """The state before lies in an older version of the branch's own files, which nobody may publish again."""
     omnigraph.open(root.uri, "dev").revert(read_snapshot(root, "dev").head)
     assert sizes(root, "dev") == {"Berlin": 4}
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
     add(root, "dev", "Oslo")
     assert sizes(root, "dev") == {"Berlin": 4, "Oslo": 4}
     assert [one.operation for one in omnigraph.open(root.uri, "dev").commits()][:2] == ["mutate", "revert"]

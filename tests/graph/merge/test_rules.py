@@ -11,9 +11,9 @@ import pytest
 import omnigraph as og
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.merge.conflicts import MergeConflictError
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from tests.pipeline.in_place import contents, in_place
 from tests.storage.raw_writes import stage_append
@@ -65,8 +65,8 @@ def told(graph: og.Graph, **how: Any) -> list[tuple[Any, ...]]:
 def hint(graph: og.Graph, **how: Any) -> str:
     with pytest.raises(MergeConflictError) as refused:
         graph.merge("b", **how)
-    assert refused.value.flag_hint is not None
-    return refused.value.flag_hint
+    assert refused.value.hint is not None
+    return refused.value.hint
 
 
 def ids(graph: og.Graph, alias: str) -> set[str]:
@@ -234,11 +234,11 @@ def test_schemas_that_contradict_each_other(graph: og.Graph) -> None:
 
 
 def _write_unchecked(graph: og.Graph, slug: str, age: int) -> None:
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable("node:Person")
         row: dict[str, Any] = {"id": [slug], "slug": [slug], "email": [None], "age": [age]}
         staged = stage_append(target.dataset, pa.table(row, schema=target.dataset.schema))
-        effect = at.exact(target, staged, target.table.row_count + 1)
+        effect = at.transaction_effect(target, staged, target.table.row_count + 1)
         return at.finish((effect,), frozenset(), Outcome({}))
 
-    assert write(graph.location, "b", Write(WriterKind.LOAD, "tester", stage)) is not None
+    assert write(graph.location, "b", WriteRequest(WriterKind.LOAD, "tester", stage)) is not None

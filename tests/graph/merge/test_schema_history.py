@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.storage.location import Location
@@ -61,7 +61,7 @@ def test_a_revert_across_a_schema_change(root: Location, text: str, expected: di
     if expected is not None:
         graph.revert(done.commit.id)
         assert person(contents(root)) == expected
-        assert unsteady(root, World()) == []
+        assert unsteady(root, WriteEnvironment()) == []
         return
     before = contents(root)
     with pytest.raises(MergeConflictError) as refused:

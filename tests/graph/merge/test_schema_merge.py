@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.base.errors import InvariantError
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.schema_change import column_plan
@@ -183,7 +183,7 @@ def test_schemas_that_go_together(root: Location, ours: Side, theirs: Side, expe
         assert now.tables[entity.alias].pin.branch is None
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == was
     assert contents(root, "dev") == dev
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
     assert evolve(root, now.schema.source).commit is None
     # The other way round the branch gets what it lacks, and then they are alike.
     omnigraph.open(root.uri, "dev").merge(MAIN)
@@ -212,12 +212,12 @@ def test_types_of_both_sides(root: Location) -> None:
     before = contents(root)
     graph.delete_branch("dev")
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    rows = cleanup_all_tables(Place(root), policy, world=World(clock=TomorrowClock()))
+    rows = cleanup_all_tables(Place(root), policy, world=WriteEnvironment(clock=TomorrowClock()))
     assert [row.error for row in rows if row.error] == []
     assert contents(root) == before
     graph.mutate('query m() { insert City { name: "f" } }')
     assert sorted(contents(root)["node:City"]) == ["c", "d", "e", "f"]
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 def test_a_type_that_goes(root: Location) -> None:
@@ -339,7 +339,7 @@ def test_schemas_that_do_not(root: Location, ours: Side, theirs: Side, kinds: li
         assert bool(plans["ours"]) is (ours.schema is not None)
         assert "the source: " in refused.value.render()
     assert (contents(root), read_snapshot(root).head) == (before, head)
-    assert unsteady(root, World()) == []
+    assert unsteady(root, WriteEnvironment()) == []
 
 
 def test_a_minimum_of_theirs_counts_the_edges_that_ours_deleted(root: Location) -> None:

@@ -9,9 +9,9 @@ import omnigraph
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.read import joined_batches
 from omnigraph.storage.location import Location, parse_location
 from tests.storage.raw_writes import stage_append
@@ -36,13 +36,13 @@ def lookup(tmp_path_factory: pytest.TempPathFactory) -> SnapshotLookup:
 
 
 def _append(root: Location, alias: str, columns: dict[str, list[str | None] | list[str]]) -> None:
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable(alias)
         rows = pa.table(columns, schema=target.dataset.schema)
-        staged = at.exact(target, stage_append(target.dataset, rows), ROWS)
+        staged = at.transaction_effect(target, stage_append(target.dataset, rows), ROWS)
         return at.finish((staged,), frozenset(), Outcome({"inserted": ROWS}))
 
-    assert write(root, MAIN, Write(WriterKind.LOAD, "test", stage)) is not None
+    assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "test", stage)) is not None
 
 
 @pytest.mark.parametrize("asked", MANY)

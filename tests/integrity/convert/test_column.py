@@ -12,7 +12,7 @@ import pytest
 from omnigraph.arrow.columns import plain_array
 from omnigraph.integrity.convert.column import convert
 from omnigraph.integrity.convert.result import Converted
-from omnigraph.integrity.raw import Cells, RawBatch
+from omnigraph.integrity.raw import MixedColumn, RawBatch
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.tables import arrow_type
@@ -171,7 +171,7 @@ def python_values(converted: Converted) -> list[object]:
 
 @pytest.mark.parametrize(("target", "given", "wanted"), GOOD, ids=str)
 def test_a_good_value_is_taken(target: PropertyType, given: object, wanted: object) -> None:
-    converted = convert(Cells([None, given]), target)
+    converted = convert(MixedColumn([None, given]), target)
     assert converted.mistakes == ()
     assert converted.values.type == arrow_type(target)
     assert python_values(converted) == [None, wanted]
@@ -180,7 +180,7 @@ def test_a_good_value_is_taken(target: PropertyType, given: object, wanted: obje
 
 @pytest.mark.parametrize(("target", "given", "rule"), BAD, ids=str)
 def test_a_bad_value_is_refused(target: PropertyType, given: object, rule: Rule) -> None:
-    converted = convert(Cells([None, given, None]), target)
+    converted = convert(MixedColumn([None, given, None]), target)
     assert [(found.rule, found.rows.tolist()) for found in converted.mistakes] == [(rule, [1])]
     assert converted.values.type == arrow_type(target)
     assert python_values(converted) == [None, None, None]
@@ -188,7 +188,7 @@ def test_a_bad_value_is_refused(target: PropertyType, given: object, rule: Rule)
 
 @pytest.mark.parametrize("target", [*S.values(), ENUM, ListType(Scalar.I32), VectorType(2)], ids=str)
 def test_nothing_and_no_rows_have_the_type_too(target: PropertyType) -> None:
-    for raw in (Cells([]), Cells([None, None]), pa.nulls(2), pa.array([], pa.utf8())):
+    for raw in (MixedColumn([]), MixedColumn([None, None]), pa.nulls(2), pa.array([], pa.utf8())):
         converted = convert(raw, target)
         assert converted.values.type == arrow_type(target)
         assert converted.mistakes == ()
@@ -196,7 +196,7 @@ def test_nothing_and_no_rows_have_the_type_too(target: PropertyType) -> None:
 
 
 def test_zero_has_no_sign() -> None:
-    assert [str(value) for value in convert(Cells([-0.0]), S["F64"]).values.to_pylist()] == ["0.0"]
+    assert [str(value) for value in convert(MixedColumn([-0.0]), S["F64"]).values.to_pylist()] == ["0.0"]
     assert [str(value) for value in convert(pa.array([-0.0]), S["F32"]).values.to_pylist()] == ["0.0"]
 
 
@@ -255,5 +255,7 @@ def test_a_batch_of_records_has_null_for_what_is_absent() -> None:
 
 def _cells(batch: RawBatch) -> list[tuple[str, list[object]]]:
     return [
-        (name, list(column.values)) for name, column in batch.columns.items() if isinstance(column, Cells)
+        (name, list(column.values))
+        for name, column in batch.columns.items()
+        if isinstance(column, MixedColumn)
     ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from omnigraph.integrity.convert.column import convert
 from omnigraph.integrity.convert.result import Converted
-from omnigraph.integrity.raw import Cells, raw_type
+from omnigraph.integrity.raw import MixedColumn, raw_type
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from tests.integrity.convert.test_column import python_values
@@ -71,7 +71,7 @@ def assert_agrees(values: Sequence[object], target: PropertyType, converted: Con
 @given(st.lists(st.none() | json_scalars | st.just({"a": 1}), max_size=8), types)
 @settings(max_examples=600)
 def test_mixed_cells(values: list[object], target: PropertyType) -> None:
-    assert_agrees(values, target, convert(Cells(values), target))
+    assert_agrees(values, target, convert(MixedColumn(values), target))
 
 
 _kinds = st.sampled_from([st.booleans(), integers, floats, texts, integer_texts, dates, moments, blobs])
@@ -81,7 +81,7 @@ _kinds = st.sampled_from([st.booleans(), integers, floats, texts, integer_texts,
 @settings(max_examples=300)
 def test_lists_of_one_kind(values: list[list[object]], target: PropertyType) -> None:
     one_mistake = [_with_one_rule(value, target) for value in values]
-    assert_agrees(one_mistake, target, convert(Cells(one_mistake), target))
+    assert_agrees(one_mistake, target, convert(MixedColumn(one_mistake), target))
 
 
 def _with_one_rule(items: list[object], target: PropertyType) -> list[object]:
@@ -154,7 +154,7 @@ def test_the_native_parser_and_the_careful_one_agree(values: list[object], targe
         column = pyarrow.json.read_json(io.BytesIO(lines), parse_options=parse).column("p").combine_chunks()
     except pa.ArrowInvalid:
         return  # the careful reading takes over
-    careful = convert(Cells([msgspec.json.decode(line)["p"] for line in lines.splitlines()]), target)
+    careful = convert(MixedColumn([msgspec.json.decode(line)["p"] for line in lines.splitlines()]), target)
     native = convert(column, target)
     assert python_values(native) == python_values(careful)
     assert [(found.rule, found.message, found.rows.tolist()) for found in native.mistakes] == [

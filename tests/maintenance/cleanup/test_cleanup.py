@@ -19,11 +19,11 @@ from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST, SCRATCH
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import read_snapshot
-from omnigraph.graph.write.commit import Write
+from omnigraph.graph.write.commit import WriteRequest
 from omnigraph.graph.write.stage import WritableTable
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats, sum_kept
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
-from omnigraph.schema.catalog import told_order
+from omnigraph.schema.catalog import display_order
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -82,7 +82,7 @@ def test_a_preview_changes_nothing(aging: Aging) -> None:
     before = aging.files(locks=True)
     rows = aging.preview(KEEP_ONE)
     assert aging.files(locks=True) == before
-    assert [found.table_key for found in rows] == [*sorted(TABLES, key=told_order), MANIFEST]
+    assert [found.table_key for found in rows] == [*sorted(TABLES, key=display_order), MANIFEST]
     assert {found.old_versions_removed for found in rows} == {5}
 
 
@@ -176,7 +176,7 @@ def test_versions_of_a_branch_that_a_load_created_are_reported_for_that_branch(
     """The load forks tables before the branch exists, so the forks have the id of the base in their names."""
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
-    load = Write(WriterKind.LOAD, "tester", stage_changes(triple(["new"])))
+    load = WriteRequest(WriterKind.LOAD, "tester", stage_changes(triple(["new"])))
     create_branch_with(location, "new", base, load, aging.world)
     fork = read_snapshot(location, "new").tables[PERSON].pin.branch
     assert fork is not None

@@ -12,12 +12,12 @@ import pytest
 from omnigraph.base.errors import Applied, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.location import Location
@@ -57,13 +57,16 @@ def test_a_write_that_is_staging_is_not_hit(aging: Aging, branch: str) -> None:
         create_branch(location, branch, "tester", read_snapshot(location), aging.world)
     stage = stage_changes(triple(["staged"]))
 
-    def stage_and_wait(at: Stage) -> Staged:
+    def stage_and_wait(at: StagingArea) -> StagedWrite:
         staged = stage(at)
         assert files_of(clean(aging, 0.9 * DAY)), "there was something to clean up"
         return staged
 
     before = read_contents(location, branch)
-    assert write(location, branch, Write(WriterKind.LOAD, "tester", stage_and_wait), aging.world) is not None
+    assert (
+        write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage_and_wait), aging.world)
+        is not None
+    )
     assert read_contents(location, branch)[PERSON].keys() == {*before[PERSON], "staged"}
 
 
@@ -133,7 +136,7 @@ def test_on_s3(s3_server: S3Server) -> None:
     aging = Aging(location)
     before = aging.files()
     preview = CleanupPolicyOptions(keep_versions=1)
-    world = World(clock=TomorrowClock())
+    world = WriteEnvironment(clock=TomorrowClock())
     rows = cleanup_all_tables(Place(location), preview, world=world)
     assert cleanup_all_tables(Place(location), KEEP_ONE, world=world) == rows
     assert before - aging.files() == set(files_of(rows)) != set()

@@ -12,9 +12,9 @@ import omnigraph
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.schema.property_types import IndexKind
@@ -142,9 +142,9 @@ def unneeded_but_blobs(location: Location) -> list[str]:
 def _overwrite(location: Location) -> None:
     """One row instead of all of them; the old indexes have nothing to cover."""
 
-    def stage(at: Stage) -> Staged:
+    def stage(at: StagingArea) -> StagedWrite:
         target = at.writable(PERSON)
         staged = stage_overwrite(target.dataset, rows_table(target, [("only", 1)]))
-        return at.finish((at.exact(target, staged, 1),), frozenset(), Outcome({}))
+        return at.finish((at.transaction_effect(target, staged, 1),), frozenset(), Outcome({}))
 
-    write(location, MAIN, Write(WriterKind.LOAD, "tester", stage))
+    write(location, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))

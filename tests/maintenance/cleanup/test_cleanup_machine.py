@@ -24,8 +24,7 @@ from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.layout import RECOVERY
-from omnigraph.graph.manifest.publish import Change as ManifestChange
-from omnigraph.graph.manifest.publish import CommitDraft, Target, publish
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.records import TombstoneRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_on_open
@@ -117,7 +116,7 @@ class Cleanups(RuleBasedStateMachine):
         snapshot = read_snapshot(self.aging.location, branch)
         record = snapshot.branch
         table = snapshot.tables[COMPANY]
-        target = Target(self.aging.location, record.name, record.id, record.lance_branch)
+        target = PublishTarget(self.aging.location, record.name, record.id, record.lance_branch)
         draft = CommitDraft(CommitId(new_ulid()), "schema", OperationId(new_ulid()), "tester", 0)
         stone = TombstoneRecord(table.id, table.alias, table.pin.version)
         publish(target, ManifestChange(draft, tombstones=(stone,)))

@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.maintenance.cleanup.deletion_plan import (
     Reach,
-    Why,
+    Reason,
     find_all_doomed,
     find_doomed,
     folder_of,
@@ -34,7 +34,7 @@ def manifest(version: int) -> str:
 
 def doomed(
     files: list[StoredFile], retained: set[str], others: set[str], decision: Decision | None = None
-) -> list[tuple[Why, str]]:
+) -> list[tuple[Reason, str]]:
     chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
     found = find_doomed(files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY)
     return [(file.why, file.path) for file in found]
@@ -46,17 +46,17 @@ def test_versions_go_before_what_only_they_needed_and_orphans_last() -> None:
     )
     found = doomed(files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"})
     assert found == [
-        (Why.VERSION, manifest(1)),
-        (Why.UNREACHED, "_transactions/1.txn"),
-        (Why.UNREACHED, "data/a.lance"),
-        (Why.ORPHAN, "data/c.lance"),
+        (Reason.VERSION, manifest(1)),
+        (Reason.UNREACHED, "_transactions/1.txn"),
+        (Reason.UNREACHED, "data/a.lance"),
+        (Reason.ORPHAN, "data/c.lance"),
     ]
 
 
 def test_what_belongs_to_a_data_file_or_an_index_goes_with_it() -> None:
     files = old("data/a.lance", "data/a/1.blob", "data/b/1.blob", "_indices/u/x.lance", "_indices/v/x.lance")
     found = doomed(files, {"data/a.lance", "_indices/u/other.lance"}, {"data/b.lance"})
-    assert found == [(Why.UNREACHED, "data/b/1.blob"), (Why.ORPHAN, "_indices/v/x.lance")]
+    assert found == [(Reason.UNREACHED, "data/b/1.blob"), (Reason.ORPHAN, "_indices/v/x.lance")]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_what_belongs_to_a_data_file_or_an_index_goes_with_it() -> None:
 )
 def test_what_nothing_refers_to_goes_after_the_grace(path: str, age: int, goes: bool) -> None:
     found = doomed([StoredFile(path, 1, NOW - age)], set(), set())
-    assert found == ([(Why.ORPHAN, path)] if goes else [])
+    assert found == ([(Reason.ORPHAN, path)] if goes else [])
 
 
 def test_a_young_file_that_only_an_old_version_needed_goes() -> None:
     assert doomed([StoredFile("data/a.lance", 1, NOW)], set(), {"data/a.lance"}) == [
-        (Why.UNREACHED, "data/a.lance")
+        (Reason.UNREACHED, "data/a.lance")
     ]
 
 
@@ -118,8 +118,8 @@ def test_a_branch_keeps_what_it_reads_of_its_parent() -> None:
     files = old("data/a.lance", f"tree/{FORK}/data/a.lance", f"tree/{FORK}/{manifest(2)}")
     found = doomed(files, {"data/a.lance"}, {f"tree/{FORK}/data/a.lance"}, decision)
     assert found == [
-        (Why.VERSION, f"tree/{FORK}/{manifest(2)}"),
-        (Why.UNREACHED, f"tree/{FORK}/data/a.lance"),
+        (Reason.VERSION, f"tree/{FORK}/{manifest(2)}"),
+        (Reason.UNREACHED, f"tree/{FORK}/data/a.lance"),
     ]
 
 

@@ -14,7 +14,7 @@ import pytest
 import omnigraph
 from omnigraph.base.errors import NotFoundError, OmnigraphError, RefusedError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.schema_plan import SchemaRefusedError
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -57,7 +57,7 @@ def with_text(root: Location, marker: str) -> list[str]:
 
 
 def clean_tomorrow(root: Location) -> None:
-    cleanup_all_tables(Place(root), KEPT, world=World(clock=TomorrowClock()))
+    cleanup_all_tables(Place(root), KEPT, world=WriteEnvironment(clock=TomorrowClock()))
 
 
 NO_NOTE = BASE.replace("note: String?", "")
@@ -111,7 +111,7 @@ def test_a_soft_drop_is_kept_as_long_as_its_commit(root: Location, text: str, ma
     clean_tomorrow(root)
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
     forgetful = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(Place(root), forgetful, world=World(clock=TomorrowClock()))
+    cleanup_all_tables(Place(root), forgetful, world=WriteEnvironment(clock=TomorrowClock()))
     with pytest.raises(NotFoundError):
         read_commit_snapshot(root, head)
     if text == NO_SECRET:

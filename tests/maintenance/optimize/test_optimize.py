@@ -316,7 +316,7 @@ def test_an_interrupted_write_refuses_the_run_and_says_what_to_run(local_locatio
     with pytest.raises(RefusedError) as refused:
         optimize(local_location, dry_run=True)
     assert refused.value.message.endswith("belongs to a write that was interrupted")
-    assert "Run `omnigraph optimize` or `omnigraph repair --confirm`" in refused.value.flag_hint
+    assert "Run `omnigraph optimize` or `omnigraph repair --confirm`" in refused.value.hint
 
 
 @pytest.mark.parametrize("options", [{"rows_per_task": 0}, {"tasks_max": 0}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from omnigraph.base.errors import NotFoundError
-from omnigraph.maintenance.optimize.task_result import TaskFailure, TaskOutcome, isolated
+from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, isolated
 
 
 def test_a_result() -> None:
@@ -19,7 +19,7 @@ def test_an_error_with_facts() -> None:
         raise NotFoundError("it is gone", code="gone", hint="look again", facts={"path": "a"})
 
     outcome: TaskOutcome[int] = pickle.loads(pickle.dumps(isolated(fail)))
-    assert isinstance(outcome.result, TaskFailure)
+    assert isinstance(outcome.result, FailedTask)
     error = outcome.result.error
     assert isinstance(error, NotFoundError)
     assert (error.message, error.code, error.hint, dict(error.facts)) == (

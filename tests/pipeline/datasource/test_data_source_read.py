@@ -9,10 +9,10 @@ from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputP
 
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.graph.manifest.lineage import make_lineage
-from omnigraph.graph.manifest.refs import When
+from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.pipeline.datasource.options import DataSourceError, ReadOptions
-from omnigraph.pipeline.datasource.read import TableReader, plan_read
+from omnigraph.pipeline.datasource.read import SparkTableReader, plan_read
 from omnigraph.pipeline.datasource.source import OmnigraphDataSource
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, SCHEMA, Change, create, run
@@ -27,31 +27,31 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-def rows(reader: TableReader) -> list[dict[str, Any]]:
+def rows(reader: SparkTableReader) -> list[dict[str, Any]]:
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     return sorted((row for batch in batches for row in batch.to_pylist()), key=str)
 
 
 def ages(root: Location, **options: Any) -> dict[str, int]:
     read = plan_read(ReadOptions(root, "Person", **options))
-    return {row["id"]: row["age"] for row in rows(TableReader(read))}
+    return {row["id"]: row["age"] for row in rows(SparkTableReader(read))}
 
 
 def test_no_filter_is_pushed() -> None:
     """Spark 4.3.0 keeps pushed filters for the next query on the same frame; test_data_source.py shows it."""
-    assert TableReader.pushFilters is DataSourceReader.pushFilters
+    assert SparkTableReader.pushFilters is DataSourceReader.pushFilters
 
 
 def test_the_head_and_earlier_states(root: Location) -> None:
     snapshot = read_snapshot(root)
     newest, before, *_ = make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
     assert ages(root) == {"a": 1, "b": 3, "c": 4}
-    assert ages(root, when=When(commit=before.id)) == {"a": 1, "b": 2}
-    assert ages(root, when=When(version=before.manifest_hint.version)) == {"a": 1, "b": 2}
-    assert ages(root, when=When(moment_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
-    assert ages(root, when=When(moment_us=newest.created_us - 1)) == {"a": 1, "b": 2}
+    assert ages(root, when=SnapshotSelector(commit=before.id)) == {"a": 1, "b": 2}
+    assert ages(root, when=SnapshotSelector(version=before.manifest_hint.version)) == {"a": 1, "b": 2}
+    assert ages(root, when=SnapshotSelector(moment_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, when=SnapshotSelector(moment_us=newest.created_us - 1)) == {"a": 1, "b": 2}
     with pytest.raises(NotFoundError) as early:
-        ages(root, when=When(moment_us=0))
+        ages(root, when=SnapshotSelector(moment_us=0))
     assert early.value.code == "moment_too_early"
 
 
@@ -64,14 +64,16 @@ def test_earlier_states_across_renames(root: Location) -> None:
     )
     evolve(root, renamed)
     run(root, [Change("node:Human", delete=("a",))])
-    assert ages(root, when=When(commit=before)) == {"a": 1, "b": 3, "c": 4}
-    now = {row["id"]: row["years"] for row in rows(TableReader(plan_read(ReadOptions(root, "Human"))))}
+    assert ages(root, when=SnapshotSelector(commit=before)) == {"a": 1, "b": 3, "c": 4}
+    now = {row["id"]: row["years"] for row in rows(SparkTableReader(plan_read(ReadOptions(root, "Human"))))}
     assert now == {"b": 3, "c": 4}
-    filtered = ReadOptions(root, "Person", columns=("slug",), where="age > 2", when=When(commit=before))
-    assert rows(TableReader(plan_read(filtered))) == [{"slug": "b"}, {"slug": "c"}]
+    filtered = ReadOptions(
+        root, "Person", columns=("slug",), where="age > 2", when=SnapshotSelector(commit=before)
+    )
+    assert rows(SparkTableReader(plan_read(filtered))) == [{"slug": "b"}, {"slug": "c"}]
     for wrong in (
         ReadOptions(root, "Person"),
-        ReadOptions(root, "Human", when=When(commit=before)),
+        ReadOptions(root, "Human", when=SnapshotSelector(commit=before)),
         ReadOptions(root, "Human", columns=("age",)),
     ):
         with pytest.raises((NotFoundError, UsageError)):
@@ -84,13 +86,13 @@ def test_a_read_stays_at_what_it_was_pinned_to(root: Location) -> None:
     schema = source.schema()
     run(root, [Change(PERSON, insert=("later",), delete=())])
     reader = source.reader(schema)
-    assert isinstance(reader, TableReader)
+    assert isinstance(reader, SparkTableReader)
     assert [row["id"] for row in rows(reader)] == ["a", "b", "c"]
 
 
 def test_columns_and_a_filter_on_another_column(root: Location) -> None:
     read = plan_read(ReadOptions(root, "node:Person", columns=("slug",), where="age > 2 AND id <> 'x)'"))
-    assert rows(TableReader(read)) == [{"slug": "b"}, {"slug": "c"}]
+    assert rows(SparkTableReader(read)) == [{"slug": "b"}, {"slug": "c"}]
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,6 @@ def test_a_schema_of_the_caller_must_be_the_types_own(root: Location) -> None:
 
 
 def test_the_partition_that_spark_makes_up_is_empty(root: Location) -> None:
-    reader = TableReader(plan_read(ReadOptions(root, "Company")))
+    reader = SparkTableReader(plan_read(ReadOptions(root, "Company")))
     assert reader.partitions() == []
     assert list(reader.read(InputPartition(None))) == []

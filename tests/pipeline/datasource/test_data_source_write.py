@@ -11,8 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from omnigraph.base.errors import UsageError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.manifest.publish import Change as ManifestChange
-from omnigraph.graph.manifest.publish import Target, publish
+from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.records import SchemaRecord, StreamBatch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.integrity.rules import Rule
@@ -212,4 +211,4 @@ def change_schema(root: Location) -> None:
     catalog = build_catalog(parse_schema(source, "<schema>"))
     record = SchemaRecord(source, catalog_to_json(catalog), schema_hash(catalog))
     branch = before.branch
-    publish(Target(root, branch.name, branch.id, branch.lance_branch), ManifestChange(schema=record))
+    publish(PublishTarget(root, branch.name, branch.id, branch.lance_branch), ManifestChange(schema=record))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.pipeline.process import World
+from tests.pipeline.process import WriteEnvironment
 from tests.pipeline.test_clusters import small_executors
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -27,21 +27,21 @@ STORED: Final = (
 )
 
 
-def test_on_one_local_session(world: World) -> None:
+def test_on_one_local_session(world: WriteEnvironment) -> None:
     seen = world.run("local", module=SCENARIO)
     assert seen["document"] == {"cells": 5, "copied": 4}
     assert seen["types"] == {"schema": THING, "stored": STORED, "copied": True}
 
 
 @pytest.mark.soak
-def test_a_stream_on_one_local_session(world: World) -> None:
+def test_a_stream_on_one_local_session(world: WriteEnvironment) -> None:
     stream = world.run("stream", module=SCENARIO)
     assert stream["rows"] == ["a", "b", "c", "d"]
     assert stream["batches"] == [[36, 1], [36, 0], None], "two batches, each committed once, after the init"
 
 
 @pytest.mark.soak
-def test_failures_on_one_local_session(world: World) -> None:
+def test_failures_on_one_local_session(world: WriteEnvironment) -> None:
     seen = world.run("failures", module=SCENARIO)
     assert seen["emptied"] == 0
     _check_errors(seen["errors"])
@@ -72,7 +72,7 @@ def _check_pushdown_leaks(counts: list[int]) -> None:
 
 
 @pytest.mark.soak
-def test_on_two_executors(world: World) -> None:
+def test_on_two_executors(world: WriteEnvironment) -> None:
     seen = world.run("executors", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}, SCENARIO)
     assert (seen["executors"], seen["files"]) == (2, 2), "each executor has written its own fragment"
     assert seen["read"] == {"count(1)": 4_000, "count(DISTINCT slug)": 4_000}
@@ -80,7 +80,7 @@ def test_on_two_executors(world: World) -> None:
 
 
 @pytest.mark.soak
-def test_over_spark_connect(world: World) -> None:
+def test_over_spark_connect(world: WriteEnvironment) -> None:
     world.spark_json("start")
     try:
         seen: dict[str, Any] = world.run("connect", module=SCENARIO)

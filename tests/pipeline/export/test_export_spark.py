@@ -10,7 +10,7 @@ from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.pipeline.export_scenario import PART_BYTES
 from tests.pipeline.exporting import Record, export_here, load_records, make_graph
-from tests.pipeline.process import World
+from tests.pipeline.process import WriteEnvironment
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -21,7 +21,7 @@ edge Knows: Person -> Person { weight: F64? }
 
 
 @pytest.fixture
-def graph(world: World) -> Location:
+def graph(world: WriteEnvironment) -> Location:
     """A graph whose rows lie in no order, so that they are sorted on the way."""
     root = make_graph(parse_location(str(world.folder / "graph.omni")), SCHEMA)
     slugs = [f"p{number * 7919 % 10_007}" for number in range(10_000)]
@@ -38,7 +38,7 @@ def graph(world: World) -> Location:
 
 
 @pytest.mark.soak  # the loads on clusters end with an export, of one part
-def test_executors_read_and_write_the_same_bytes(world: World, graph: Location) -> None:
+def test_executors_read_and_write_the_same_bytes(world: WriteEnvironment, graph: Location) -> None:
     before = {entry.path for entry in ObjectStore(graph).list("")}
     master = {"MASTER": "local-cluster[2,1,1024]"}
     outcome = world.run("cluster", master, module="tests.pipeline.export_scenario")

@@ -20,11 +20,11 @@ import zstandard
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError, UsageError
 from omnigraph.graph.branches import create_branch
-from omnigraph.graph.manifest.refs import When
+from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.manifest.stamp import STAMP_KEY, Format
 from omnigraph.pipeline.export.run import ExportRequest, export
-from omnigraph.pipeline.export.target import Target, TargetKind, parse_target
+from omnigraph.pipeline.export.target import ExportTarget, TargetKind, parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.lance.commit import commit_schema_metadata
@@ -112,18 +112,22 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
 
     assert slugs() == ["b", "é"]
     assert slugs(branch="more") == ["b", "new", "é"]
-    assert slugs(branch="more", when=When(commit=before.head)) == ["b", "é"]
-    assert slugs(branch="more", when=When(version=start)) == ["b", "é"]
+    assert slugs(branch="more", when=SnapshotSelector(commit=before.head)) == ["b", "é"]
+    assert slugs(branch="more", when=SnapshotSelector(version=start)) == ["b", "é"]
     made = read_snapshot(root, "more").manifest.find_commit(read_snapshot(root, "more").head)
     assert made is not None
-    assert slugs(branch="more", when=When(moment_us=made.created_us - 1)) == ["b", "é"]
+    assert slugs(branch="more", when=SnapshotSelector(moment_us=made.created_us - 1)) == ["b", "é"]
 
 
 @pytest.mark.parametrize(
     ("wanted", "code", "hint"),
     [
         ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
-        ({"when": When(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")}, "commit_missing", "omnigraph commit list"),
+        (
+            {"when": SnapshotSelector(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")},
+            "commit_missing",
+            "omnigraph commit list",
+        ),
         ({"branch": "other"}, "branch_missing", "main"),
     ],
 )
@@ -167,7 +171,7 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
             most = max(most, sum("/parts/" in path for path in files(root)))
             return super().write(data)
 
-    request = ExportRequest(Target(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
+    request = ExportRequest(ExportTarget(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
     export(root, request, workers)
     runs = [count for step, count in workers.steps if step == "export"]
     assert sum(runs) > 2 * limits.EXPORT_STREAMED_PARTS
@@ -177,7 +181,7 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
 def test_a_stream_gets_the_lines_in_order(root: Location, tmp_path: Path) -> None:
     export_here(root, tmp_path / "dump.jsonl")
     stream = BytesIO()
-    export(root, ExportRequest(Target(TargetKind.STREAM), stream=stream), WorkersHere())
+    export(root, ExportRequest(ExportTarget(TargetKind.STREAM), stream=stream), WorkersHere())
     assert stream.getvalue() == (tmp_path / "dump.jsonl").read_bytes()
 
 
@@ -239,7 +243,7 @@ def test_what_is_there_is_replaced_only_by_force(root: Location, tmp_path: Path)
         with pytest.raises(RefusedError) as error:
             export_here(root, f"{tmp_path}/{out}", force=force)
         assert error.value.code == "export_exists"
-        return error.value.flag_hint
+        return error.value.hint
 
     (tmp_path / "dump.jsonl").write_text("mine")
     assert "--force" in refused("dump.jsonl")

@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph as og
 from tests.pipeline.load_scenario import PEOPLE, write_inputs
-from tests.pipeline.process import World, is_alive
+from tests.pipeline.process import WriteEnvironment, is_alive
 from tests.pipeline.test_clusters import small_executors, standalone  # noqa: F401  # a fixture
 from tests.waiting import SECONDS_MAX, wait_until
 
@@ -26,7 +26,7 @@ EXPORT = "6a21a8d87181c09e7b6187fd09023a82c15af664054ce507b5b495faa9b516f3"
 @pytest.fixture(scope="module")
 def two_executors(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What happened on one session with two executor processes."""
-    world = World(spark_home, tmp_path_factory.mktemp("two-executors"))
+    world = WriteEnvironment(spark_home, tmp_path_factory.mktemp("two-executors"))
     write_inputs(world.folder)
     (world.folder / "killed-executor").mkdir()
     write_inputs(world.folder / "killed-executor")
@@ -35,7 +35,7 @@ def two_executors(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return {"folder": world.folder, **seen}
 
 
-def run_all(world: World, master: str) -> str:
+def run_all(world: WriteEnvironment, master: str) -> str:
     write_inputs(world.folder)
     return checked(world.run("all", {"MASTER": master, **small_executors(world)}, MODULE))
 
@@ -59,7 +59,7 @@ def checked(outcome: dict[str, Any]) -> str:
 
 
 @pytest.mark.soak
-def test_threads_of_one_process_give_the_same_bytes(world: World) -> None:
+def test_threads_of_one_process_give_the_same_bytes(world: WriteEnvironment) -> None:
     assert run_all(world, "local[2,3]") == EXPORT
 
 
@@ -69,7 +69,7 @@ def test_two_executors_give_the_same_bytes(two_executors: dict[str, Any]) -> Non
 
 
 @pytest.mark.soak
-def test_a_standalone_master_gives_the_same_bytes(world: World, standalone: str) -> None:  # noqa: F811
+def test_a_standalone_master_gives_the_same_bytes(world: WriteEnvironment, standalone: str) -> None:  # noqa: F811
     assert run_all(world, standalone) == EXPORT
 
 
@@ -81,7 +81,7 @@ def test_a_killed_executor_loses_nothing_and_doubles_nothing(two_executors: dict
 
 
 @pytest.mark.soak
-def test_a_killed_driver_leaves_the_graph_as_it_was(world: World) -> None:
+def test_a_killed_driver_leaves_the_graph_as_it_was(world: WriteEnvironment) -> None:
     write_inputs(world.folder)
     environ = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}
 
@@ -105,7 +105,9 @@ def test_a_killed_driver_leaves_the_graph_as_it_was(world: World) -> None:
         pytest.param("publish.after", 1, marks=pytest.mark.soak),
     ],
 )
-def test_a_driver_killed_in_the_commit_is_finished_or_undone(world: World, failpoint: str, rows: int) -> None:
+def test_a_driver_killed_in_the_commit_is_finished_or_undone(
+    world: WriteEnvironment, failpoint: str, rows: int
+) -> None:
     """Two tables are committed one after the other; a kill between the two undoes the first."""
     folder = world.folder
     (folder / "schema.pg").write_text("node P { slug: String @key }\nedge K: P -> P\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.process import World, processes_with
+from tests.pipeline.process import WriteEnvironment, processes_with
 from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -25,7 +25,7 @@ BUILD = (  # as the package does it, but not at low priority
 @pytest.fixture(scope="module")
 def archive(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Two builds at once make one archive; what a dead build has left goes."""
-    world = World(spark_home, tmp_path_factory.mktemp("build"))
+    world = WriteEnvironment(spark_home, tmp_path_factory.mktemp("build"))
     left = spark_home / "spark" / "classes-draft-dead"
     left.parent.mkdir(mode=0o700, exist_ok=True)
     left.mkdir()
@@ -39,7 +39,7 @@ def archive(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.soak
-def test_it_is_built_once(archive: Path, world: World) -> None:
+def test_it_is_built_once(archive: Path, world: WriteEnvironment) -> None:
     before = archive.stat()
     build = world.start(*BUILD)
     assert build.communicate(timeout=SECONDS_MAX) == ("", "")
@@ -47,12 +47,12 @@ def test_it_is_built_once(archive: Path, world: World) -> None:
 
 
 @pytest.mark.soak
-def test_a_session_uses_it(archive: Path, world: World) -> None:
+def test_a_session_uses_it(archive: Path, world: WriteEnvironment) -> None:
     assert f"-XX:SharedArchiveFile={archive}" in world.run("flags")["flags"]
 
 
 @pytest.mark.soak
-def test_a_damaged_one_is_survived(archive: Path, fresh_world: World) -> None:
+def test_a_damaged_one_is_survived(archive: Path, fresh_world: WriteEnvironment) -> None:
     """Cut short it is not used. With a false seal the JVM gets it, and ignores it or dies: then it is started anew."""
     folder = fresh_world.home / "spark"
     folder.mkdir(parents=True)

@@ -35,7 +35,7 @@ def test_an_error_of_ours_comes_back_as_it_was() -> None:
     facts: dict[str, Fact] = {"table": "node:P", "at": [1, 2], "none": None}
     error = travelled(LeaseBusyError("another writer was first", code="race", hint="retry", facts=facts))
     assert type(error) is LeaseBusyError
-    assert (error.message, error.code, error.flag_hint) == ("another writer was first", "race", "retry")
+    assert (error.message, error.code, error.hint) == ("another writer was first", "race", "retry")
     assert dict(error.facts) == facts
     assert error.applied is Applied.NO
     assert "on a Spark executor" in error.__notes__[0]

@@ -12,11 +12,11 @@ from omnigraph.base.errors import InvariantError
 from omnigraph.query.explain import StepFigures, explain_plan, numbered_steps
 from omnigraph.query.plan.expression_walk import ScanFilter
 from omnigraph.query.plan.expressions import ColumnRef, Compare, Literal, Substring
-from omnigraph.query.plan.operators import CrossJoin, Expand, Filter, Lookup, Pattern, Project, Scan
+from omnigraph.query.plan.operators import CrossJoin, Expand, FilterRows, Lookup, Pattern, Project, Scan
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.types import I64, STRING
 from omnigraph.query.rules.run import rewrite_plan
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 from tests.query.golden_files import checked
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def test_steps_refuse_what_their_inputs_lack() -> None:
     with pytest.raises(InvariantError, match="reads"):
         replace(project, input=scan)
     with pytest.raises(InvariantError, match="reads"):
-        Filter(scan, (Compare(Operator.EQ, age, Literal(1, I64)),))
+        FilterRows(scan, (Compare(ComparisonOperator.EQ, age, Literal(1, I64)),))
     with pytest.raises(InvariantError, match="not bound"):
         replace(expand, source=lookup.entity)
     with pytest.raises(InvariantError, match="bounds"):
@@ -54,7 +54,7 @@ def test_steps_refuse_what_their_inputs_lack() -> None:
     with pytest.raises(InvariantError, match="no column"):
         replace(scan, columns=("id", "nothing"))
     with pytest.raises(InvariantError, match="reads"):
-        replace(lookup, filter=ScanFilter((Compare(Operator.EQ, age, Literal(1, I64)),)))
+        replace(lookup, filter=ScanFilter((Compare(ComparisonOperator.EQ, age, Literal(1, I64)),)))
     with pytest.raises(InvariantError, match="pushed"):
         ScanFilter((Substring(age, Literal("x", STRING)),))
     with pytest.raises(InvariantError, match="bounds"):

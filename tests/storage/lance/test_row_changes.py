@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from omnigraph.storage.lance.commit import commit_branch, commit_restore, commit_staged
 from omnigraph.storage.lance.dataset import Dataset, create_dataset, open_dataset
 from omnigraph.storage.lance.read import locate_rows, read_places, take_rows
-from omnigraph.storage.lance.row_changes import Place, find_parting, row_changes
+from omnigraph.storage.lance.row_changes import BranchVersion, find_parting, row_changes
 from omnigraph.storage.location import parse_location
 from tests.storage.raw_writes import stage_append
 from tests.storage.row_operations import (
@@ -89,16 +89,16 @@ def test_where_two_branches_part(tmp_path: Path) -> None:
     main = upsert(open_dataset(location), "d", 1)
     later = upsert(one, "e", 1)
 
-    def parting(left: Dataset, right: Dataset) -> Place | None:
-        places = [Place(side.branch, side.version) for side in (left, right)]
+    def parting(left: Dataset, right: Dataset) -> BranchVersion | None:
+        places = [BranchVersion(side.branch, side.version) for side in (left, right)]
         found = find_parting(location, places[0], places[1])
         assert found == find_parting(location, places[1], places[0])
         return found
 
-    assert parting(main, two) == Place(None, 1)
-    assert parting(two, later) == Place("one", 2)
-    assert parting(main, base) == Place(None, 1)
-    assert find_parting(location, Place("gone", 4), Place(None, 1)) is None
+    assert parting(main, two) == BranchVersion(None, 1)
+    assert parting(two, later) == BranchVersion("one", 2)
+    assert parting(main, base) == BranchVersion(None, 1)
+    assert find_parting(location, BranchVersion("gone", 4), BranchVersion(None, 1)) is None
 
 
 @pytest.mark.parametrize("count", [3, 2000])

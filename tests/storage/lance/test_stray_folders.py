@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.lance.commit import commit_branch, no_strays
+from omnigraph.storage.lance.commit import commit_branch, remove_escaped_dirs
 from omnigraph.storage.lance.dataset import create_dataset
 from omnigraph.storage.location import parse_location
 
@@ -26,7 +26,7 @@ def test_a_branch_makes_no_folder_elsewhere(tmp_path: Path, name: str) -> None:
 def test_what_was_there_stays(tmp_path: Path) -> None:
     there = tmp_path / "zo%C3%AB"
     there.mkdir()
-    with no_strays(parse_location(str(tmp_path / "zoë" / "t"))):
+    with remove_escaped_dirs(parse_location(str(tmp_path / "zoë" / "t"))):
         (there / "t" / "_refs" / "branches").mkdir(parents=True)
         (there / "t" / "note").touch()
     assert [path.name for path in there.rglob("*")] == ["t", "note"]

@@ -11,6 +11,7 @@ import typer
 
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Format, Json, LogFileOption, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import direct_target
@@ -78,28 +79,32 @@ def to_json(uri: str, rows: Sequence[TableRepairStats]) -> dict[str, Any]:
     commits = {row.branch: row.commit for row in rows if row.commit is not None}
     return {
         "uri": uri,
-        "tables": [row.to_json() for row in rows],
+        "tables": [_document(row) for row in rows],
         "commit": next(iter(commits.values()), None),
         "commits": [{"branch": branch, "graph_commit_id": commit} for branch, commit in commits.items()],
     }
 
 
+def _document(row: TableRepairStats) -> dict[str, Any]:
+    return {**row.to_json(), "error": None if row.reason is None else render_hint(row.reason)}
+
+
 def _as_row(row: TableRepairStats) -> dict[str, Any]:
     named = ((name, len(list(same))) for name, same in groupby(row.operations))
     operations = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in named)
-    return {**row.to_json(), "operations": operations}
+    return {**_document(row), "operations": operations}
 
 
 def _tell(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
     """On stderr: errors and what was published unchecked in any case, and after a preview what to do next."""
     for row in rows:
-        if row.flag_error is not None:
-            sys.stderr.write(f"{row.table_key} on {row.branch}: {row.flag_error}\n")
+        if row.reason is not None:
+            sys.stderr.write(f"{row.table_key} on {row.branch}: {render_hint(row.reason)}\n")
     for row in rows:
         if row.action.value == "forced":
             unchecked = " and ".join(row.not_checked)
             sys.stderr.write(f"note: nobody checked the {unchecked} of {row.table_key} on {row.branch}\n")
-    waiting = {row.classification.value for row in rows if row.can_be_published and not row.flag_error}
+    waiting = {row.classification.value for row in rows if row.can_be_published and not row.reason}
     if quiet or not waiting:
         return
     if "verified_maintenance" in waiting:

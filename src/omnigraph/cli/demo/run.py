@@ -23,7 +23,7 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.output import write_text
 
 if TYPE_CHECKING:
-    from omnigraph.cli.demo.steps import Beside, Stage, Typed
+    from omnigraph.cli.demo.steps import CommandStep, DemoStep, ScriptStep
 
 Directory = Annotated[
     Path | None,
@@ -44,11 +44,11 @@ def demo(
     It takes about two minutes on two cores, in a temporary directory that is removed at the end.
     """
     from omnigraph.cli.demo.dataset import Company
-    from omnigraph.cli.demo.steps import SCENES, Stage
+    from omnigraph.cli.demo.steps import SCENES, DemoStep
 
     started, command = perf_counter(), _typed_here()
     with _workplace(directory, keep) as place, chdir(place):
-        stage = Stage(place, Company(people), commits)
+        stage = DemoStep(place, Company(people), commits)
         write_text(
             "Every omnigraph command below is really run. Only the one that is killed has a process of its own; "
             "the times of the others are without the start of one. The other lines show how one would type what the "
@@ -98,14 +98,14 @@ def _workplace(directory: Path | None, keep: bool) -> Iterator[Path]:
             yield Path(temporary).resolve()
 
 
-def _run(act: Typed | Beside, stage: Stage) -> None:
+def _run(act: CommandStep | ScriptStep, stage: DemoStep) -> None:
     """Show an act, do it, and say how long it took."""
-    from omnigraph.cli.demo.steps import Typed
+    from omnigraph.cli.demo.steps import CommandStep
     from omnigraph.cli.main import run
 
-    write_text(f"\n$ {act.command}" if isinstance(act, Typed) else f"\n{act.prompt} {act.shown}")
+    write_text(f"\n$ {act.command}" if isinstance(act, CommandStep) else f"\n{act.prompt} {act.shown}")
     started = perf_counter()
-    if isinstance(act, Typed):
+    if isinstance(act, CommandStep):
         words = [stage.marks.get(word.removeprefix("$"), word) for word in shlex.split(act.command)]
         exit_code = run(words[1:])
         sys.stderr.flush()

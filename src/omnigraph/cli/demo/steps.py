@@ -56,7 +56,7 @@ def pass_weeks(place: Path, weeks: int) -> None:
 
 
 @dataclass(slots=True)
-class Stage:
+class DemoStep:
     """Where the story plays, how large it is, and the commits that it comes back to."""
 
     place: Path
@@ -66,7 +66,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class CommandStep:
     """A command of omnigraph as one types it. `$name` is a commit that was marked under this name."""
 
     command: str
@@ -74,11 +74,11 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ScriptStep:
     """What happens that is no command of omnigraph: the words for it, the doing, and where one would type it."""
 
     shown: str
-    run: Callable[[Stage], None]
+    run: Callable[[DemoStep], None]
     prompt: str = "$"
 
 
@@ -88,24 +88,24 @@ class Scene:
 
     title: str
     why: str
-    acts: tuple[Typed | Beside, ...]
+    acts: tuple[CommandStep | ScriptStep, ...]
 
 
-def _write_company(stage: Stage) -> None:
+def _write_company(stage: DemoStep) -> None:
     lines = write_company(stage.company, stage.place)
     size = (stage.place / "company.jsonl").stat().st_size
     write_text(f"{SCHEMA}{lines:>{len(str(size))}} {size} company.jsonl")
 
 
-def _asked(name: str, params: str) -> tuple[Typed, Typed]:
+def _asked(name: str, params: str) -> tuple[CommandStep, CommandStep]:
     """A query of `company.gq`: its plan with what each step took, then its rows."""
     given = f"--params-file {params}" if params.endswith(".json") else f"--params '{params}'"
     query = f"{name} --query company.gq --store graph.omni {given}"
-    return Typed(f"omnigraph explain --analyze {query}"), Typed(f"omnigraph query {query}")
+    return CommandStep(f"omnigraph explain --analyze {query}"), CommandStep(f"omnigraph query {query}")
 
 
-def _mark(name: str) -> Callable[[Stage], None]:
-    def mark(stage: Stage) -> None:
+def _mark(name: str) -> Callable[[DemoStep], None]:
+    def mark(stage: DemoStep) -> None:
         stage.marks[name] = _open(stage).snapshot().head
         write_text(stage.marks[name])
 
@@ -117,13 +117,13 @@ def _raise(slug: str, salary: int, where: str) -> str:
     return f"omnigraph mutate --store graph.omni {where} -e '{text}'"
 
 
-def _write_decisions(stage: Stage) -> None:
+def _write_decisions(stage: DemoStep) -> None:
     text = json.dumps([{"table_key": "node:Person", "id": "p7", "take": "theirs"}])
     (stage.place / "decisions.json").write_text(text, encoding="utf-8")
     write_text(text)
 
 
-def _hire_many(stage: Stage) -> None:
+def _hire_many(stage: DemoStep) -> None:
     graph = _open(stage)
     started = perf_counter()
     with show_progress(quiet=not sys.stderr.isatty()) as report:
@@ -134,19 +134,19 @@ def _hire_many(stage: Stage) -> None:
     write_text(f"{stage.commits} commits, {each_ms:.0f} ms each")
 
 
-def _delete_outside(stage: Stage) -> None:
+def _delete_outside(stage: DemoStep) -> None:
     foreign_delete(stage.place, _open(stage).snapshot().tables["node:Person"].path)
 
 
-def _kill_writer(stage: Stage) -> None:
+def _kill_writer(stage: DemoStep) -> None:
     killed_mutation(stage.place, _TEAM)
 
 
-def _pass_weeks(stage: Stage) -> None:
+def _pass_weeks(stage: DemoStep) -> None:
     pass_weeks(stage.place, weeks=3)
 
 
-def _open(stage: Stage) -> Graph:
+def _open(stage: DemoStep) -> Graph:
     import omnigraph
 
     return omnigraph.open(str(stage.place / "graph.omni"))
@@ -168,15 +168,15 @@ SCENES: Final = (
     Scene(
         "A company",
         "A schema says which nodes and edges there are. The data is a line of JSON for each of them.",
-        (Beside("cat company.pg; wc -lc company.jsonl", _write_company),),
+        (ScriptStep("cat company.pg; wc -lc company.jsonl", _write_company),),
     ),
     Scene(
         "Load on Spark",
         "Spark reads the file, checks every rule of the schema, and writes all tables as one commit.",
         (
-            Typed("omnigraph init --schema company.pg graph.omni"),
-            Typed("omnigraph load --data company.jsonl --with-indexes graph.omni"),
-            Typed("omnigraph snapshot graph.omni"),
+            CommandStep("omnigraph init --schema company.pg graph.omni"),
+            CommandStep("omnigraph load --data company.jsonl --with-indexes graph.omni"),
+            CommandStep("omnigraph snapshot graph.omni"),
         ),
     ),
     Scene(
@@ -193,72 +193,74 @@ SCENES: Final = (
         "A branch, a conflict, a decision",
         "A branch costs one row, whatever the size of the graph. Both sides change the pay of p7, so a merge must ask.",
         (
-            Beside(
+            ScriptStep(
                 "loaded=$(omnigraph commit list graph.omni --limit 1 --format csv | tail -1 | cut -d, -f1); "
                 "echo $loaded",
                 _mark("loaded"),
             ),
-            Typed("omnigraph branch create raises graph.omni"),
-            Typed(_raise("p7", 90_000, "--branch raises")),
-            Typed(_raise("p8", 165_000, "--branch raises")),
-            Typed(_raise("p7", 70_000, "--branch main")),
-            Typed("omnigraph branch merge raises graph.omni", exit_code=1),
-            Beside("cat decisions.json", _write_decisions),
-            Typed("omnigraph branch merge raises graph.omni --resolve decisions.json --delete-branch"),
-            Typed("omnigraph log --graph graph.omni"),
+            CommandStep("omnigraph branch create raises graph.omni"),
+            CommandStep(_raise("p7", 90_000, "--branch raises")),
+            CommandStep(_raise("p8", 165_000, "--branch raises")),
+            CommandStep(_raise("p7", 70_000, "--branch main")),
+            CommandStep("omnigraph branch merge raises graph.omni", exit_code=1),
+            ScriptStep("cat decisions.json", _write_decisions),
+            CommandStep("omnigraph branch merge raises graph.omni --resolve decisions.json --delete-branch"),
+            CommandStep("omnigraph log --graph graph.omni"),
         ),
     ),
     Scene(
         "History",
         "Every state stays readable: what was changed since, and what was there before.",
         (
-            Typed("omnigraph diff $loaded main graph.omni"),
-            Typed(f"omnigraph query --store graph.omni -e '{_PAY}'"),
-            Typed(f"omnigraph query --store graph.omni --commit $loaded -e '{_PAY}'"),
+            CommandStep("omnigraph diff $loaded main graph.omni"),
+            CommandStep(f"omnigraph query --store graph.omni -e '{_PAY}'"),
+            CommandStep(f"omnigraph query --store graph.omni --commit $loaded -e '{_PAY}'"),
         ),
     ),
     Scene(
         "Many small commits, and optimize",
         "Each commit leaves a small file that no index knows. Optimize puts them together, beside live writers.",
         (
-            Beside("for number in range(…): graph.mutate(hire, params={'slug': …})", _hire_many, ">>>"),
-            Typed("omnigraph doctor graph.omni"),
-            Typed("omnigraph optimize graph.omni"),
-            Typed("omnigraph doctor graph.omni"),
-            Typed("omnigraph optimize graph.omni"),
+            ScriptStep("for number in range(…): graph.mutate(hire, params={'slug': …})", _hire_many, ">>>"),
+            CommandStep("omnigraph doctor graph.omni"),
+            CommandStep("omnigraph optimize graph.omni"),
+            CommandStep("omnigraph doctor graph.omni"),
+            CommandStep("omnigraph optimize graph.omni"),
         ),
     ),
     Scene(
         "A foreign write",
         "The tables are open files, so another tool can change them. Repair shows what it did, and refuses.",
         (
-            Beside("python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", _delete_outside),
-            Typed("omnigraph repair graph.omni"),
-            Typed("omnigraph repair graph.omni --confirm", exit_code=3),
-            Typed("omnigraph repair graph.omni --discard --confirm"),
+            ScriptStep(
+                "python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", _delete_outside
+            ),
+            CommandStep("omnigraph repair graph.omni"),
+            CommandStep("omnigraph repair graph.omni --confirm", exit_code=3),
+            CommandStep("omnigraph repair graph.omni --discard --confirm"),
         ),
     ),
     Scene(
         "A killed writer",
         "It dies with its tables committed and not yet published. Nobody sees half of it; the next writer settles it.",
         (
-            Beside(
+            ScriptStep(
                 f"OMNIGRAPH_FAILPOINTS=publish.before=kill omnigraph mutate --store graph.omni -e '{_TEAM}'",
                 _kill_writer,
             ),
-            Typed("omnigraph doctor graph.omni", exit_code=3),
-            Typed(_raise("p9", 92_000, "--branch main")),
-            Typed("omnigraph recovery list graph.omni"),
-            Typed(f"omnigraph query --store graph.omni -e '{_NIGHT}'"),
+            CommandStep("omnigraph doctor graph.omni", exit_code=3),
+            CommandStep(_raise("p9", 92_000, "--branch main")),
+            CommandStep("omnigraph recovery list graph.omni"),
+            CommandStep(f"omnigraph query --store graph.omni -e '{_NIGHT}'"),
         ),
     ),
     Scene(
         "Cleanup",
         "Old versions go when nothing needs them, and nothing younger than ten minutes. So let three weeks pass first.",
         (
-            Beside("find graph.omni -type f -exec touch -d '21 days ago' {} +", _pass_weeks),
-            Typed("omnigraph cleanup --keep 10 --older-than 2w graph.omni"),
-            Typed("omnigraph cleanup --keep 10 --older-than 2w --confirm graph.omni"),
+            ScriptStep("find graph.omni -type f -exec touch -d '21 days ago' {} +", _pass_weeks),
+            CommandStep("omnigraph cleanup --keep 10 --older-than 2w graph.omni"),
+            CommandStep("omnigraph cleanup --keep 10 --older-than 2w --confirm graph.omni"),
             *_asked("lookup", '{"slug": "p7"}')[1:],
         ),
     ),

@@ -15,24 +15,24 @@ import pyarrow.compute as pc
 
 from omnigraph.base.errors import RunError
 from omnigraph.engine.columns.domain import Array, Scalar
-from omnigraph.query.syntax import Operator, Sign
+from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import REVERSED
 
 Value = Array | Scalar
 
-_KERNELS: Final[dict[Operator, Any]] = {
-    Operator.EQ: pc.equal,
-    Operator.NE: pc.not_equal,
-    Operator.LT: pc.less,
-    Operator.LE: pc.less_equal,
-    Operator.GT: pc.greater,
-    Operator.GE: pc.greater_equal,
+_KERNELS: Final[dict[ComparisonOperator, Any]] = {
+    ComparisonOperator.EQ: pc.equal,
+    ComparisonOperator.NE: pc.not_equal,
+    ComparisonOperator.LT: pc.less,
+    ComparisonOperator.LE: pc.less_equal,
+    ComparisonOperator.GT: pc.greater,
+    ComparisonOperator.GE: pc.greater_equal,
 }
 _MOMENT: Final = pa.timestamp("ms", "UTC")
 _EXACT_MAX: Final = 2**53
 
 
-def compared(operator: Operator, left: Value, right: Value) -> Value:
+def compared(operator: ComparisonOperator, left: Value, right: Value) -> Value:
     """`left operator right` as Bool values."""
     kernel = _KERNELS[operator]
     types = (left.type, right.type)
@@ -63,7 +63,7 @@ def repeated(value: Value, length: int) -> Array:
     return answer
 
 
-def _integers(operator: Operator, left: Value, right: Value) -> Value:
+def _integers(operator: ComparisonOperator, left: Value, right: Value) -> Value:
     kernel = _KERNELS[operator]
     if pa.types.is_uint64(left.type) or pa.types.is_uint64(right.type):
         wide = pa.decimal128(20, 0)
@@ -71,7 +71,7 @@ def _integers(operator: Operator, left: Value, right: Value) -> Value:
     return kernel(left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
 
 
-def _beside_float(operator: Operator, whole: Value, real: Value) -> Value:
+def _beside_float(operator: ComparisonOperator, whole: Value, real: Value) -> Value:
     """An integer beside a float: through floats where all integers survive that, otherwise by the sign."""
     kernel = _KERNELS[operator]
     real = real.cast(pa.float64())

@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 _FEW: Final = 16
 
 
-class Domain:
+class ValueDictionary:
     """Values by position.
 
     `is_unique` says that no value occurs twice, as for ids, and that none is null; `is_own` that the values belong to
@@ -55,10 +55,10 @@ class Domain:
         self.is_own = is_own
         self._hashes: npt.NDArray[np.uint64] | None = None
         self._order: Codes | None = None
-        self._factors: tuple[Codes, Domain] | None = None
+        self._factors: tuple[Codes, ValueDictionary] | None = None
         self._text_index: TextIndex | None = None
-        self._translations: WeakKeyDictionary[Domain, Codes] | None = None
-        self.on_growth: Callable[[Domain], None] | None = None
+        self._translations: WeakKeyDictionary[ValueDictionary, Codes] | None = None
+        self.on_growth: Callable[[ValueDictionary], None] | None = None
 
     def __len__(self) -> int:
         return len(self.array)
@@ -108,12 +108,12 @@ class Domain:
                 at += 1
         return found
 
-    def factors(self) -> tuple[Codes, Domain]:
+    def factors(self) -> tuple[Codes, ValueDictionary]:
         """For each position the position of its value among the distinct ones (-1 for null), and those."""
         if self._factors is None:
             encoded: Any = without_negative_zero(self.array).dictionary_encode()
             indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            self._factors = (indices.astype(np.int64), Domain(encoded.dictionary, is_unique=True))
+            self._factors = (indices.astype(np.int64), ValueDictionary(encoded.dictionary, is_unique=True))
         return self._factors
 
     def text_index(self) -> TextIndex:
@@ -126,11 +126,11 @@ class Domain:
                 self.on_growth(self)
         return self._text_index
 
-    def translation(self, other: Domain) -> Codes | None:
+    def translation(self, other: ValueDictionary) -> Codes | None:
         """Return for each position the one in `other`, -1 where it is missing, if `translate` computed it."""
         return None if self._translations is None else self._translations.get(other)
 
-    def translate(self, other: Domain) -> Codes:
+    def translate(self, other: ValueDictionary) -> Codes:
         """Compute and keep the translation, for as long as both domains are in use; report that this one has grown."""
         codes = other.find(self.array)
         if self._translations is None:

@@ -19,8 +19,8 @@ from omnigraph.arrow.columns import bool_array, mask_of
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.columns.compute import Value, compared, computed, negated, repeated
-from omnigraph.engine.columns.domain import Array, Domain, Mask, Scalar, without_negative_zero
-from omnigraph.engine.columns.frame import Coded, Column, Frame
+from omnigraph.engine.columns.domain import Array, Mask, Scalar, ValueDictionary, without_negative_zero
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
 from omnigraph.query.plan.expressions import (
     And,
     ColumnRef,
@@ -31,8 +31,8 @@ from omnigraph.query.plan.expressions import (
     InList,
     IsNull,
     Known,
+    ListMembership,
     Literal,
-    Member,
     Negated,
     Not,
     Or,
@@ -42,8 +42,8 @@ from omnigraph.query.plan.expressions import (
     TextMatch,
     TextMode,
 )
-from omnigraph.query.plan.types import EntityType, NullType, Table, ValueType
-from omnigraph.query.syntax import Operator
+from omnigraph.query.plan.types import EntityValueType, NullType, Table, ValueType
+from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
 from omnigraph.schema.property_types import Scalar as PropertyScalar
 from omnigraph.schema.property_types import ScalarType
@@ -55,7 +55,7 @@ _SYSTEM_NAMES: Final = {"id": "@id", "src": "@from", "dst": "@to"}
 @cache
 def value_arrow_type(value_type: ValueType) -> pa.DataType:
     """The Arrow type of a value; an entity alone is its id."""
-    if isinstance(value_type, EntityType):
+    if isinstance(value_type, EntityValueType):
         return pa.utf8()
     if isinstance(value_type, NullType):
         return pa.null()
@@ -168,7 +168,7 @@ def _condition(expr: Expr, frame: Frame) -> Value:
             return compared(operator, _value(left, frame), _value(right, frame))
         case InList(operand, items):
             return _in_list(_value(operand, frame), [_value(item, frame) for item in items])
-        case Member(item, collection):
+        case ListMembership(item, collection):
             return _member(_value(item, frame), _value(collection, frame), frame.length)
         case Substring(text, part):
             return _text_test(_value(text, frame), _value(part, frame), frame.length, is_prefix=False)
@@ -184,7 +184,9 @@ def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Val
     """A text predicate, by the words of the texts; null for a text that is not there."""
     assert isinstance(query, pa.Scalar), "the words that are looked for are the same for all rows"
     coded = (
-        column if isinstance(column, Coded) else Coded(np.arange(len(column)), Domain(column, is_own=True))
+        column
+        if isinstance(column, DictionaryColumn)
+        else DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
     )
     words, size = str(query.as_py()), int(coded.domain.array.nbytes)
     if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.domain.has_words:
@@ -193,13 +195,13 @@ def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Val
     step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.domain) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
-        texts = Coded(coded.codes[start : start + step], coded.domain).array()
-        few = Coded(np.arange(len(texts)), Domain(texts, is_own=True))
+        texts = DictionaryColumn(coded.codes[start : start + step], coded.domain).array()
+        few = DictionaryColumn(np.arange(len(texts)), ValueDictionary(texts, is_own=True))
         parts.append(_found_texts(few, mode, words, edits))
     return pa.concat_arrays(parts)
 
 
-def _found_texts(coded: Coded, mode: TextMode, words: str, edits: int) -> Array:
+def _found_texts(coded: DictionaryColumn, mode: TextMode, words: str, edits: int) -> Array:
     index = coded.domain.text_index()
     found = index.matching(mode, words, edits)
     codes = coded.codes
@@ -221,9 +223,9 @@ def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
     return answer
 
 
-def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -> Value | None:
+def _same_positions(operator: ComparisonOperator, left: Expr, right: Expr, frame: Frame) -> Value | None:
     """Two ids of one domain are equal where their positions are; no text is made for that."""
-    if operator not in {Operator.EQ, Operator.NE}:
+    if operator not in {ComparisonOperator.EQ, ComparisonOperator.NE}:
         return None
     columns = []
     for side in (left, right):
@@ -231,11 +233,11 @@ def _same_positions(operator: Operator, left: Expr, right: Expr, frame: Frame) -
             return None
         columns.append(frame.columns[side.id.name if isinstance(side, EntityRef) else side.name])
     one, other = columns
-    if not isinstance(one, Coded) or not isinstance(other, Coded):
+    if not isinstance(one, DictionaryColumn) or not isinstance(other, DictionaryColumn):
         return None
     if one.domain is not other.domain or not one.domain.is_unique:
         return None
-    answer = one.codes == other.codes if operator is Operator.EQ else one.codes != other.codes
+    answer = one.codes == other.codes if operator is ComparisonOperator.EQ else one.codes != other.codes
     return pa.array(answer, mask=(one.codes < 0) | (other.codes < 0))  # type: ignore[no-any-return]
 
 
@@ -252,7 +254,7 @@ def _in_list(operand: Value, items: list[Value]) -> Value:
         return found
     answer: Value = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
     for item in items:
-        answer = pc.or_kleene(answer, compared(Operator.EQ, operand, item))
+        answer = pc.or_kleene(answer, compared(ComparisonOperator.EQ, operand, item))
     return answer
 
 
@@ -262,7 +264,7 @@ def _member(item: Value, collection: Value, length: int) -> Value:
     parents: Any = pc.list_parent_indices(lists)
     members: Any = pc.list_flatten(lists)
     asked = item if isinstance(item, pa.Scalar) else item.take(parents)
-    equal: Any = compared(Operator.EQ, members, asked)
+    equal: Any = compared(ComparisonOperator.EQ, members, asked)
     hits = parents.filter(equal.fill_null(False) if isinstance(equal, pa.Array) else equal)
     found = np.zeros(length, dtype=np.bool_)
     found[hits.to_numpy(zero_copy_only=False)] = True

@@ -16,27 +16,27 @@ import pyarrow as pa
 
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.columns.compute import overflow
-from omnigraph.engine.columns.domain import Array, Codes, Domain, Mask, numbered
+from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary, numbered
 
 Weights = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Coded:
+class DictionaryColumn:
     """A column as positions in a domain."""
 
     codes: Codes
-    domain: Domain
+    domain: ValueDictionary
 
     def array(self) -> Array:
         """The values."""
         return gathered(self.domain.array, self.codes)
 
-    def take(self, rows: Codes) -> Coded:
-        return Coded(self.codes[rows], self.domain)
+    def take(self, rows: Codes) -> DictionaryColumn:
+        return DictionaryColumn(self.codes[rows], self.domain)
 
 
-Column = Array | Coded
+Column = Array | DictionaryColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Frame:
     def array(self, name: str) -> Array:
         """The values of a column."""
         column = self.columns[name]
-        return column.array() if isinstance(column, Coded) else column
+        return column.array() if isinstance(column, DictionaryColumn) else column
 
     def take(self, rows: Codes) -> Frame:
         """Some of the rows, in the given order, as often as they are given."""
@@ -68,8 +68,8 @@ class Frame:
             return self
         stop = min(stop, self.length)
         columns = {
-            name: Coded(column.codes[start:stop], column.domain)
-            if isinstance(column, Coded)
+            name: DictionaryColumn(column.codes[start:stop], column.domain)
+            if isinstance(column, DictionaryColumn)
             else column.slice(start, stop - start)
             for name, column in self.columns.items()
         }
@@ -95,7 +95,9 @@ class Frame:
         """The same rows without the other values of their own domains, so that only these rows are held."""
         columns = {
             name: column.array()
-            if isinstance(column, Coded) and column.domain.is_own and len(column.domain) > self.length
+            if isinstance(column, DictionaryColumn)
+            and column.domain.is_own
+            and len(column.domain) > self.length
             else column
             for name, column in self.columns.items()
         }
@@ -112,7 +114,7 @@ class Frame:
         total = 0 if self.weights is None else self.weights.nbytes
         own: dict[int, int] = {}
         for column in self.columns.values():
-            if isinstance(column, Coded):
+            if isinstance(column, DictionaryColumn):
                 total += column.codes.nbytes
                 if column.domain.is_own:
                     own[id(column.domain)] = int(column.domain.array.nbytes)
@@ -170,27 +172,27 @@ def counted(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, We
 
 
 def _taken(column: Column, rows: Codes) -> Column:
-    if isinstance(column, Coded):
+    if isinstance(column, DictionaryColumn):
         return column.take(rows)
     if pa.types.is_primitive(column.type):
         return column.take(pa.array(rows))
-    return Coded(rows.astype(np.int64, copy=False), Domain(column, is_own=True))
+    return DictionaryColumn(rows.astype(np.int64, copy=False), ValueDictionary(column, is_own=True))
 
 
 def _joined(columns: list[Column]) -> Column:
     first = columns[0]
-    if isinstance(first, Coded) and all(
-        isinstance(other, Coded) and other.domain is first.domain for other in columns
+    if isinstance(first, DictionaryColumn) and all(
+        isinstance(other, DictionaryColumn) and other.domain is first.domain for other in columns
     ):
-        codes = [column.codes for column in columns if isinstance(column, Coded)]
-        return Coded(np.concatenate(codes), first.domain)
-    arrays = [column.array() if isinstance(column, Coded) else column for column in columns]
+        codes = [column.codes for column in columns if isinstance(column, DictionaryColumn)]
+        return DictionaryColumn(np.concatenate(codes), first.domain)
+    arrays = [column.array() if isinstance(column, DictionaryColumn) else column for column in columns]
     return pa.concat_arrays(arrays)
 
 
-def positions_in(domain: Domain, column: Column, cache: Cache) -> Codes:
+def positions_in(domain: ValueDictionary, column: Column, cache: Cache) -> Codes:
     """The position of each id of the column in the domain, -1 for null and for ids that are not there."""
-    if not isinstance(column, Coded):
+    if not isinstance(column, DictionaryColumn):
         return domain.find(column)
     if column.domain is domain:
         return column.codes
@@ -250,11 +252,11 @@ def output_slices(sizes: Codes, most: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def distinct_sources(column: Column) -> tuple[Coded, Codes]:
+def distinct_sources(column: Column) -> tuple[DictionaryColumn, Codes]:
     """The distinct sources, and for each row the number of its source, -1 for null."""
-    if not isinstance(column, Coded) or not column.domain.is_unique:
-        array = column.array() if isinstance(column, Coded) else column
-        codes, distinct = Domain(array).factors()
-        return Coded(np.arange(len(distinct)), distinct), codes
+    if not isinstance(column, DictionaryColumn) or not column.domain.is_unique:
+        array = column.array() if isinstance(column, DictionaryColumn) else column
+        codes, distinct = ValueDictionary(array).factors()
+        return DictionaryColumn(np.arange(len(distinct)), distinct), codes
     used, numbers = numbered(column.codes, len(column.domain))
-    return Coded(used, column.domain), numbers
+    return DictionaryColumn(used, column.domain), numbers

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.columns.domain import Array, Codes, Domain, Mask
+from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary
 from omnigraph.query.plan.expressions import TextMode
 
 _BETWEEN_WORDS: Final = r"[^\pL\pN]+"
@@ -33,7 +33,7 @@ class TextIndex:
     def __init__(self, texts: Array) -> None:
         parents, words = _split(texts)
         encoded: Any = words.dictionary_encode()
-        self.vocabulary = Domain(encoded.dictionary, is_unique=True)
+        self.vocabulary = ValueDictionary(encoded.dictionary, is_unique=True)
         self.words: Places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
         self.texts: Places = parents
         self.lengths: Codes = np.bincount(parents, minlength=len(texts))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.engine.columns.domain import Array, Mask
 from omnigraph.engine.columns.expressions import holds
 from omnigraph.engine.columns.frame import Frame
-from omnigraph.integrity.rules import Places
+from omnigraph.integrity.rules import RowOrigins
 from omnigraph.query.plan.expression_walk import columns_of
 from omnigraph.query.plan.expressions import Expr
 from omnigraph.query.plan.operators import Scan
@@ -98,9 +98,9 @@ class Overlay:
         """A column of the rows."""
         return self.rows.column(name).combine_chunks()
 
-    def places(self, source: str) -> Places:
+    def places(self, source: str) -> RowOrigins:
         """Where each row comes from."""
-        return Places.in_file(source, self.lines)
+        return RowOrigins.in_file(source, self.lines)
 
     def unseen(self, ids: Array) -> Mask:
         """Which ids are those of rows that no statement has touched yet."""

@@ -1,8 +1,8 @@
 """Runs the statements of a mutation over a snapshot: each sees what the ones before it did. Nothing is written.
 
-Comes in: a snapshot, and a mutation whose plan is rewritten and bound. Goes out: the `Change` it makes: overlays by
-type, and everything that breaks a rule. A statement touches rows of the pinned table and rows of the overlay;
-validation is of the whole change, as it will be.
+Comes in: a snapshot, and a mutation whose plan is rewritten and bound. Goes out: the `MutationChange` it makes:
+overlays by type, and everything that breaks a rule. A statement touches rows of the pinned table and rows of the
+overlay; validation is of the whole change, as it will be.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_batch, check_change
 from omnigraph.integrity.convert.column import convert
-from omnigraph.integrity.raw import Cells, RawBatch, RawColumn, taken
+from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, taken
 from omnigraph.integrity.report import ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
-from omnigraph.integrity.rules import Breach, Places
+from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue
 from omnigraph.query.plan.operators import Scan
 from omnigraph.query.plan.statements import Assigned, DeleteRows, InsertRow, MutationPlan, UpdateRows
@@ -78,7 +78,7 @@ class MutationRejectedError(ContentError):
 
 
 @dataclass(slots=True)
-class Change:
+class MutationChange:
     """What a mutation does: its overlays, and the types that it is validated against."""
 
     overlays: dict[TypeId, Overlay] = field(default_factory=dict)
@@ -90,10 +90,12 @@ class Change:
         return [overlay for overlay in self.overlays.values() if not overlay.is_empty]
 
 
-def run_mutation(snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimits = NO_LIMITS) -> Change:
+def run_mutation(
+    snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimits = NO_LIMITS
+) -> MutationChange:
     """The change that the statements make, in order; it is not validated against the graph yet."""
     budget = Budget(limits.engine_options())
-    running = _Running(snapshot, mutation, snapshot.schema.catalog, budget)
+    running = _MutationRun(snapshot, mutation, snapshot.schema.catalog, budget)
     for statement, lines in running.groups():
         match statement:
             case [InsertRow(), *_]:
@@ -107,7 +109,7 @@ def run_mutation(snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimit
     return running.change
 
 
-def refuse_broken_rules(snapshot: Snapshot, mutation: BoundMutation, change: Change) -> None:
+def refuse_broken_rules(snapshot: Snapshot, mutation: BoundMutation, change: MutationChange) -> None:
     """Raise `MutationRejectedError` with everything that the change breaks in this snapshot."""
     changes = [_type_change(overlay) for overlay in change.written]
     found = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
@@ -126,14 +128,14 @@ def _type_change(overlay: Overlay) -> TypeChange:
 
 
 @dataclass(slots=True)
-class _Running:
+class _MutationRun:
     """A mutation under way."""
 
     snapshot: Snapshot
     mutation: BoundMutation
     catalog: Catalog
     budget: Budget
-    change: Change = field(default_factory=Change)
+    change: MutationChange = field(default_factory=MutationChange)
 
     def groups(self) -> Iterator[tuple[list[Any], list[int]]]:
         """The statements in order, inserts of one type that follow each other together."""
@@ -214,11 +216,13 @@ class _Running:
             found = entity.property_named(assigned.column)
             assert found is not None, "an update sets properties"
             is_literal = isinstance(assigned.value, Literal)
-            raw = Cells([_cell(assigned)]) if is_literal else _raw(assigned.value, rows)
+            raw = MixedColumn([_cell(assigned)]) if is_literal else _raw(assigned.value, rows)
             converted = convert(raw, found.type)
             made[found.name] = columns[found.name] = converted.values
             mistakes = (
-                Breach(mistake.rule, found.name, mistake.message, mistake.rows, taken(raw, mistake.rows))
+                RuleViolations(
+                    mistake.rule, found.name, mistake.message, mistake.rows, taken(raw, mistake.rows)
+                )
                 for mistake in converted.mistakes
             )
             self._report(tuple(mistakes), lines)
@@ -241,9 +245,11 @@ class _Running:
         if isinstance(entity, EdgeType):
             self.change.read.update((entity.source, entity.target))
 
-    def _report(self, breaches: tuple[Breach, ...], lines: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    def _report(
+        self, breaches: tuple[RuleViolations, ...], lines: np.ndarray[Any, np.dtype[np.int64]]
+    ) -> None:
         if breaches:
-            places = Places.in_file(self.mutation.source, lines)
+            places = RowOrigins.in_file(self.mutation.source, lines)
             self.change.reports.append(ViolationReport.of_breaches(breaches, places))
 
 
@@ -257,7 +263,7 @@ def _cell(assigned: Assigned) -> object:
     """The value of an expression that reads no row."""
     if not isinstance(assigned.value, Literal):
         raw = _raw(assigned.value, Frame(1, {}))
-        return raw.values[0] if isinstance(raw, Cells) else raw.to_pylist()[0]
+        return raw.values[0] if isinstance(raw, MixedColumn) else raw.to_pylist()[0]
     value: LiteralValue = assigned.value.value
     return list(value) if isinstance(value, tuple) else value
 
@@ -267,7 +273,7 @@ def _raw(value: Expr, rows: Frame) -> RawColumn:
     if not isinstance(value, ListOf):
         return evaluate(value, rows)
     columns = [evaluate(item, rows).to_pylist() for item in value.items]
-    return Cells([list(items) for items in zip(*columns, strict=True)])
+    return MixedColumn([list(items) for items in zip(*columns, strict=True)])
 
 
 def _column(table: pa.Table, name: str) -> Array:

@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.columns.domain import Array, Mask
 from omnigraph.engine.mutation.overlay import Overlay
-from omnigraph.engine.mutation.run import BoundMutation, Change, refuse_broken_rules, run_mutation
+from omnigraph.engine.mutation.run import BoundMutation, MutationChange, refuse_broken_rules, run_mutation
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.requirements import precondition_failed
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage, WritableTable
-from omnigraph.graph.write.states import Effect, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable
+from omnigraph.graph.write.states import Effect, StagedWrite
 from omnigraph.schema.catalog import NodeType
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.dataset import ADDRESS
@@ -93,10 +93,10 @@ class Mutated:
     commit: CommitRecord | None = None
 
 
-def mutate(root: Location, request: MutationRequest, world: World | None = None) -> Mutated:
+def mutate(root: Location, request: MutationRequest, world: WriteEnvironment | None = None) -> Mutated:
     """Run a mutation as one commit, or raise with nothing written."""
     running = _Mutating(request)
-    wanted = Write(WriterKind.MUTATE, request.actor, running.stage, running.restage)
+    wanted = WriteRequest(WriterKind.MUTATE, request.actor, running.stage, running.restage)
     published = write(root, request.branch, wanted, world)
     if published is None:
         return Mutated()
@@ -109,12 +109,12 @@ class _Mutating:
 
     request: MutationRequest
     mutation: BoundMutation | None = None
-    change: Change | None = None
+    change: MutationChange | None = None
     nodes: EntityCounts = EntityCounts()
     edges: EntityCounts = EntityCounts()
     fragments: dict[tuple[str, str | None], Sequence[Any]] = field(default_factory=dict)
 
-    def stage(self, at: Stage) -> Staged | None:
+    def stage(self, at: StagingArea) -> StagedWrite | None:
         expected = self.request.if_commit
         if expected is not None and at.snapshot.head != expected:
             raise precondition_failed(expected, at.snapshot.head)
@@ -123,7 +123,7 @@ class _Mutating:
         self.change = run_mutation(at.snapshot, self.mutation, self.request.limits)
         return self._finish(at, self.mutation, self.change)
 
-    def restage(self, at: Stage, staged: Staged) -> Staged | None:
+    def restage(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         same_schema = staged.snapshot.schema.hash == at.snapshot.schema.hash
         if (
             self.mutation is None
@@ -134,7 +134,7 @@ class _Mutating:
             return self.stage(at)
         return self._finish(at, self.mutation, self.change)
 
-    def _finish(self, at: Stage, mutation: BoundMutation, change: Change) -> Staged | None:
+    def _finish(self, at: StagingArea, mutation: BoundMutation, change: MutationChange) -> StagedWrite | None:
         refuse_broken_rules(at.snapshot, mutation, change)
         if not change.written:
             return None
@@ -144,17 +144,17 @@ class _Mutating:
         counts = {"nodes": self.nodes.total, "edges": self.edges.total}
         return at.finish(effects, reads, Outcome(counts, if_commit=self.request.if_commit))
 
-    def _effect(self, at: Stage, overlay: Overlay) -> Effect:
+    def _effect(self, at: StagingArea, overlay: Overlay) -> Effect:
         target = at.writable(overlay.entity.alias)
         if len(overlay.removed):
             self._count(overlay, EntityCounts(deleted=len(overlay.removed)))
             transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))
-            return at.exact(target, transaction, target.table.row_count - len(overlay.removed))
+            return at.transaction_effect(target, transaction, target.table.row_count - len(overlay.removed))
         there = _is_there(at.snapshot, overlay)
         fresh, updated = int((~there).sum()), int(there.sum())
         self._count(overlay, EntityCounts(inserted=fresh, updated=updated))
         transaction = self._transaction(target, overlay, there)
-        return at.exact(target, transaction, target.table.row_count + fresh)
+        return at.transaction_effect(target, transaction, target.table.row_count + fresh)
 
     def _count(self, overlay: Overlay, counted: EntityCounts) -> None:
         if isinstance(overlay.entity, NodeType):

@@ -16,8 +16,8 @@ from omnigraph.arrow.columns import mask_of
 from omnigraph.engine.columns.compute import overflow
 from omnigraph.engine.columns.domain import Array, Codes, distinct_numbers, without_negative_zero
 from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
-from omnigraph.engine.columns.frame import Coded, Column, Frame, Weights, concat_frames
-from omnigraph.engine.context import Scope
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, concat_frames
+from omnigraph.engine.context import ExecutionContext
 from omnigraph.query.plan.expression_walk import reads_of
 from omnigraph.query.plan.expressions import AggregateCall, ColumnRef, EntityRef, Expr, Function, OutputRef
 from omnigraph.query.plan.operators import Aggregate
@@ -61,13 +61,13 @@ def group_rows(columns: Sequence[Column], length: int) -> Groups:
 
 def value_numbers(column: Column) -> tuple[Codes, int]:
     """A number from 0 for each row, equal for equal values, and a bound of them; null has number 0."""
-    if isinstance(column, Coded) and not pa.types.is_list(column.domain.array.type):
+    if isinstance(column, DictionaryColumn) and not pa.types.is_list(column.domain.array.type):
         if column.domain.is_unique:
             return column.codes + 1, len(column.domain) + 1
         if not column.domain.is_own or len(column.domain) <= len(column.codes):
             factors, distinct = column.domain.factors()
             return np.where(column.codes < 0, -1, factors[column.codes]) + 1, len(distinct) + 1
-    if isinstance(column, Coded):
+    if isinstance(column, DictionaryColumn):
         column = column.array()
     if pa.types.is_list(column.type):
         return _list_numbers(column)
@@ -145,7 +145,7 @@ def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights |
         present = numbers > 0
         pairs = distinct_numbers(groups.numbers[present] * size + numbers[present])
         return pa.array(np.bincount(pairs // size, minlength=groups.count))
-    array = column.array() if isinstance(column, Coded) else column
+    array = column.array() if isinstance(column, DictionaryColumn) else column
     if kind == StateKind.COUNT:
         return pa.array(_counts(array, groups, weights))
     if array.null_count:
@@ -253,7 +253,7 @@ def alike(one: Frame, other: Frame) -> list[Frame]:
         name
         for frame in (one, other)
         for name, column in frame.columns.items()
-        if not isinstance(column, Coded) and pa.types.is_decimal(column.type)
+        if not isinstance(column, DictionaryColumn) and pa.types.is_decimal(column.type)
     }
 
     def widened(frame: Frame) -> Frame:
@@ -266,7 +266,7 @@ _REDUCE_ROWS: Final = 1 << 18
 _HELD_PART: Final = 4
 
 
-def aggregate_rows(step: Aggregate, scope: Scope) -> Iterator[Frame]:
+def aggregate_rows(step: Aggregate, scope: ExecutionContext) -> Iterator[Frame]:
     """One frame with one row per group."""
     calls = tuple(found.call for found in step.aggregates)
     states = _states(calls)
@@ -313,7 +313,7 @@ def counts_rows(call: AggregateCall) -> bool:
 class _Reducer:
     """Collects frames of keys and inputs, and reduces them when they grow."""
 
-    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], scope: Scope) -> None:
+    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], scope: ExecutionContext) -> None:
         self.keys = keys
         self._states = states
         self._scope = scope
@@ -397,10 +397,14 @@ def _state_input(state: State, frame: Frame) -> Column:
         return pa.array(np.ones(frame.length, dtype=np.bool_))
     column = _column(state.argument, frame)
     if state.kind is not StateKind.COUNT:
-        return column if state.kind is StateKind.DISTINCT or not isinstance(column, Coded) else column.array()
-    if isinstance(column, Coded) and column.domain.is_unique:
+        return (
+            column
+            if state.kind is StateKind.DISTINCT or not isinstance(column, DictionaryColumn)
+            else column.array()
+        )
+    if isinstance(column, DictionaryColumn) and column.domain.is_unique:
         return pa.array(column.codes >= 0)
-    values: Any = column.array() if isinstance(column, Coded) else column
+    values: Any = column.array() if isinstance(column, DictionaryColumn) else column
     answer: Column = values.is_valid()
     return answer
 

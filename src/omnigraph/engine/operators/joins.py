@@ -16,8 +16,8 @@ from omnigraph.arrow.columns import mask_of
 from omnigraph.engine.columns.domain import Array, Codes
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import (
-    Coded,
     Column,
+    DictionaryColumn,
     Frame,
     concat_frames,
     gathered,
@@ -26,7 +26,7 @@ from omnigraph.engine.columns.frame import (
     spread_ranges,
     weights_of,
 )
-from omnigraph.engine.context import Needed, Scope
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.aggregate import Groups, group_rows
 from omnigraph.query.plan.expressions import Fields, names
 from omnigraph.query.plan.operators import CrossJoin, ExistsJoin, LeftJoin
@@ -34,7 +34,7 @@ from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.walk import argument_columns
 
 
-def exists_rows(step: ExistsJoin, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def exists_rows(step: ExistsJoin, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """The rows for which the inner plan has a match, or none."""
     outer_columns = argument_columns(step.inner)
     answer: bool | None = None
@@ -55,7 +55,7 @@ def exists_rows(step: ExistsJoin, needed: Needed, scope: Scope) -> Iterator[Fram
             yield kept
 
 
-def left_joined_rows(step: LeftJoin, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def left_joined_rows(step: LeftJoin, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """Each row with each match of the inner plan, or once with nulls."""
     outer_columns = argument_columns(step.inner)
     outside = set(names(step.input.outputs))
@@ -87,7 +87,7 @@ def left_joined_rows(step: LeftJoin, needed: Needed, scope: Scope) -> Iterator[F
     scope.budget.release(kept)
 
 
-def crossed_rows(step: CrossJoin, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def crossed_rows(step: CrossJoin, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """Every pair of rows, or with `on` every pair that is equal there. The right side is held."""
     on_left = [left for left, _ in step.on]
     on_right = [right for _, right in step.on]
@@ -108,14 +108,16 @@ def crossed_rows(step: CrossJoin, needed: Needed, scope: Scope) -> Iterator[Fram
     scope.budget.release(held)
 
 
-def _inner_scope(frame: Frame, groups: Groups, columns: frozenset[str], scope: Scope) -> tuple[Scope, str]:
+def _inner_scope(
+    frame: Frame, groups: Groups, columns: frozenset[str], scope: ExecutionContext
+) -> tuple[ExecutionContext, str]:
     hidden = f"#{scope.depth}"
     outer = Frame(frame.length, frame.columns).only(columns).take(groups.first_rows)
     numbered = outer.plus({hidden: pa.array(np.arange(groups.count))})
     return scope.inner(numbered), hidden
 
 
-def _collected(step: Relation, needed: Needed, scope: Scope) -> tuple[Frame | None, int]:
+def _collected(step: Relation, needed: RequiredColumns, scope: ExecutionContext) -> tuple[Frame | None, int]:
     """All rows of a step, and their bytes, which are held until the caller releases them."""
     frames, size = [], 0
     for frame in scope.rows(step, needed):
@@ -130,7 +132,7 @@ def _numbers(frame: Frame, hidden: str) -> Codes:
 
 
 def _paired(
-    frame: Frame, inner: tuple[Frame, Codes], match: tuple[Codes, Codes], scope: Scope
+    frame: Frame, inner: tuple[Frame, Codes], match: tuple[Codes, Codes], scope: ExecutionContext
 ) -> Iterator[Frame]:
     """Outer rows beside their matches; one null row where there is none."""
     (matches, order), (starts, numbers) = inner, match
@@ -155,11 +157,11 @@ def _paired(
 
 
 def _taken_or_null(column: Column, rows: Codes) -> Column:
-    if isinstance(column, Coded):
+    if isinstance(column, DictionaryColumn):
         codes = np.full(len(rows), -1, dtype=np.int64)
         there = rows >= 0
         codes[there] = column.codes[rows[there]]
-        return Coded(codes, column.domain)
+        return DictionaryColumn(codes, column.domain)
     return gathered(column, rows)
 
 
@@ -185,7 +187,7 @@ def _equal_numbers(left: Frame, right: Frame, on_left: list[str], on_right: list
     return np.where(missing, -1, numbers[: left.length]), numbers[left.length :]
 
 
-def _pairs(starts: Codes, numbers: Codes, scope: Scope) -> Iterator[tuple[Codes, Codes]]:
+def _pairs(starts: Codes, numbers: Codes, scope: ExecutionContext) -> Iterator[tuple[Codes, Codes]]:
     counts = np.where(numbers < 0, 0, starts[numbers + 1] - starts[numbers])
     for begin, end in output_slices(counts, scope.options.expanded_rows_max):
         scope.budget.tick()

@@ -23,15 +23,17 @@ from omnigraph.engine.columns.expressions import (
     holds,
     value_arrow_type,
 )
-from omnigraph.engine.columns.frame import Coded, Frame, concat_frames
-from omnigraph.engine.context import Needed, Scope
+from omnigraph.engine.columns.frame import DictionaryColumn, Frame, concat_frames
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.aggregate import read_names
 from omnigraph.query.plan.expression_walk import reads_of
 from omnigraph.query.plan.expressions import ColumnRef, EntityRef, Expr, Literal, OutputRef
-from omnigraph.query.plan.operators import Filter, Limit, Order, Project
+from omnigraph.query.plan.operators import FilterRows, LimitRows, Order, Project
 
 
-def ordered_rows(step: Order, needed: Needed, scope: Scope, top: int | None = None) -> Iterator[Frame]:
+def ordered_rows(
+    step: Order, needed: RequiredColumns, scope: ExecutionContext, top: int | None = None
+) -> Iterator[Frame]:
     """The rows in order, in one frame; with `top` at most so many."""
     reads = {name for key in step.keys for name in read_names(key.expression)}
     below = needed | reads | {*step.ties}
@@ -120,7 +122,7 @@ def _sortable(array: Array, descending: bool, nulls_last: bool = False) -> list[
     return [(present.cast(pa.int8()), descending or nulls_last), (array, descending)]
 
 
-def filtered_rows(step: Filter, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def filtered_rows(step: FilterRows, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """The rows for which every condition is true."""
     reads = {name for condition in step.conditions for name in read_names(condition)}
     for frame in scope.rows(step.input, needed | reads):
@@ -129,7 +131,7 @@ def filtered_rows(step: Filter, needed: Needed, scope: Scope) -> Iterator[Frame]
             yield kept
 
 
-def limited_rows(step: Limit, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def limited_rows(step: LimitRows, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """At most so many rows after the first ones; what is below is not asked for more than that."""
     skip = 0 if step.offset is None else whole_number(step.offset)
     left = whole_number(step.count)
@@ -152,7 +154,7 @@ def limited_rows(step: Limit, needed: Needed, scope: Scope) -> Iterator[Frame]:
             return
 
 
-def projected_rows(step: Project, scope: Scope) -> Iterator[pa.RecordBatch]:
+def projected_rows(step: Project, scope: ExecutionContext) -> Iterator[pa.RecordBatch]:
     """The rows of the result as batches."""
     schema = result_schema(step)
     reads = frozenset(name for found in step.columns for name in reads_of(found.expression))
@@ -185,7 +187,7 @@ def _result(expr: Expr, frame: Frame) -> Array:
         return evaluate_entity(expr, frame)
     if isinstance(expr, ColumnRef | OutputRef):
         column: Any = frame.columns[expr.name]
-        return column.array() if isinstance(column, Coded) else column
+        return column.array() if isinstance(column, DictionaryColumn) else column
     return evaluate(expr, frame)
 
 

@@ -11,10 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Codes, Domain, Mask, distinct_numbers
+from omnigraph.engine.columns.domain import Codes, Mask, ValueDictionary, distinct_numbers
 from omnigraph.engine.columns.expressions import holds
-from omnigraph.engine.columns.frame import Coded, Column, Frame, concat_frames, distinct_sources, positions_in
-from omnigraph.engine.context import Needed, Scope
+from omnigraph.engine.columns.frame import (
+    Column,
+    DictionaryColumn,
+    Frame,
+    concat_frames,
+    distinct_sources,
+    positions_in,
+)
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.tables import TableReader
 from omnigraph.query.plan.expression_walk import ScanFilter, columns_of, walk
 from omnigraph.query.plan.expressions import (
@@ -33,7 +40,7 @@ from omnigraph.query.plan.expressions import (
 )
 from omnigraph.query.plan.operators import Lookup, Scan
 from omnigraph.query.plan.types import Entity, ValueType
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
 from omnigraph.schema.property_types import EnumType, Scalar, ScalarType
 from omnigraph.storage.lance.dataset import column_text, text_literal
@@ -129,7 +136,7 @@ def _after_prefix(part: str) -> str | None:
     return kept[:-1] + chr(code)
 
 
-def scan_rows(step: Scan, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def scan_rows(step: Scan, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """The rows of a table that pass the filter."""
     reader = scope.tables.reader(step.entity.table)
     wanted = wanted_columns(step.entity, step.columns, needed)
@@ -144,10 +151,12 @@ def scan_rows(step: Scan, needed: Needed, scope: Scope) -> Iterator[Frame]:
     codes = passing_positions(step.entity, step.filter.conjuncts, hot, reader)
     for start in range(0, len(codes), scope.options.frame_rows):
         part = codes[start : start + scope.options.frame_rows]
-        yield Frame(len(part), {f"{step.entity.name}.{name}": Coded(part, hot[name]) for name in wanted})
+        yield Frame(
+            len(part), {f"{step.entity.name}.{name}": DictionaryColumn(part, hot[name]) for name in wanted}
+        )
 
 
-def wanted_columns(entity: Entity, columns: tuple[str, ...], needed: Needed) -> tuple[str, ...]:
+def wanted_columns(entity: Entity, columns: tuple[str, ...], needed: RequiredColumns) -> tuple[str, ...]:
     """The columns that somebody above needs; the id always."""
     return tuple(name for name in columns if name == "id" or f"{entity.name}.{name}" in needed)
 
@@ -159,7 +168,7 @@ def read_columns(wanted: tuple[str, ...], scan_filter: ScanFilter) -> tuple[str,
 
 
 def passing_positions(
-    entity: Entity, conjuncts: tuple[Expr, ...], hot: Mapping[str, Domain], reader: TableReader
+    entity: Entity, conjuncts: tuple[Expr, ...], hot: Mapping[str, ValueDictionary], reader: TableReader
 ) -> Codes:
     """The positions of the rows that pass, in order; a key is looked up instead of compared with all."""
     used, texts = next(
@@ -174,7 +183,9 @@ def passing_positions(
         }
         # A domain keeps the words of its texts, an array does not.
         whole: dict[str, Column] = {
-            f"{entity.name}.{name}": Coded(everything, domain) if name in searched else domain.array
+            f"{entity.name}.{name}": DictionaryColumn(everything, domain)
+            if name in searched
+            else domain.array
             for name, domain in hot.items()
         }
         return np.flatnonzero(holds(conjuncts, Frame(reader.rows, whole)))
@@ -183,12 +194,14 @@ def passing_positions(
     rest = tuple(found for found in conjuncts if found is not used)
     if not rest or not len(codes):
         return codes
-    frame = Frame(len(codes), {f"{entity.name}.{name}": Coded(codes, domain) for name, domain in hot.items()})
+    frame = Frame(
+        len(codes), {f"{entity.name}.{name}": DictionaryColumn(codes, domain) for name, domain in hot.items()}
+    )
     return codes[holds(rest, frame)]
 
 
 def streamed_rows(
-    entity: Entity, wanted: tuple[str, ...], scan_filter: ScanFilter, scope: Scope
+    entity: Entity, wanted: tuple[str, ...], scan_filter: ScanFilter, scope: ExecutionContext
 ) -> Iterator[Frame]:
     """The rows of a table from storage; what the storage cannot filter is filtered here."""
     where, rest = pushed_text(scan_filter.pushed)
@@ -220,7 +233,7 @@ def batch_frame(entity: Entity, batch: pa.RecordBatch) -> Frame:
 def _key_texts(condition: Expr, entity: Entity) -> list[str] | None:
     """The ids among which a condition says that the row's is."""
     match condition:
-        case Compare(Operator.EQ, ColumnRef() as column, Literal() as literal):
+        case Compare(ComparisonOperator.EQ, ColumnRef() as column, Literal() as literal):
             values = [literal.value]
         case InList(ColumnRef() as column, items):
             values = [item.value if isinstance(item, Literal) else None for item in items]
@@ -237,7 +250,7 @@ def _key_texts(condition: Expr, entity: Entity) -> list[str] | None:
     return texts if len(texts) == len(values) else None
 
 
-def looked_up_rows(step: Lookup, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def looked_up_rows(step: Lookup, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """The rows with more columns of an entity, without those that do not pass the filter."""
     entity = step.entity
     reader = scope.tables.reader(entity.table)
@@ -271,24 +284,30 @@ def looked_up_rows(step: Lookup, needed: Needed, scope: Scope) -> Iterator[Frame
             rows = np.flatnonzero(kept)
             frame, codes = frame.take(rows), codes[rows]
         if frame.length:
-            new: Mapping[str, Column] = {f"{entity.name}.{name}": Coded(codes, hot[name]) for name in wanted}
-            yield frame.plus({**new, entity.id: Coded(codes, hot["id"])})
+            new: Mapping[str, Column] = {
+                f"{entity.name}.{name}": DictionaryColumn(codes, hot[name]) for name in wanted
+            }
+            yield frame.plus({**new, entity.id: DictionaryColumn(codes, hot["id"])})
         scope.budget.release(held)
 
 
-def _mask(entity: Entity, conjuncts: tuple[Expr, ...], hot: Mapping[str, Domain], codes: Codes) -> Mask:
-    columns = {f"{entity.name}.{name}": Coded(codes, domain) for name, domain in hot.items()}
+def _mask(
+    entity: Entity, conjuncts: tuple[Expr, ...], hot: Mapping[str, ValueDictionary], codes: Codes
+) -> Mask:
+    columns = {f"{entity.name}.{name}": DictionaryColumn(codes, domain) for name, domain in hot.items()}
     return holds(conjuncts, Frame(len(codes), columns))
 
 
-def _from_storage(entity: Entity, read: tuple[str, ...], ids: Column, scope: Scope) -> dict[str, Domain]:
+def _from_storage(
+    entity: Entity, read: tuple[str, ...], ids: Column, scope: ExecutionContext
+) -> dict[str, ValueDictionary]:
     """The columns of just these ids, read through the index for few of them and by a scan for many."""
     reader = scope.tables.reader(entity.table)
     sources, _ = distinct_sources(ids)
     texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))
     few = len(texts) <= limits.ENGINE_TAKE_ROWS_MAX
-    asked = Domain(texts, is_unique=True, is_own=True)
+    asked = ValueDictionary(texts, is_unique=True, is_own=True)
     frames: list[Frame] = []
     size = 0
     for batch in reader.rows_with(names, "id", texts) if few else reader.batches(names, None):
@@ -299,11 +318,11 @@ def _from_storage(entity: Entity, read: tuple[str, ...], ids: Column, scope: Sco
     if not frames:
         schema = reader.dataset().schema
         return {
-            name: Domain(pa.array([], schema.field(name).type), is_unique=name == "id", is_own=True)
+            name: ValueDictionary(pa.array([], schema.field(name).type), is_unique=name == "id", is_own=True)
             for name in names
         }
     frame = concat_frames(frames)
     return {
-        name: Domain(frame.array(f"{entity.name}.{name}"), is_unique=name == "id", is_own=True)
+        name: ValueDictionary(frame.array(f"{entity.name}.{name}"), is_unique=name == "id", is_own=True)
         for name in names
     }

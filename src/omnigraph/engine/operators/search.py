@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import array_without, mask_of
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Codes, Domain, numbered
-from omnigraph.engine.columns.frame import Coded, Column, Frame, concat_frames, distinct_sources
+from omnigraph.engine.columns.domain import Codes, ValueDictionary, numbered
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, concat_frames, distinct_sources
 from omnigraph.engine.columns.text_index import TextIndex, query_words
-from omnigraph.engine.context import Needed, Scope
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.limits import Budget
 from omnigraph.query.plan.expression_walk import columns_of
 from omnigraph.query.plan.expressions import Bm25, Expr, Literal, Nearest, Rrf, Score
@@ -32,7 +32,7 @@ Scores = npt.NDArray[np.float64]
 """One number per row; NaN where there is none."""
 
 
-def searched_rows(step: Search, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def searched_rows(step: Search, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """The rows with their scores, in one frame."""
     names = {found.name for found in step.scores}
     reads = {column.name for found in step.scores for column in columns_of(found.score)}
@@ -77,7 +77,7 @@ def _distances(column: Column, query: Expr, budget: Budget) -> Scores:
     """Cosine distances to the vector of the query; a vector without a length is at distance 1."""
     assert isinstance(query, Literal), "the plan is bound"
     vectors: Any = column
-    if isinstance(column, Coded):
+    if isinstance(column, DictionaryColumn):
         used, places = numbered(column.codes, len(column.domain))
         vectors = column.domain.array
         if len(used) < len(vectors):
@@ -105,16 +105,16 @@ def _cosine(matrix: Scores, wanted: Scores) -> Scores:
     return np.where(lengths > 0, 1.0 - found, 1.0)
 
 
-def _texts(column: Column, budget: Budget) -> Coded:
+def _texts(column: Column, budget: Budget) -> DictionaryColumn:
     """The texts with their words, if the memory for splitting them is there."""
-    if not isinstance(column, Coded):
-        column = Coded(np.arange(len(column)), Domain(column, is_own=True))
+    if not isinstance(column, DictionaryColumn):
+        column = DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
     if not column.domain.has_words:
         budget.allow(limits.ENGINE_WORDS_FACTOR * int(column.domain.array.nbytes))
     return column
 
 
-def _bm25(column: Coded, ids: Column, query: Expr) -> Scores:
+def _bm25(column: DictionaryColumn, ids: Column, query: Expr) -> Scores:
     """Over the entities that are there, each once."""
     assert isinstance(query, Literal), "the plan is bound"
     index = column.domain.text_index()
@@ -134,10 +134,10 @@ def _bm25(column: Coded, ids: Column, query: Expr) -> Scores:
     return found
 
 
-def _present_texts(column: Coded, ids: Column, index: TextIndex) -> tuple[Codes | None, int, int]:
+def _present_texts(column: DictionaryColumn, ids: Column, index: TextIndex) -> tuple[Codes | None, int, int]:
     """How many entities have each text, None where each text is there once and in order; texts and words together."""
     is_whole = len(column.codes) == len(index.lengths) and _is_rising(column.codes)
-    if is_whole and not index.has_missing and isinstance(ids, Coded) and _is_rising(ids.codes):
+    if is_whole and not index.has_missing and isinstance(ids, DictionaryColumn) and _is_rising(ids.codes):
         return None, len(index.lengths), len(index.texts)
     positions = _texts_of_entities(column, ids)
     known = positions[positions >= 0]
@@ -146,9 +146,9 @@ def _present_texts(column: Coded, ids: Column, index: TextIndex) -> tuple[Codes 
     return np.bincount(known, minlength=len(index.lengths)), len(known), int(index.lengths[known].sum())
 
 
-def _texts_of_entities(column: Coded, ids: Column) -> Codes:
+def _texts_of_entities(column: DictionaryColumn, ids: Column) -> Codes:
     """The text of each entity, once."""
-    if isinstance(ids, Coded) and ids.domain.is_unique and _is_rising(ids.codes):
+    if isinstance(ids, DictionaryColumn) and ids.domain.is_unique and _is_rising(ids.codes):
         return column.codes
     _, numbers = distinct_sources(ids)
     return column.codes[_first_rows(numbers)]
@@ -166,7 +166,9 @@ def _ranks(score: Nearest | Bm25, rows: Frame, budget: Budget) -> Codes:
     sources, numbers = distinct_sources(ids)
     first = _first_rows(numbers)
     values = scores[first]
-    table = pa.table({"score": pa.array(values), "id": Coded(sources.codes, sources.domain).array()})
+    table = pa.table(
+        {"score": pa.array(values), "id": DictionaryColumn(sources.codes, sources.domain).array()}
+    )
     order: Any = pc.sort_indices(table, sort_keys=[("score", "ascending"), ("id", "ascending")])
     places = np.zeros(len(first) + 1, dtype=np.int64)
     places[order.to_numpy()] = np.arange(1, len(first) + 1)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.columns.domain import Array, Codes, Domain, Mask, distinct_numbers
+from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary, distinct_numbers
 from omnigraph.graph.manifest.layout import GRAPH_INDEX
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.query.plan.operators import Direction
@@ -28,7 +28,7 @@ from omnigraph.storage.objects import ObjectStore
 
 
 @dataclass(frozen=True)
-class Side:
+class AdjacencySide:
     """The edges at each node, seen from one end. Parallel edges stand beside each other."""
 
     starts: Codes
@@ -90,20 +90,20 @@ class Neighbours:
 class Adjacency:
     """All edges of a table version. Where both ends are of one type they share a domain."""
 
-    sources: Domain
-    targets: Domain
-    by_source: Side
-    by_target: Side
+    sources: ValueDictionary
+    targets: ValueDictionary
+    by_source: AdjacencySide
+    by_target: AdjacencySide
 
-    def near(self, direction: Direction) -> Domain:
+    def near(self, direction: Direction) -> ValueDictionary:
         """The domain that a traversal starts in."""
         return self.targets if direction is Direction.IN else self.sources
 
-    def far(self, direction: Direction) -> Domain:
+    def far(self, direction: Direction) -> ValueDictionary:
         """The domain that it leads to."""
         return self.sources if direction is Direction.IN else self.targets
 
-    def side(self, direction: Direction) -> Side:
+    def side(self, direction: Direction) -> AdjacencySide:
         """The edges in one of the two directions."""
         assert direction is not Direction.BOTH, "both directions are two sides"
         return self.by_target if direction is Direction.IN else self.by_source
@@ -138,7 +138,7 @@ class Adjacency:
         domains = {id(found): found.nbytes for found in (self.sources, self.targets)}
         return 3 * (self.by_source.nbytes + self.by_target.nbytes) + sum(domains.values())
 
-    def _ends(self, side: Side) -> Codes:
+    def _ends(self, side: AdjacencySide) -> Codes:
         found = np.empty(len(side.rows), dtype=np.int64)
         found[side.rows] = np.repeat(np.arange(len(side.starts) - 1), np.diff(side.starts))
         return found
@@ -162,18 +162,18 @@ def build_adjacency(sources: Array, targets: Array, *, one_type: bool) -> Adjace
     )
 
 
-def _encoded(texts: Any) -> tuple[Codes, Domain]:
+def _encoded(texts: Any) -> tuple[Codes, ValueDictionary]:
     encoded: Any = texts.dictionary_encode().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.utf8()).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, Domain(encoded.dictionary, is_unique=True)
+    return codes, ValueDictionary(encoded.dictionary, is_unique=True)
 
 
-def _side(near: Codes, far: Codes, sizes: tuple[int, int]) -> Side:
+def _side(near: Codes, far: Codes, sizes: tuple[int, int]) -> AdjacencySide:
     order = _ordered(near * max(sizes[1], 1) + far, sizes[0] * sizes[1])
     starts = _starts(near[order], sizes[0])
-    return Side(starts, far[order].astype(np.int32), order.astype(np.int32), sizes[1])
+    return AdjacencySide(starts, far[order].astype(np.int32), order.astype(np.int32), sizes[1])
 
 
 def _ordered(keys: Codes, size: int) -> Codes:
@@ -312,16 +312,18 @@ def _adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, one_type: bool) ->
     return Adjacency(sources, targets, by_source, by_target)
 
 
-def _read_side(arrays: list[npt.NDArray[Any]], ends: tuple[Domain, Domain], edges: int) -> Side | None:
+def _read_side(
+    arrays: list[npt.NDArray[Any]], ends: tuple[ValueDictionary, ValueDictionary], edges: int
+) -> AdjacencySide | None:
     starts, far, rows = arrays
     if len(starts) != len(ends[0]) + 1 or len(far) != edges or len(rows) != edges:
         return None
-    return Side(starts, far, rows, len(ends[1]))
+    return AdjacencySide(starts, far, rows, len(ends[1]))
 
 
-def _domain(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> Domain:
+def _domain(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> ValueDictionary:
     first: Any = offsets
     second: Any = data
     buffers = [None, pa.py_buffer(first), pa.py_buffer(second)]
     texts: Any = pa.Array.from_buffers(pa.utf8(), len(offsets) - 1, buffers)
-    return Domain(texts, is_unique=True)
+    return ValueDictionary(texts, is_unique=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Codes, Domain, Mask, numbered
+from omnigraph.engine.columns.domain import Codes, Mask, ValueDictionary, numbered
 from omnigraph.engine.columns.expressions import holds
 from omnigraph.engine.columns.frame import (
-    Coded,
     Column,
+    DictionaryColumn,
     Frame,
     concat_frames,
     distinct_sources,
@@ -21,7 +21,7 @@ from omnigraph.engine.columns.frame import (
     range_counts,
     spread_ranges,
 )
-from omnigraph.engine.context import Needed, Scope
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.scan import (
     batch_frame,
     passing_positions,
@@ -36,7 +36,7 @@ from omnigraph.query.plan.expression_walk import ScanFilter
 from omnigraph.query.plan.operators import Direction, EdgeExpand, EdgeScan
 
 
-def edge_scan_rows(step: EdgeScan, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def edge_scan_rows(step: EdgeScan, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """The edges that pass the filter, with the ids of their ends; undirected ones in both orientations."""
     edge = step.edge
     direction = Direction.BOTH if step.undirected else Direction.OUT
@@ -53,15 +53,17 @@ def edge_scan_rows(step: EdgeScan, needed: Needed, scope: Scope) -> Iterator[Fra
     rows = passing_positions(edge, step.filter.conjuncts, hot, walker.reader)
     for start in range(0, len(rows), scope.options.frame_rows):
         part = rows[start : start + scope.options.frame_rows]
-        columns: dict[str, Column] = {f"{edge.name}.{name}": Coded(part, hot[name]) for name in wanted}
+        columns: dict[str, Column] = {
+            f"{edge.name}.{name}": DictionaryColumn(part, hot[name]) for name in wanted
+        }
         ends: tuple[Column, Column] = (
-            Coded(adjacency.source_codes[part], adjacency.sources),
-            Coded(adjacency.target_codes[part], adjacency.targets),
+            DictionaryColumn(adjacency.source_codes[part], adjacency.sources),
+            DictionaryColumn(adjacency.target_codes[part], adjacency.targets),
         )
         yield from _oriented(step, Frame(len(part), columns), ends)
 
 
-def edge_expanded_rows(step: EdgeExpand, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def edge_expanded_rows(step: EdgeExpand, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """For each row one row per edge at its source that passes the filter."""
     edge = step.edge
     walker = Walker(edge.table, step.direction, step, scope)
@@ -72,23 +74,23 @@ def edge_expanded_rows(step: EdgeExpand, needed: Needed, scope: Scope) -> Iterat
         if not frame.length:
             continue
         if walker.choose(frame.length) is TraversalMode.ADJACENCY:
-            yield from _by_adjacency(_Job(step, wanted, frame, walker, scope))
+            yield from _by_adjacency(_EdgeLookup(step, wanted, frame, walker, scope))
         else:
-            yield from _by_storage(_Job(step, wanted, frame, walker, scope))
+            yield from _by_storage(_EdgeLookup(step, wanted, frame, walker, scope))
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _EdgeLookup:
     """One frame whose edges are looked for."""
 
     step: EdgeExpand
     wanted: tuple[str, ...]
     frame: Frame
     walker: Walker
-    scope: Scope
+    scope: ExecutionContext
 
 
-def _streamed_edges(step: EdgeScan, wanted: tuple[str, ...], scope: Scope) -> Iterator[Frame]:
+def _streamed_edges(step: EdgeScan, wanted: tuple[str, ...], scope: ExecutionContext) -> Iterator[Frame]:
     edge = step.edge
     names = tuple(dict.fromkeys((*wanted, "src", "dst")))
     for frame in streamed_rows(edge, names, step.filter, scope):
@@ -109,14 +111,18 @@ def _oriented(step: EdgeScan, frame: Frame, ends: tuple[Column, Column]) -> Iter
 
 def _equal(one: Column, other: Column) -> Mask:
     """Where two columns of ids are the same; none is null."""
-    if isinstance(one, Coded) and isinstance(other, Coded) and one.domain is other.domain:
+    if (
+        isinstance(one, DictionaryColumn)
+        and isinstance(other, DictionaryColumn)
+        and one.domain is other.domain
+    ):
         same: Mask = one.codes == other.codes
         return same
-    texts, others = (side.array() if isinstance(side, Coded) else side for side in (one, other))
+    texts, others = (side.array() if isinstance(side, DictionaryColumn) else side for side in (one, other))
     return np.asarray(texts.to_numpy(zero_copy_only=False) == others.to_numpy(zero_copy_only=False))
 
 
-def _by_adjacency(job: _Job) -> Iterator[Frame]:
+def _by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
     adjacency = job.walker.adjacency()
     sides = (Direction.OUT, Direction.IN) if job.step.direction is Direction.BOTH else (job.step.direction,)
     for number, direction in enumerate(sides):
@@ -133,7 +139,7 @@ def _by_adjacency(job: _Job) -> Iterator[Frame]:
 
 
 def _edges_of(
-    job: _Job, adjacency: Adjacency, direction: Direction, part: tuple[int, Codes], *, skip_loops: bool
+    job: _EdgeLookup, adjacency: Adjacency, direction: Direction, part: tuple[int, Codes], *, skip_loops: bool
 ) -> Frame:
     step, (start, codes) = job.step, part
     side = adjacency.side(direction)
@@ -156,30 +162,30 @@ def _edges_of(
         values = {name: column.take(passing) for name, column in values.items()}
     new: dict[str, Column] = {f"{step.edge.name}.{name}": values[name] for name in job.wanted}
     if not step.into:
-        new[step.target.id] = Coded(far, adjacency.far(direction))
+        new[step.target.id] = DictionaryColumn(far, adjacency.far(direction))
     return job.frame.take(places + start).plus(new)
 
 
-def _edge_values(job: _Job, rows: Codes) -> Mapping[str, Coded]:
+def _edge_values(job: _EdgeLookup, rows: Codes) -> Mapping[str, DictionaryColumn]:
     """The columns of edges by their rows in the table."""
     read = read_columns(job.wanted, job.step.filter)
     hot = job.walker.reader.hot(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
     if hot is not None:
-        return {name: Coded(rows, hot[name]) for name in read}
+        return {name: DictionaryColumn(rows, hot[name]) for name in read}
     distinct, codes = numbered(rows, job.walker.reader.rows)
     arrays = job.walker.reader.at(distinct, read)
     return {
-        name: Coded(codes, Domain(array, is_unique=name == "id", is_own=True))
+        name: DictionaryColumn(codes, ValueDictionary(array, is_unique=name == "id", is_own=True))
         for name, array in arrays.items()
     }
 
 
-def _by_storage(job: _Job) -> Iterator[Frame]:
+def _by_storage(job: _EdgeLookup) -> Iterator[Frame]:
     step = job.step
     sources, numbers = distinct_sources(job.frame.columns[step.source.id])
     if not len(sources.codes):
         return
-    asked = Domain(sources.array(), is_unique=True, is_own=True)
+    asked = ValueDictionary(sources.array(), is_unique=True, is_own=True)
     mode = job.walker.choose(len(asked))
     for number, (near, far) in enumerate(SIDES[step.direction]):
         places, edges = _fetched(job, asked, (near, far), mode, skip_loops=number > 0)
@@ -208,7 +214,7 @@ def _by_storage(job: _Job) -> Iterator[Frame]:
 
 
 def _fetched(
-    job: _Job, asked: Domain, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
+    job: _EdgeLookup, asked: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
 ) -> tuple[Codes, Frame]:
     """The edges at the asked nodes that pass the filter, and the place of the node of each."""
     step, (near, far) = job.step, ends
@@ -234,7 +240,7 @@ def _fetched(
 
 def _same_text(one: Column, other: Column) -> Mask:
     """Where two columns of ids are equal; null is equal to nothing."""
-    texts, others = (side.array() if isinstance(side, Coded) else side for side in (one, other))
+    texts, others = (side.array() if isinstance(side, DictionaryColumn) else side for side in (one, other))
     missing = texts.is_null().to_numpy(zero_copy_only=False)
     equal = texts.to_numpy(zero_copy_only=False) == others.to_numpy(zero_copy_only=False)
     found: Mask = np.asarray(equal) & ~missing

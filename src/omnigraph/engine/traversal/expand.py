@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Codes, Domain, Mask, distinct_numbers, numbered
+from omnigraph.engine.columns.domain import Codes, Mask, ValueDictionary, distinct_numbers, numbered
 from omnigraph.engine.columns.frame import (
-    Coded,
     Column,
+    DictionaryColumn,
     Frame,
     Weights,
     counted,
@@ -25,7 +25,7 @@ from omnigraph.engine.columns.frame import (
     positions_in,
     range_counts,
 )
-from omnigraph.engine.context import Needed, Scope
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours
 from omnigraph.engine.traversal.walker import Walker, spread_neighbours
@@ -35,22 +35,24 @@ _STRIDE = np.int64(2**31)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedPairs:
     """Pairs of a source, by its place among those asked for, and a destination. `stop` sources are done."""
 
     places: Codes
-    targets: Coded
+    targets: DictionaryColumn
     start: int
     stop: int
 
 
-def reach(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Scope) -> Iterator[Reached]:
+def reach(
+    walker: Walker, sources: DictionaryColumn, bounds: tuple[int, int], scope: ExecutionContext
+) -> Iterator[ReachedPairs]:
     """The pairs of distinct sources and their destinations, some sources at a time, ordered by source."""
     if not len(sources.codes):
         return
     if walker.choose(len(sources.codes)) is not TraversalMode.ADJACENCY:
         places, targets = _by_texts(walker, sources, bounds, scope)
-        yield Reached(places, targets, 0, len(sources.codes))
+        yield ReachedPairs(places, targets, 0, len(sources.codes))
         return
     adjacency = walker.adjacency()
     neighbours = adjacency.neighbours(walker.direction)
@@ -62,17 +64,17 @@ def reach(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Scope)
         scope.budget.tick()
         part = codes[start : start + step]
         pairs = _by_positions(neighbours, part, (bounds[0], high), len(far), scope)
-        yield Reached(pairs[0] + start, Coded(pairs[1], far), start, start + len(part))
+        yield ReachedPairs(pairs[0] + start, DictionaryColumn(pairs[1], far), start, start + len(part))
 
 
 def _by_positions(
-    neighbours: Neighbours, codes: Codes, bounds: tuple[int, int], size: int, scope: Scope
+    neighbours: Neighbours, codes: Codes, bounds: tuple[int, int], size: int, scope: ExecutionContext
 ) -> tuple[Codes, Codes]:
     low, high = bounds
     places, far = spread_neighbours(neighbours, codes)
     if high == 1:
         return (places, far) if low == 1 else (places[:0], far[:0])
-    seen = _Seen(len(codes), size)
+    seen = _VisitedPairs(len(codes), size)
     known = codes >= 0
     seen.add(np.flatnonzero(known) * size + codes[known])
     found = []
@@ -95,7 +97,7 @@ def _by_positions(
     return pairs // size, pairs % size
 
 
-class _Seen:
+class _VisitedPairs:
     """Which pairs were met: one cell for each."""
 
     def __init__(self, sources: int, size: int) -> None:
@@ -117,15 +119,17 @@ class _Seen:
         return np.flatnonzero(marked)
 
 
-def _by_texts(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Scope) -> tuple[Codes, Coded]:
+def _by_texts(
+    walker: Walker, sources: DictionaryColumn, bounds: tuple[int, int], scope: ExecutionContext
+) -> tuple[Codes, DictionaryColumn]:
     low, high = bounds
-    known = Domain(sources.array(), is_unique=True, is_own=True)
+    known = ValueDictionary(sources.array(), is_unique=True, is_own=True)
     start = np.arange(len(known))
-    places, targets = walker.hop(Coded(start, known))
+    places, targets = walker.hop(DictionaryColumn(start, known))
     is_one_type = scope.tables.is_one_type(walker.table)
     if high == 1 or not is_one_type:
         kept = slice(None) if low == 1 else slice(0, 0)
-        return places[kept], Coded(targets.codes[kept], targets.domain)
+        return places[kept], DictionaryColumn(targets.codes[kept], targets.domain)
     known, far = _extended(known, targets)
     seen = start * _STRIDE + start
     pairs = places * _STRIDE + far
@@ -140,15 +144,15 @@ def _by_texts(walker: Walker, sources: Coded, bounds: tuple[int, int], scope: Sc
         seen = np.sort(np.concatenate([seen, frontier]))
         nodes, inverse = numbered(frontier % _STRIDE, len(known))
         if len(start) == 1 and walker.choose(len(nodes)) is TraversalMode.INDEXED:
-            known, pairs = _extended(known, walker.reached(Coded(nodes, known)))
+            known, pairs = _extended(known, walker.reached(DictionaryColumn(nodes, known)))
         else:
-            at, targets = walker.hop(Coded(nodes, known))
+            at, targets = walker.hop(DictionaryColumn(nodes, known))
             known, far = _extended(known, targets)
             pairs = _crossed(frontier // _STRIDE, inverse, at, far)
         scope.budget.allow(2 * (pairs.nbytes + seen.nbytes) + int(known.array.nbytes))
         frontier = _without(pairs, seen)
     every = distinct_numbers(np.concatenate(found)) if found else seen[:0]
-    return every // _STRIDE, Coded(every % _STRIDE, known)
+    return every // _STRIDE, DictionaryColumn(every % _STRIDE, known)
 
 
 def _without(pairs: Codes, seen: Codes) -> Codes:
@@ -169,20 +173,20 @@ def _crossed(places: Codes, nodes: Codes, at: Codes, far: Codes) -> Codes:
     return places[rows] * _STRIDE + reached
 
 
-def _extended(known: Domain, targets: Coded) -> tuple[Domain, Codes]:
+def _extended(known: ValueDictionary, targets: DictionaryColumn) -> tuple[ValueDictionary, Codes]:
     """The known texts with the new ones after them, and the positions of the targets there."""
     used, inverse = numbered(targets.codes, len(targets.domain))
-    texts = Coded(used, targets.domain).array()
+    texts = DictionaryColumn(used, targets.domain).array()
     codes = known.find(texts)
     new = np.flatnonzero(codes < 0)
     if len(new):
         codes[new] = len(known) + np.arange(len(new))
         joined = pa.concat_arrays([known.array, texts.take(pa.array(new))])
-        known = Domain(joined, is_unique=True, is_own=True)
+        known = ValueDictionary(joined, is_unique=True, is_own=True)
     return known, codes[inverse]
 
 
-def expanded_rows(step: Expand, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def expanded_rows(step: Expand, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """For each row every node that is reachable from its source, once."""
     target = step.target.id
     live = needed - {target}
@@ -198,7 +202,7 @@ def expanded_rows(step: Expand, needed: Needed, scope: Scope) -> Iterator[Frame]
             yield from _reached(step, frame, live, walker, scope)
 
 
-def checked_rows(step: ExpandInto, needed: Needed, scope: Scope) -> Iterator[Frame]:
+def checked_rows(step: ExpandInto, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
     """The rows whose target is reachable from their source."""
     walker = Walker(step.table, step.direction, step, scope)
     for frame in scope.rows(step.input, needed | {step.source.id, step.target.id}):
@@ -217,7 +221,7 @@ def checked_rows(step: ExpandInto, needed: Needed, scope: Scope) -> Iterator[Fra
 
 
 def _one_hop(
-    step: Expand, frame: Frame, needed: Needed, adjacency: Adjacency, scope: Scope
+    step: Expand, frame: Frame, needed: RequiredColumns, adjacency: Adjacency, scope: ExecutionContext
 ) -> Iterator[Frame]:
     live = needed - {step.target.id}
     neighbours = adjacency.neighbours(step.direction)
@@ -246,7 +250,7 @@ def _one_hop(
         part = frame.slice(start, stop)
         if live:
             scope.budget.allow(8 * len(places) * (len(live) + 2))
-            yield part.take(places).plus({step.target.id: Coded(targets, far)})
+            yield part.take(places).plus({step.target.id: DictionaryColumn(targets, far)})
         else:
             assert part.weights is not None
             kept, counts = counted(targets, part.weights[places], len(far))
@@ -261,11 +265,13 @@ def _counted_rows(counts: Weights, degrees: Codes) -> Iterator[Frame]:
         yield Frame(1, {}, total)
 
 
-def _counted_frame(step: Expand, targets: Codes, counts: Weights, domain: Domain) -> Frame:
-    return Frame(len(targets), {step.target.id: Coded(targets, domain)}, counts)
+def _counted_frame(step: Expand, targets: Codes, counts: Weights, domain: ValueDictionary) -> Frame:
+    return Frame(len(targets), {step.target.id: DictionaryColumn(targets, domain)}, counts)
 
 
-def _reached(step: Expand, frame: Frame, live: Needed, walker: Walker, scope: Scope) -> Iterator[Frame]:
+def _reached(
+    step: Expand, frame: Frame, live: RequiredColumns, walker: Walker, scope: ExecutionContext
+) -> Iterator[Frame]:
     sources, numbers = distinct_sources(frame.columns[step.source.id])
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
@@ -290,7 +296,9 @@ def _reached(step: Expand, frame: Frame, live: Needed, walker: Walker, scope: Sc
                 yield Frame(len(at), {step.target.id: targets}, weights)
 
 
-def _connected(step: ExpandInto, ends: tuple[Column, Column], walker: Walker, scope: Scope) -> Mask:
+def _connected(
+    step: ExpandInto, ends: tuple[Column, Column], walker: Walker, scope: ExecutionContext
+) -> Mask:
     sources, numbers = distinct_sources(ends[0])
     kept = np.zeros(len(numbers), dtype=np.bool_)
     for found in reach(walker, sources, (step.low, step.high), scope):
@@ -298,7 +306,7 @@ def _connected(step: ExpandInto, ends: tuple[Column, Column], walker: Walker, sc
         if not len(rows) or not len(found.places):
             continue
         column = ends[1]
-        part = column.take(rows) if isinstance(column, Coded) else column.take(pa.array(rows))
+        part = column.take(rows) if isinstance(column, DictionaryColumn) else column.take(pa.array(rows))
         far = positions_in(found.targets.domain, part, scope.cache)
         size = max(len(found.targets.domain), 1)
         pairs = np.sort(found.places * size + found.targets.codes)

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Array, Codes, Domain, distinct_numbers
-from omnigraph.engine.columns.frame import Coded, positions_in, spread_ranges
-from omnigraph.engine.context import Scope
+from omnigraph.engine.columns.domain import Array, Codes, ValueDictionary, distinct_numbers
+from omnigraph.engine.columns.frame import DictionaryColumn, positions_in, spread_ranges
+from omnigraph.engine.context import ExecutionContext
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.tables import one_array
 from omnigraph.engine.traversal.adjacency import (
@@ -43,7 +43,7 @@ SIDES: Final = {
 class Walker:
     """Follows the edges of a table in one direction."""
 
-    def __init__(self, table: Table, direction: Direction, step: Traversal, scope: Scope) -> None:
+    def __init__(self, table: Table, direction: Direction, step: Traversal, scope: ExecutionContext) -> None:
         self.table = table
         self.direction = direction
         self.reader = scope.tables.reader(table)
@@ -69,15 +69,15 @@ class Walker:
             self._adjacency = adjacency_of(self.table, self._scope)
         return self._adjacency
 
-    def hop(self, frontier: Coded) -> tuple[Codes, Coded]:
+    def hop(self, frontier: DictionaryColumn) -> tuple[Codes, DictionaryColumn]:
         """For each node of the frontier its distinct neighbours: the place in the frontier, and the neighbour."""
         mode = self.choose(len(frontier.codes))
         if mode is TraversalMode.ADJACENCY:
             adjacency = self.adjacency()
             codes = positions_in(adjacency.near(self.direction), frontier, self._scope.cache)
             places, far = spread_neighbours(adjacency.neighbours(self.direction), codes)
-            return places, Coded(far, adjacency.far(self.direction))
-        asked = Domain(frontier.array(), is_unique=True, is_own=True)
+            return places, DictionaryColumn(far, adjacency.far(self.direction))
+        asked = ValueDictionary(frontier.array(), is_unique=True, is_own=True)
         places_found: list[Codes] = []
         ends: list[Array] = []
         size = 0
@@ -91,7 +91,7 @@ class Walker:
                 self._scope.budget.allow(size)
         return _distinct_pairs(places_found, ends)
 
-    def reached(self, frontier: Coded) -> Coded:
+    def reached(self, frontier: DictionaryColumn) -> DictionaryColumn:
         """The distinct neighbours of a frontier, by index, when it does not matter whose neighbours they are."""
         ends: list[Array] = []
         size = 0
@@ -140,7 +140,7 @@ def _nodes(count: int) -> str:
     return f"{count:,} node{'' if count == 1 else 's'}"
 
 
-def adjacency_of(table: Table, scope: Scope) -> Adjacency:
+def adjacency_of(table: Table, scope: ExecutionContext) -> Adjacency:
     """The adjacency of an edge table: from the cache, as it was persisted, or built now."""
     reader = scope.tables.reader(table)
     known = scope.cache.get((reader.key, "adjacency"), Adjacency)
@@ -170,16 +170,16 @@ def spread_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Code
     return places, neighbours.far[at].astype(np.int64)
 
 
-def _distinct_pairs(places: list[Codes], ends: list[Array]) -> tuple[Codes, Coded]:
+def _distinct_pairs(places: list[Codes], ends: list[Array]) -> tuple[Codes, DictionaryColumn]:
     if not ends:
         nothing: Any = pa.array([], pa.utf8())
         empty = np.zeros(0, dtype=np.int64)
-        return empty, Coded(empty, Domain(nothing, is_unique=True, is_own=True))
+        return empty, DictionaryColumn(empty, ValueDictionary(nothing, is_unique=True, is_own=True))
     encoded: Any = pa.chunked_array(ends, type=pa.utf8()).dictionary_encode().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     size = max(len(encoded.dictionary), 1)
     pairs = distinct_numbers(np.concatenate(places) * size + codes)
-    domain = Domain(encoded.dictionary, is_unique=True, is_own=True)
-    return pairs // size, Coded(pairs % size, domain)
+    domain = ValueDictionary(encoded.dictionary, is_unique=True, is_own=True)
+    return pairs // size, DictionaryColumn(pairs % size, domain)

@@ -18,7 +18,7 @@ from omnigraph.graph.manifest.stamp import FORMAT, Format
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class WriteEnvironment:
     """What a write takes from outside: time, chance, lease terms and the format rules."""
 
     clock: Clock = SYSTEM_CLOCK

@@ -131,13 +131,13 @@ class Lease:
                 except OmnigraphError:
                     return  # the next `hold` of whoever works says so
 
-        beside = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
-        beside.start()
+        renewer = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
+        renewer.start()
         try:
             yield
         finally:
             done.set()
-            beside.join()
+            renewer.join()
 
     def release(self) -> None:
         """End the epoch. A failure is only a warning: the epoch dies by itself. A lost one is not touched."""
@@ -194,7 +194,7 @@ def is_epoch_over(
 
 
 @dataclass(frozen=True, slots=True)
-class LockLook:
+class LockInspection:
     """The lease in one folder as it was found. `is_over`: released, or its process is known to have ended."""
 
     folder: str
@@ -208,12 +208,12 @@ def lock_folders(store: ObjectStore) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def look_at_lock(store: ObjectStore, folder: str) -> LockLook:
+def inspect_lock(store: ObjectStore, folder: str) -> LockInspection:
     """Who holds the lease, without taking it; raise `FormatError` when it cannot be understood."""
     listing = _list(store, folder)
     lock = None if listing.released or not listing.epoch else _read_lock(store, folder, listing.epoch)
     is_over = lock is None or is_known_gone(lock.process())
-    return LockLook(folder, is_over, "" if lock is None else lock.describe())
+    return LockInspection(folder, is_over, "" if lock is None else lock.describe())
 
 
 @dataclass(slots=True)

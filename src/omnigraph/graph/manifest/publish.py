@@ -84,7 +84,7 @@ class CommitDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ManifestChange:
     """The rows of one publish, beside `graph_head`. Without a commit the head stays where it is.
 
     `rows` are rows that an intent kept encoded, for recovery. `removed` are keys of rows that go.
@@ -102,7 +102,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PublishTarget:
     """The manifest branch that a publish goes to."""
 
     root: Location
@@ -130,7 +130,7 @@ class Publisher:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedState:
     """A manifest that the caller opened and read under its lease: the first attempt goes through it.
 
     If anything was published since, that attempt loses, as every publish collides with every other.
@@ -159,11 +159,11 @@ class PublishLostError(ConflictError):
 
 
 def publish(
-    target: Target,
-    change: Change,
+    target: PublishTarget,
+    change: ManifestChange,
     requirements: tuple[Requirement, ...] = (),
     publisher: Publisher | None = None,
-    seen: Seen | None = None,
+    seen: ObservedState | None = None,
 ) -> Publication:
     """Publish `change` on `target`, or raise an error that says whether it was applied."""
     how = publisher or Publisher()
@@ -206,7 +206,7 @@ def publish(
     )
 
 
-def _open_for_write(target: Target, how: Publisher, first: Seen | None) -> Manifest:
+def _open_for_write(target: PublishTarget, how: Publisher, first: ObservedState | None) -> Manifest:
     """The newest manifest, brought up to date and small. The lease is checked before each step that changes it."""
     handle = (
         open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
@@ -222,19 +222,21 @@ def _open_for_write(target: Target, how: Publisher, first: Seen | None) -> Manif
     return handle
 
 
-def _is_seen(change: Change) -> bool:
+def _is_seen(change: ManifestChange) -> bool:
     """Whether every row that the change replaces is part of a manifest's state, or is new."""
     return not (change.recovery or change.ancestors or change.rows or change.removed)
 
 
-def _read(handle: Manifest, change: Change, first: Seen | None) -> tuple[ManifestState, tuple[FoundRow, ...]]:
+def _read(
+    handle: Manifest, change: ManifestChange, first: ObservedState | None
+) -> tuple[ManifestState, tuple[FoundRow, ...]]:
     """The state of the handle's version and the rows that the change replaces; read only if they were not seen."""
     if first is not None and handle is first.manifest and first.state.rows is not None:
         return first.state, select_rows(first.state.rows, _object_ids(change))
     return handle.read_state_and(_object_ids(change))
 
 
-def _decoded(change: Change) -> Change:
+def _decoded(change: ManifestChange) -> ManifestChange:
     """Rows that an intent kept encoded, as records again: the commit must say what they move."""
     kinds = {kind: [row for row in change.rows if row["object_type"] == kind] for kind in _DECODED_KINDS}
     return replace(
@@ -246,7 +248,7 @@ def _decoded(change: Change) -> Change:
     )
 
 
-def _object_ids(change: Change) -> tuple[str, ...]:
+def _object_ids(change: ManifestChange) -> tuple[str, ...]:
     """The keys of every row that the change writes or removes."""
     return (
         HEAD_OBJECT_ID,
@@ -261,14 +263,14 @@ def _object_ids(change: Change) -> tuple[str, ...]:
     )
 
 
-def _own_object_ids(change: Change) -> tuple[str, ...]:
+def _own_object_ids(change: ManifestChange) -> tuple[str, ...]:
     """The rows by which an earlier attempt of the same publish is known: its commit, its recovery."""
     commit = () if change.commit is None else (commit_object_id(change.commit.id),)
     recovery = () if change.recovery is None else (recovery_object_id(change.recovery.operation_id),)
     return (*commit, *recovery)
 
 
-def _is_applied(change: Change, found: tuple[FoundRow, ...], *, tried: bool) -> bool:
+def _is_applied(change: ManifestChange, found: tuple[FoundRow, ...], *, tried: bool) -> bool:
     """Whether these rows show the change: its commit, its recovery, or else its branches.
 
     A removal leaves no trace that is its own, so what is missing was removed by it only if it was `tried`.
@@ -285,14 +287,14 @@ def _is_applied(change: Change, found: tuple[FoundRow, ...], *, tried: bool) -> 
     )
 
 
-def _publication(handle: Manifest, change: Change, found: tuple[FoundRow, ...]) -> Publication:
+def _publication(handle: Manifest, change: ManifestChange, found: tuple[FoundRow, ...]) -> Publication:
     own = None if change.commit is None else commit_object_id(change.commit.id)
     commits = [decode_commit(row) for row in found if row["object_id"] == own]
     return Publication(handle.version, commits[0] if commits else None)
 
 
 def _commit_record(
-    change: Change, draft: CommitDraft, target: Target, handle: Manifest, state: ManifestState
+    change: ManifestChange, draft: CommitDraft, target: PublishTarget, handle: Manifest, state: ManifestState
 ) -> CommitRecord:
     live = state.live_tables()
     moves = [
@@ -324,7 +326,7 @@ def _commit_record(
 
 
 def _rows(
-    change: Change, commit: CommitRecord | None, state: ManifestState, replaced: tuple[FoundRow, ...]
+    change: ManifestChange, commit: CommitRecord | None, state: ManifestState, replaced: tuple[FoundRow, ...]
 ) -> list[Row]:
     rows = [encode_head(state.head if commit is None else commit.id)]
     rows += [] if commit is None else [encode_commit(commit)]
@@ -341,7 +343,9 @@ def _rows(
     ]
 
 
-def _look_for(target: Target, change: Change, commit: CommitRecord | None, how: Publisher) -> Publication:
+def _look_for(
+    target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, how: Publisher
+) -> Publication:
     """Say published only after it was seen at the newest version: a version number alone proves nothing."""
     newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
     if (
@@ -361,12 +365,14 @@ def _look_for(target: Target, change: Change, commit: CommitRecord | None, how: 
     return _publication(newest, change, found)
 
 
-def _can_be_seen(change: Change) -> bool:
+def _can_be_seen(change: ManifestChange) -> bool:
     """Whether a manifest shows that the change was applied; one that only rewrites the head leaves no trace."""
     return bool(_own_object_ids(change) or change.branches or change.removed)
 
 
-def _settle(target: Target, change: Change, failure: StorageError, how: Publisher) -> Publication:
+def _settle(
+    target: PublishTarget, change: ManifestChange, failure: StorageError, how: Publisher
+) -> Publication:
     """The store failed while publishing: look whether it happened before saying anything."""
     try:
         newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
@@ -391,7 +397,7 @@ def _back_off(attempt: int, how: Publisher) -> None:
     how.clock.sleep(ceiling * (0.5 + how.jitter() / 2))
 
 
-def target_of(snapshot: Snapshot) -> Target:
+def target_of(snapshot: Snapshot) -> PublishTarget:
     """Where the branch of a snapshot is published."""
     branch = snapshot.branch
-    return Target(snapshot.root, branch.name, branch.id, branch.lance_branch)
+    return PublishTarget(snapshot.root, branch.name, branch.id, branch.lance_branch)

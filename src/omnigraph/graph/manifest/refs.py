@@ -33,7 +33,7 @@ _VERSION_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class SnapshotSelector:
     """Which state of a branch: by commit, by manifest version or by moment; the newest when nothing is given."""
 
     commit: str | None = None
@@ -50,10 +50,10 @@ class When:
 
 
 def read_state(
-    root: Location, branch: str = MAIN, when: When | None = None, rules: Format = FORMAT
+    root: Location, branch: str = MAIN, when: SnapshotSelector | None = None, rules: Format = FORMAT
 ) -> Snapshot:
     """The state of a branch that is asked for."""
-    wanted = when or When()
+    wanted = when or SnapshotSelector()
     if wanted.commit is not None:
         return read_commit_snapshot(root, wanted.commit, branch, rules=rules)[0]
     if wanted.moment_us is not None:

@@ -21,8 +21,8 @@ from omnigraph.graph.manifest.snapshot import open_pin
 from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
 from omnigraph.graph.merge.conflicts import Side
 from omnigraph.graph.merge.decide import join_bases
-from omnigraph.graph.rows.changed_rows import Comparison, compare_pins, is_near, union
-from omnigraph.graph.rows.entity_rows import Image, Located, filled, locate, read_image
+from omnigraph.graph.rows.changed_rows import VersionComparison, compare_pins, is_near, union
+from omnigraph.graph.rows.entity_rows import EntityRows, Located, filled, locate, read_image
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.lance.dataset import Dataset, Texts
 from omnigraph.storage.lance.read import NO_TEXTS, every_id
@@ -60,7 +60,7 @@ class Candidates:
     ids: Texts
     opened: dict[Pin, tuple[Dataset, Located]] = field(default_factory=dict)
 
-    def image(self, pin: Pin | None, start: int, rows: int) -> Image:
+    def image(self, pin: Pin | None, start: int, rows: int) -> EntityRows:
         """What a slice of the rows is at a pin; without one the table is not there."""
         if pin is None:
             nowhere = locate(None, self.sides.entity, self.ids.slice(start, rows))
@@ -68,7 +68,7 @@ class Candidates:
         located = self.located(pin)
         return read_image(self.opened[pin][0], self.sides.entity, located.slice(start, rows))
 
-    def base_image(self, start: int, rows: int) -> Image:
+    def base_image(self, start: int, rows: int) -> EntityRows:
         """What a slice of the rows is in the base."""
         return self._joined(self.sides.base, start, rows)
 
@@ -82,7 +82,7 @@ class Candidates:
     def put(self, pin: Pin, dataset: Dataset, located: Located) -> None:
         self.opened[pin] = dataset, filled(dataset, self.sides.entity, located)
 
-    def _joined(self, base: Base, start: int, rows: int) -> Image:
+    def _joined(self, base: Base, start: int, rows: int) -> EntityRows:
         match base:
             case CommitBase(pins=pins):
                 return self.image(pins.get(self.sides.table.id), start, rows)
@@ -96,7 +96,7 @@ class Candidates:
 def find_candidates(sides: TableSides) -> Candidates:
     """Every row that they may have changed, and those that somebody chose a side for."""
     chosen = union(pa.array(sorted(sides.choices), pa.utf8()), sides.also)
-    compared: list[Comparison] = []
+    compared: list[VersionComparison] = []
     ids: list[Texts] = [chosen]
     for pin in sides.base_pins():
         if pin is None:
@@ -112,7 +112,7 @@ def find_candidates(sides: TableSides) -> Candidates:
     return found
 
 
-def _place(found: Candidates, base: Pin, compared: Comparison) -> None:
+def _place(found: Candidates, base: Pin, compared: VersionComparison) -> None:
     """The places on all three sides, from what lies between the base and theirs and between the base and ours."""
     sides, ids = found.sides, found.ids
     on_base = compared.locate_left(ids)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.graph.rows.entity_rows import Image, Mask, same_states
+from omnigraph.graph.rows.entity_rows import EntityRows, Mask, same_states
 
 
 class Verdict(IntEnum):
@@ -30,7 +30,7 @@ class Verdict(IntEnum):
 Verdicts = np.ndarray[Any, np.dtype[np.int8]]
 
 
-def decide(base: Image, ours: Image, theirs: Image) -> Verdicts:
+def decide(base: EntityRows, ours: EntityRows, theirs: EntityRows) -> Verdicts:
     """The verdict on each entity."""
     alike = same_states(ours, theirs)
     we_changed = ~same_states(base, ours)
@@ -48,18 +48,18 @@ def decide(base: Image, ours: Image, theirs: Image) -> Verdicts:
     ).astype(np.int8)
 
 
-def forced(ours: Image, theirs: Image, to_theirs: Mask) -> Verdicts:
+def forced(ours: EntityRows, theirs: EntityRows, to_theirs: Mask) -> Verdicts:
     """The verdicts that a choice of a side makes."""
     take = to_theirs & theirs.present
     remove = to_theirs & ~theirs.present & ours.present
     return np.select([take, remove], [Verdict.TAKE, Verdict.REMOVE], Verdict.KEEP).astype(np.int8)
 
 
-def join_bases(base: Image, left: Image, right: Image) -> Image:
+def join_bases(base: EntityRows, left: EntityRows, right: EntityRows) -> EntityRows:
     """Two bases as one: their merge. Where they contradict each other neither is right, and it is undecided."""
     verdicts = decide(base, left, right)
     take = np.isin(verdicts, [Verdict.TAKE, Verdict.REMOVE])
     undecided = (verdicts >= Verdict.DIVERGENT_INSERT) | (left.undecided & ~take)
     places = np.where(take, np.arange(len(take)) + len(take), np.arange(len(take)))
     rows = pa.concat_tables([left.rows, right.rows]).take(pa.array(places))
-    return Image(rows, np.where(take, right.present, left.present), undecided)
+    return EntityRows(rows, np.where(take, right.present, left.present), undecided)

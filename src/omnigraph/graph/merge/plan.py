@@ -29,7 +29,7 @@ from omnigraph.graph.merge.schema_rows import (
     refuse_blob_beside_fill,
 )
 from omnigraph.graph.merge.schemas import MergedSchema
-from omnigraph.graph.merge.table_plan import Choices, TablePlan, plan_table
+from omnigraph.graph.merge.table_plan import Choices, TableMerge, plan_table
 from omnigraph.graph.rows.entity_rows import digest_of, image_lines, pieces
 
 
@@ -60,7 +60,7 @@ class MergePlan:
     `added` are those that come with their types.
     """
 
-    tables: tuple[TablePlan, ...] = ()
+    tables: tuple[TableMerge, ...] = ()
     adopted: tuple[TableRecord, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     reads: frozenset[TableId] = frozenset()
@@ -80,7 +80,7 @@ def plan_merge(sides: GraphSides) -> MergePlan:
     chosen: dict[str, dict[str, Side]] = defaultdict(dict)
     for name, side in sides.choices.items():
         chosen[name.table][name.id] = side
-    plans: list[TablePlan] = []
+    plans: list[TableMerge] = []
     adopted: list[TableRecord] = []
     for entity in sides.ours.schema.catalog.types:
         found_ours = sides.ours.tables.get(entity.alias)
@@ -134,7 +134,7 @@ def _can_adopt(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> boo
     )
 
 
-def _reads(ours: Snapshot, plans: tuple[TablePlan, ...], adopted: set[TableId]) -> frozenset[TableId]:
+def _reads(ours: Snapshot, plans: tuple[TableMerge, ...], adopted: set[TableId]) -> frozenset[TableId]:
     """Every table that the plan rests on: those it changes, the ends of edges, the edges of nodes that go."""
     by_type = {table.type_id: table.id for table in ours.tables.values()}
     catalog = ours.schema.catalog

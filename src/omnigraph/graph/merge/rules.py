@@ -17,12 +17,12 @@ from omnigraph.base.ids import TypeId
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName
-from omnigraph.graph.merge.table_plan import TablePlan
+from omnigraph.graph.merge.table_plan import TableMerge
 from omnigraph.graph.rows.entity_rows import column_names
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_change
 from omnigraph.integrity.raw import FROM, values_of
-from omnigraph.integrity.rules import NO_ROW, Breach, Rule
+from omnigraph.integrity.rules import NO_ROW, Rule, RuleViolations
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.lance.dataset import Texts
@@ -47,7 +47,7 @@ class MergedLookup(SnapshotLookup):
             yield pa.RecordBatch.from_arrays([batch.column(there[name]) for name in columns], columns)
 
 
-def rule_conflicts(ours: Snapshot, tables: Sequence[TablePlan]) -> tuple[Conflict, ...]:
+def rule_conflicts(ours: Snapshot, tables: Sequence[TableMerge]) -> tuple[Conflict, ...]:
     """Everything that the merged graph would break."""
     written = [plan for plan in tables if plan.keys.num_rows or len(plan.removed.ids)]
     checking = _Checking(ours, {plan.entity.id: plan for plan in written}, MergedLookup(ours))
@@ -57,10 +57,10 @@ def rule_conflicts(ours: Snapshot, tables: Sequence[TablePlan]) -> tuple[Conflic
 @dataclass(frozen=True, slots=True)
 class _Checking:
     ours: Snapshot
-    plans: Mapping[TypeId, TablePlan]
+    plans: Mapping[TypeId, TableMerge]
     lookup: SnapshotLookup
 
-    def breaches(self, written: Sequence[TablePlan]) -> Iterator[Conflict]:
+    def breaches(self, written: Sequence[TableMerge]) -> Iterator[Conflict]:
         changes = [
             TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written
         ]
@@ -77,7 +77,7 @@ class _Checking:
                 if plan is not None and len(plan.removed.ids):
                     yield from self._orphans_at(edge, end, plan)
 
-    def _orphans_at(self, edge: EdgeType, end: str, plan: TablePlan) -> Iterator[Conflict]:
+    def _orphans_at(self, edge: EdgeType, end: str, plan: TableMerge) -> Iterator[Conflict]:
         table = self.ours.tables.get(edge.alias)
         if table is None:
             return  # the type comes with theirs
@@ -93,7 +93,7 @@ class _Checking:
             message = f"the source deleted {node.describe()}, at which this edge of the target ends"
             yield Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (node,), (name,))
 
-    def _conflicts(self, plan: TablePlan, breach: Breach) -> Iterator[Conflict]:
+    def _conflicts(self, plan: TableMerge, breach: RuleViolations) -> Iterator[Conflict]:
         ids = plan.keys.column("id").to_pylist()
         given = [""] * len(breach) if breach.given is None else [str(one) for one in values_of(breach.given)]
         taken = {str(name) for name in plan.taken.ids.to_pylist()}
@@ -112,7 +112,7 @@ class _Checking:
                 kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
                 yield Conflict(kind, name, f"{breach.message} ({value})", (), own)
 
-    def _dangling(self, plan: TablePlan, breach: Breach, name: EntityName, row: int) -> Conflict:
+    def _dangling(self, plan: TableMerge, breach: RuleViolations, name: EntityName, row: int) -> Conflict:
         edge = plan.entity
         assert isinstance(edge, EdgeType), "only edges have ends"
         catalog = self.ours.schema.catalog
@@ -123,7 +123,7 @@ class _Checking:
         message = f"the target has no {node.describe()}, at which this edge of the source ends"
         return Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (name,), (node,))
 
-    def _not_unique(self, plan: TablePlan, breach: Breach, taken: set[str]) -> Iterator[Conflict]:
+    def _not_unique(self, plan: TableMerge, breach: RuleViolations, taken: set[str]) -> Iterator[Conflict]:
         """Two rows with one value. Who chooses ours gives up a row of theirs, and the other way round.
 
         Of two rows of ours it is the later one; if theirs has it alike, it counts as theirs then, and the other goes.
@@ -145,7 +145,7 @@ class _Checking:
             kind = ConflictKind.UNIQUE_VIOLATION
             yield Conflict(kind, EntityName(alias, own), message, names, ours, theirs)
 
-    def _holders(self, plan: TablePlan, names: tuple[str, ...], rows: list[int]) -> list[tuple[str, str]]:
+    def _holders(self, plan: TableMerge, names: tuple[str, ...], rows: list[int]) -> list[tuple[str, str]]:
         """The ids of these rows, each with that of the row before it that has its values, or else of one of ours."""
         keys = unique_keys([plan.keys.column(name).combine_chunks() for name in names])
         asked = plan.keys.take(rows).combine_chunks()
@@ -160,7 +160,7 @@ class _Checking:
             for own, other in zip(ids.take(rows).to_pylist(), others.to_pylist(), strict=True)
         ]
 
-    def _wrong_count(self, plan: TablePlan, breach: Breach, source: str) -> Conflict:
+    def _wrong_count(self, plan: TableMerge, breach: RuleViolations, source: str) -> Conflict:
         edge = plan.entity
         assert isinstance(edge, EdgeType), "only edges have a cardinality"
         node = EntityName(self.ours.schema.catalog.source_of(edge).alias, source)

@@ -14,10 +14,10 @@ from enum import StrEnum
 
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.lineage import Lineage, make_lineage
-from omnigraph.graph.manifest.publish import Change, CommitDraft
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
@@ -27,10 +27,10 @@ from omnigraph.graph.merge.plan import GraphSides, MergePlan, Resolution, plan_r
 from omnigraph.graph.merge.schemas import keep_schema, merge_schemas
 from omnigraph.graph.merge.stage import stage_plan, stage_schema_merge
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage
-from omnigraph.graph.write.states import Staged
-from omnigraph.schema.catalog import told_order
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.states import StagedWrite
+from omnigraph.schema.catalog import display_order
 from omnigraph.storage.location import Location
 
 
@@ -107,7 +107,9 @@ class RevertRequest:
     dry_run: bool = False
 
 
-def merge_branch(root: Location, request: MergeRequest, world: World | None = None) -> MergeOutcome:
+def merge_branch(
+    root: Location, request: MergeRequest, world: WriteEnvironment | None = None
+) -> MergeOutcome:
     """Merge a branch, or a commit of one, into a branch."""
     if request.source == request.target:
         raise UsageError(
@@ -137,7 +139,9 @@ def merge_branch(root: Location, request: MergeRequest, world: World | None = No
     return merging.outcome(request.source, request.target, result, theirs.head, commit)
 
 
-def revert_commit(root: Location, request: RevertRequest, world: World | None = None) -> MergeOutcome:
+def revert_commit(
+    root: Location, request: RevertRequest, world: WriteEnvironment | None = None
+) -> MergeOutcome:
     """Undo what a commit changed against its first parent, as a new commit."""
     merging = _Merging(f"reverting {request.commit}", request.resolution)
 
@@ -192,19 +196,19 @@ class _Merging:
         return self.plan.is_empty and (self.prepared.theirs is None or self.prepared.sides.ours_is_base)
 
     def run(
-        self, root: Location, writing: _Writing, prepare: _Prepare, world: World | None
+        self, root: Location, writing: _Writing, prepare: _Prepare, world: WriteEnvironment | None
     ) -> CommitRecord | None:
         if writing.dry_run:
             self._plan(read_snapshot(root, writing.branch), prepare)
             return None
 
-        def stage(at: Stage) -> Staged | None:
+        def stage(at: StagingArea) -> StagedWrite | None:
             self._plan(at.snapshot, prepare)
             if self.plan.conflicts:
                 raise MergeConflictError(self.what, self.plan.conflicts)
             return None if self.is_idle else self._stage(at)
 
-        published = write(root, writing.branch, Write(writing.kind, writing.actor, stage), world)
+        published = write(root, writing.branch, WriteRequest(writing.kind, writing.actor, stage), world)
         return None if published is None else published.publication.commit
 
     def outcome(
@@ -219,7 +223,7 @@ class _Merging:
             TableCounts(one.table.alias, one.row_count, 0, 0) for one in self.plan.added if one.row_count
         ]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
-        tables = tuple(sorted((*counted, *adopted), key=lambda one: told_order(one.table)))
+        tables = tuple(sorted((*counted, *adopted), key=lambda one: display_order(one.table)))
         conflicts = self.plan.conflicts
         result = MergeResult.CONFLICTS if conflicts else result
         return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
@@ -236,10 +240,10 @@ class _Merging:
             plan = plan_resolved(self.prepared.sides, self.resolution)
             self.plan = replace(plan, conflicts=with_states(self.prepared.sides, plan.conflicts))
 
-    def _stage(self, at: Stage) -> Staged:
+    def _stage(self, at: StagingArea) -> StagedWrite:
         assert self.prepared is not None, "it was planned"
         schema = self.plan.schema
-        others = Change()
+        others = ManifestChange()
         if schema is not None and schema.is_changed:
             effects, others = stage_schema_merge(at, self.plan)
         else:
@@ -262,8 +266,8 @@ class _Merging:
             pins=None if theirs is None else pins_of(theirs),
         )
         tables = (*self.plan.adopted, *others.tables)
-        beside = replace(others, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
-        return at.finish(effects, self.plan.reads, Outcome(counts, beside))
+        extra_changes = replace(others, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
+        return at.finish(effects, self.plan.reads, Outcome(counts, extra_changes))
 
 
 def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:

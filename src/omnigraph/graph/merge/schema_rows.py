@@ -21,7 +21,7 @@ from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.rules import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
-from omnigraph.graph.merge.table_plan import TablePlan
+from omnigraph.graph.merge.table_plan import TableMerge
 from omnigraph.graph.rows.changed_rows import compare_pins, union
 from omnigraph.graph.rows.entity_rows import (
     blob_names,
@@ -125,11 +125,11 @@ def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
 
 def plans_to_check(
     schema: MergedSchema,
-    plans: Sequence[TablePlan],
+    plans: Sequence[TableMerge],
     added: Sequence[AddedTable],
     theirs: Mapping[TableId, TableRecord],
     base: Base,
-) -> tuple[list[TablePlan], list[Conflict]]:
+) -> tuple[list[TableMerge], list[Conflict]]:
     """What the rules over several rows have to look at, and what of ours breaks a rule on single values.
 
     Beside the rows that are taken these are rows of ours under new rules of theirs, and every row of a type of theirs.
@@ -156,17 +156,17 @@ def plans_to_check(
     return list(by_type.values()), conflicts
 
 
-def _touched(plan: TablePlan) -> Texts:
+def _touched(plan: TableMerge) -> Texts:
     return union(plan.taken.ids, plan.removed.ids)
 
 
-def _nothing_taken(entity: Entity, table: TableRecord, theirs: Pin) -> TablePlan:
+def _nothing_taken(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
     none = locate(None, entity, NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
-    return TablePlan(entity, table, theirs, none, none, none, keys, ())
+    return TableMerge(entity, table, theirs, none, none, none, keys, ())
 
 
-def new_table_plan(root: Location, added: AddedTable) -> TablePlan:
+def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
     """The rows of a type that our side does not have yet, as if they were taken."""
     entity, table = added.entity, added.table
     dataset = open_table(root, table)
@@ -180,10 +180,10 @@ def new_table_plan(root: Location, added: AddedTable) -> TablePlan:
     located = locate(dataset, entity, ids)
     nowhere = locate(None, entity, ids)
     none = nowhere.only(nowhere.present)
-    return TablePlan(entity, table, table.pin, located, nowhere, none, keys.rename_columns(names), ())
+    return TableMerge(entity, table, table.pin, located, nowhere, none, keys.rename_columns(names), ())
 
 
-def _staying_rows(location: Location, plan: TablePlan) -> tuple[pa.Table, list[Conflict]]:
+def _staying_rows(location: Location, plan: TableMerge) -> tuple[pa.Table, list[Conflict]]:
     """The key columns of all rows of ours that the merge leaves as they are, and what of them breaks a rule."""
     entity = plan.entity
     dataset = open_pin(location, plan.table.pin)
@@ -217,7 +217,9 @@ def _ruled_columns(entity: Entity) -> list[str]:
     return list(dict.fromkeys([*key_columns(entity), *alone]))
 
 
-def _bereft_nodes(ours: Snapshot, plan: TablePlan, nodes: TablePlan | None, base: Base) -> Iterator[Conflict]:
+def _bereft_nodes(
+    ours: Snapshot, plan: TableMerge, nodes: TableMerge | None, base: Base
+) -> Iterator[Conflict]:
     """Nodes that need edges by a rule of the source, and of which our side took away the last one since the base."""
     edge, table = plan.entity, plan.table
     assert isinstance(edge, EdgeType), "only edges have a cardinality"

@@ -1,6 +1,6 @@
 """A merge that changes the schema of our side, through the Stage of the write path: columns, names, types and rows.
 
-In: a plan without conflicts whose schema changes. Out: one effect per table, and what is published beside. A table
+In: a plan without conflicts whose schema changes. Out: one effect per table, and what is published with them. A table
 whose columns and rows change moves by two transactions that follow each other. The rows of a type of theirs are copied
 to main's own files of its table; another branch forks it. A type that goes gets a tombstone. A crash leaves only files
 and forks that nothing references.
@@ -13,21 +13,26 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from omnigraph.graph.manifest.publish import Change
+from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import Pin, TableRecord, TombstoneRecord
 from omnigraph.graph.manifest.snapshot import open_pin, read_main_id
 from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.schema_rows import AddedTable, new_table_plan
 from omnigraph.graph.merge.schemas import MergedSchema
-from omnigraph.graph.merge.table_plan import TablePlan
+from omnigraph.graph.merge.table_plan import TableMerge
 from omnigraph.graph.rows.entity_rows import Located, column_names, locate, pieces, read_rows
 from omnigraph.graph.schema_change import SchemaWork, column_plan
 from omnigraph.graph.schema_plan import count_nulls
-from omnigraph.graph.write.stage import Stage, WritableTable
-from omnigraph.graph.write.states import ExactEffect
+from omnigraph.graph.write.stage import StagingArea, WritableTable
+from omnigraph.graph.write.states import SingleTransactionEffect
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.tables import arrow_schema
-from omnigraph.storage.lance.columns import ColumnPlan, stage_columns, stage_columns_here, stage_later_rows
+from omnigraph.storage.lance.columns import (
+    ColumnPlan,
+    stage_columns,
+    stage_columns_here,
+    stage_rows_for_new_schema,
+)
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.stage import (
     RowReplacement,
@@ -37,26 +42,26 @@ from omnigraph.storage.lance.stage import (
 )
 
 
-def stage_plan(at: Stage, plan: MergePlan) -> tuple[ExactEffect, ...]:
+def stage_plan(at: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEffect, ...]:
     """The effects on every table that gets rows or loses some."""
     assert not plan.conflicts, "a plan with conflicts is not staged"
     return tuple(stage_table(at, at.writable(table.entity.alias), table) for table in plan.tables)
 
 
 def stage_table(
-    at: Stage, target: WritableTable, plan: TablePlan, columns: StagedTransaction | None = None
-) -> ExactEffect:
+    at: StagingArea, target: WritableTable, plan: TableMerge, columns: StagedTransaction | None = None
+) -> SingleTransactionEffect:
     """The effect on one table. `columns`: it gets other columns first, and the rows have those."""
     moved, new = _rows(at, plan)
     removed = plan.removed.addresses.tolist()
     rows = plan.table.row_count + plan.inserted_rows - plan.removed_rows
     if columns is None:
-        return at.exact(target, stage_row_changes(target.dataset, moved, new, removed), rows)
-    later = stage_later_rows(target.dataset, columns, moved, new, removed)
-    return at.exact(target, later, rows, lead=columns)
+        return at.transaction_effect(target, stage_row_changes(target.dataset, moved, new, removed), rows)
+    later = stage_rows_for_new_schema(target.dataset, columns, moved, new, removed)
+    return at.transaction_effect(target, later, rows, lead=columns)
 
 
-def _rows(at: Stage, plan: TablePlan) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
+def _rows(at: StagingArea, plan: TableMerge) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
     """The rows that replace ours, and those that are new here."""
     is_moved = plan.replaced.present
     moved, new = None, None
@@ -69,18 +74,20 @@ def _rows(at: Stage, plan: TablePlan) -> tuple[RowReplacement | None, pa.RecordB
     return moved, new
 
 
-def _reader(at: Stage, plan: TablePlan, wanted: Located) -> pa.RecordBatchReader:
+def _reader(at: StagingArea, plan: TableMerge, wanted: Located) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(arrow_schema(plan.entity), _batches(at, plan, wanted))
 
 
-def _batches(at: Stage, plan: TablePlan, wanted: Located) -> Iterator[pa.RecordBatch]:
+def _batches(at: StagingArea, plan: TableMerge, wanted: Located) -> Iterator[pa.RecordBatch]:
     """Their rows, as they are written."""
     source = open_pin(at.snapshot.root.child(plan.table.path), plan.theirs)
     for start, rows in pieces(plan.entity, len(wanted.ids)):
         yield from read_rows(source, plan.entity, wanted.slice(start, rows)).to_batches()
 
 
-def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, ...], Change]:
+def stage_schema_merge(
+    at: StagingArea, plan: MergePlan
+) -> tuple[tuple[SingleTransactionEffect, ...], ManifestChange]:
     """Everything that the merge does, but for the tables that our branch only points at."""
     assert plan.schema is not None, "the schema changes"
     assert not plan.conflicts, "a plan with conflicts is not staged"
@@ -89,13 +96,13 @@ def stage_schema_merge(at: Stage, plan: MergePlan) -> tuple[tuple[ExactEffect, .
         _stage_type(at, old, plan, work)
     for added in plan.added:
         _stage_added(at, added, work)
-    beside = Change(
+    extra_changes = ManifestChange(
         tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=plan.schema.ours.schema
     )
-    return tuple(work.effects), beside
+    return tuple(work.effects), extra_changes
 
 
-def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: SchemaWork) -> None:
+def _stage_type(at: StagingArea, old: Entity, plan: MergePlan, work: SchemaWork) -> None:
     assert plan.schema is not None
     table = at.table(old.alias)
     new = _after(plan.schema, table)
@@ -104,7 +111,7 @@ def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: SchemaWork) -> No
         return
     if any(adopted.id == table.id for adopted in plan.adopted):
         return
-    rows: TablePlan | None = next((one for one in plan.tables if one.table.id == table.id), None)
+    rows: TableMerge | None = next((one for one in plan.tables if one.table.id == table.id), None)
     has_columns = arrow_schema(old).equals(arrow_schema(new), check_metadata=True)
     if has_columns and rows is None:
         work.tables += [replace(table, alias=new.alias)] if new.alias != old.alias else []
@@ -120,7 +127,7 @@ def _stage_type(at: Stage, old: Entity, plan: MergePlan, work: SchemaWork) -> No
         effect = stage_table(at, target, rows, columns)
     else:
         assert columns is not None, "something changes"
-        effect = at.exact(target, columns, table.row_count)
+        effect = at.transaction_effect(target, columns, table.row_count)
     work.effects.append(replace(effect, table=table, alias=new.alias if new.alias != old.alias else None))
 
 
@@ -129,7 +136,7 @@ def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
     return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
-def _stage_added(at: Stage, added: AddedTable, work: SchemaWork) -> None:
+def _stage_added(at: StagingArea, added: AddedTable, work: SchemaWork) -> None:
     """A type of theirs. A branch points at it where it is main's, and else forks it; main gets the rows themselves.
 
     Main's own files of the table are those on Lance's main, which are empty until then. If they are not, something else
@@ -148,7 +155,7 @@ def _stage_added(at: Stage, added: AddedTable, work: SchemaWork) -> None:
         _stage_fork(at, added, work)
 
 
-def _stage_fork(at: Stage, added: AddedTable, work: SchemaWork) -> None:
+def _stage_fork(at: StagingArea, added: AddedTable, work: SchemaWork) -> None:
     """Our branch gets a Lance branch of its own, from their version, and loses there what was decided against."""
     target = at.forked(added.table)
     fork = target.dataset
@@ -157,11 +164,11 @@ def _stage_fork(at: Stage, added: AddedTable, work: SchemaWork) -> None:
         work.tables.append(replace(added.table, pin=pin, owner=at.snapshot.branch.id))
         return
     gone = locate(fork, None, added.left_out).addresses.tolist()
-    effect = at.exact(target, stage_delete_rows(fork, gone), added.row_count)
+    effect = at.transaction_effect(target, stage_delete_rows(fork, gone), added.row_count)
     work.effects.append(replace(effect, is_new=True))
 
 
-def _stage_rows(at: Stage, added: AddedTable, empty: Dataset, work: SchemaWork) -> None:
+def _stage_rows(at: StagingArea, added: AddedTable, empty: Dataset, work: SchemaWork) -> None:
     """Bring the empty table of a type to the columns of the type, and copy every row of theirs to it."""
     entity = added.entity
     ours = replace(added.table, pin=Pin(None, empty.version), owner=at.snapshot.branch.id, row_count=0)
@@ -173,7 +180,7 @@ def _stage_rows(at: Stage, added: AddedTable, empty: Dataset, work: SchemaWork) 
         rows = new_table_plan(at.snapshot.root, added)
         effect = stage_table(at, target, replace(rows, table=ours), columns)
     elif columns is not None:
-        effect = at.exact(target, columns, 0)
+        effect = at.transaction_effect(target, columns, 0)
     else:
         work.tables.append(ours)
         return

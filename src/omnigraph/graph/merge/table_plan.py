@@ -1,6 +1,6 @@
 """What a merge does to one table: which rows of theirs come in, which of ours go, and which are in conflict.
 
-In: the table on our side, the pins of theirs and of the base, and choices that somebody made. Out: a `TablePlan`. Only
+In: the table on our side, the pins of theirs and of the base, and choices that somebody made. Out: a `TableMerge`. Only
 rows that may differ between the base and theirs are looked at: what they did not change stays as it is on our side.
 Rows are read a piece at a time and only their keys are kept. Nothing here writes.
 """
@@ -18,9 +18,9 @@ from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced
-from omnigraph.graph.rows.entity_rows import Image, Located, Mask, differing_columns, pieces
+from omnigraph.graph.rows.entity_rows import EntityRows, Located, Mask, differing_columns, pieces
 from omnigraph.integrity.row_rules import row_breaches
-from omnigraph.integrity.rules import Breach
+from omnigraph.integrity.rules import RuleViolations
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.lance.dataset import Texts
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TablePlan:
+class TableMerge:
     """One table of a merge. `taken` is where the rows lie on their side, `replaced` the same ids on ours.
 
     `keys` are the columns of the taken rows that rules over several rows look at.
@@ -68,16 +68,16 @@ class TablePlan:
         return not (len(self.taken.ids) or len(self.removed.ids) or self.conflicts)
 
 
-def plan_table(sides: TableSides) -> TablePlan:
+def plan_table(sides: TableSides) -> TableMerge:
     """Decide about every row that they may have changed."""
-    running = _Running(sides, find_candidates(sides))
+    running = _TableDecision(sides, find_candidates(sides))
     for start, rows in pieces(sides.entity, len(running.found.ids)):
         running.add(start, rows)
     return running.plan()
 
 
 @dataclass(slots=True)
-class _Running:
+class _TableDecision:
     """A table while its pieces are decided."""
 
     sides: TableSides
@@ -104,13 +104,13 @@ class _Running:
         self.conflicts += _row_conflicts(self.sides, ids, verdicts, (base, ours, theirs))
         self.conflicts += _value_conflicts(self.sides, taken)
 
-    def plan(self) -> TablePlan:
+    def plan(self) -> TableMerge:
         sides = self.sides
         verdicts = np.concatenate([*self.verdicts, np.array([], np.int8)])
         take, remove = verdicts == Verdict.TAKE, verdicts == Verdict.REMOVE
         ours, theirs = (self.found.located(pin) for pin in (sides.table.pin, sides.theirs))
         empty = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
-        return TablePlan(
+        return TableMerge(
             sides.entity,
             sides.table,
             sides.theirs,
@@ -123,7 +123,7 @@ class _Running:
 
 
 def _row_conflicts(
-    sides: TableSides, ids: Texts, verdicts: Verdicts, images: tuple[Image, Image, Image]
+    sides: TableSides, ids: Texts, verdicts: Verdicts, images: tuple[EntityRows, EntityRows, EntityRows]
 ) -> Iterator[Conflict]:
     """The conflicts over single entities."""
     _, ours, theirs = images
@@ -145,7 +145,10 @@ def _row_conflicts(
 
 
 def _message(
-    kind: ConflictKind, properties: tuple[str, ...], images: tuple[Image, Image, Image], row: int
+    kind: ConflictKind,
+    properties: tuple[str, ...],
+    images: tuple[EntityRows, EntityRows, EntityRows],
+    row: int,
 ) -> str:
     _, ours, _ = images
     told = ", ".join(properties)
@@ -161,7 +164,7 @@ def _message(
 def _value_conflicts(sides: TableSides, taken: pa.Table) -> Iterator[Conflict]:
     """Rows of theirs that break a rule on single values; possible only if they were checked by another schema."""
     columns: dict[str, Any] = {name: taken.column(name).combine_chunks() for name in taken.schema.names}
-    breaches: list[Breach] = list(row_breaches(sides.entity, columns)) if taken.num_rows else []
+    breaches: list[RuleViolations] = list(row_breaches(sides.entity, columns)) if taken.num_rows else []
     ids = taken.column("id").to_pylist()
     for breach in breaches:
         for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):

@@ -16,7 +16,7 @@ from typing import Final
 from omnigraph.base.errors import ConflictError, FormatError, NotFoundError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, TypeId, new_ulid
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import (
     LOOSE_OPERATIONS,
     Intent,
@@ -28,7 +28,14 @@ from omnigraph.graph.coordination.intent import (
     unreadable_intent_error,
 )
 from omnigraph.graph.coordination.lease import Lease, acquire_lease
-from omnigraph.graph.manifest.publish import Change, CommitDraft, Publisher, Target, publish, target_of
+from omnigraph.graph.manifest.publish import (
+    CommitDraft,
+    ManifestChange,
+    Publisher,
+    PublishTarget,
+    publish,
+    target_of,
+)
 from omnigraph.graph.manifest.reader import Manifest, ManifestState, open_manifest
 from omnigraph.graph.manifest.records import Pin, RecoveryRecord, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -51,7 +58,7 @@ class Recoverer:
     """The branch that is recovered, its lease, and how to publish."""
 
     store: ObjectStore
-    target: Target
+    target: PublishTarget
     lease: Lease
     publisher: Publisher
 
@@ -218,7 +225,7 @@ def _publish(recoverer: Recoverer, intent: Intent, action: RecoveryAction, found
     outcomes = {look.table.id: _describe(look, action) for look in found}
     record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, outcomes)
     draft = _draft(intent, forward, now) if forward or tables else None
-    change = Change(
+    change = ManifestChange(
         commit=draft, tables=tuple(tables), recovery=record, rows=tuple(intent.rows) if forward else ()
     )
     failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
@@ -300,7 +307,7 @@ def _discard(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
     outcomes = {table.id: "discarded" for table in intent.tables}
     record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, outcomes)
     failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
-    publish(recoverer.target, Change(recovery=record), (), recoverer.publisher)
+    publish(recoverer.target, ManifestChange(recovery=record), (), recoverer.publisher)
     return _conclude(recoverer, intent, action)
 
 
@@ -338,13 +345,15 @@ def _open_manifest(recoverer: Recoverer) -> Manifest:
     )
 
 
-def recover_on_open(root: Location, branch: str, world: World | None = None) -> tuple[Recovered, ...]:
+def recover_on_open(
+    root: Location, branch: str, world: WriteEnvironment | None = None
+) -> tuple[Recovered, ...]:
     """Finish or undo what crashed writers of the branch left; nothing is touched while a live writer is at work.
 
     An intent or a lock that cannot be understood does not stop the open, nor does a writer that is at work for longer
     than the wait: its own check recovers.
     """
-    how = world or World()
+    how = world or WriteEnvironment()
     store = ObjectStore(root)
     intents, _ = read_intents(store)
     if not intents:
@@ -371,7 +380,7 @@ def recover_every_branch(root: Location) -> tuple[Recovered, ...]:
 
 
 def _recover_pending(
-    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], how: World
+    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], how: WriteEnvironment
 ) -> tuple[Recovered, ...]:
     alive = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
     if not any(_is_pending_here(store, intent, snapshot, alive) for intent in intents):

@@ -1,9 +1,9 @@
 """Which rows of a table may differ between two pins, and where they lie, at the cost of the change.
 
-In: a table and two pins of it, on any Lance branches. Out: a `Comparison`: ids that contain every row that differs, and
-the places of rows on both sides, found without looking through the table: a row that a side did not touch is where it
-was when the sides parted. When the version at which two Lance branches parted is gone, every id is a candidate and
-places are looked up by id. For merge, diff, the feed and revert. Nothing here writes.
+In: a table and two pins of it, on any Lance branches. Out: a `VersionComparison`: ids that contain every row that
+differs, and the places of rows on both sides, found without looking through the table: a row that a side did not
+touch is where it was when the sides parted. When the version at which two Lance branches parted is gone, every id is
+a candidate and places are looked up by id. For merge, diff, the feed and revert. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from omnigraph.graph.rows.entity_rows import Located, Mask, locate
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.lance.read import NO_TEXTS, Numbers, every_id, locate_rows
 from omnigraph.storage.lance.row_changes import (
-    Place,
+    BranchVersion,
     RowChanges,
     find_parting,
     open_place,
@@ -33,7 +33,7 @@ from omnigraph.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class VersionComparison:
     """Two versions of a table. Without changes the version at which they parted is gone, or does not matter."""
 
     left: Dataset
@@ -61,13 +61,15 @@ class Comparison:
         return _place(_Line(self.right, right), left, ids, on_left)
 
 
-def compare_pins(location: Location, left: Pin, right: Pin, *, whole: bool = False) -> Comparison:
+def compare_pins(location: Location, left: Pin, right: Pin, *, whole: bool = False) -> VersionComparison:
     """What differs between two pins of the table at `location`. `whole`: any row may, whatever was written."""
     ancestor = None if whole else _parting(location, left, right)
     sides = [open_pin(location, pin) for pin in (left, right)]
     if ancestor is None:
-        return Comparison(sides[0], sides[1], None)
-    return Comparison(sides[0], sides[1], (row_changes(ancestor, sides[0]), row_changes(ancestor, sides[1])))
+        return VersionComparison(sides[0], sides[1], None)
+    return VersionComparison(
+        sides[0], sides[1], (row_changes(ancestor, sides[0]), row_changes(ancestor, sides[1]))
+    )
 
 
 def is_near(location: Location, left: Pin, right: Pin, rows: int) -> bool:
@@ -87,7 +89,9 @@ def union(*columns: Texts) -> Texts:
 
 
 def _parting(location: Location, left: Pin, right: Pin) -> Dataset | None:
-    parting = find_parting(location, Place(left.branch, left.version), Place(right.branch, right.version))
+    parting = find_parting(
+        location, BranchVersion(left.branch, left.version), BranchVersion(right.branch, right.version)
+    )
     return None if parting is None else open_place(location, parting)
 
 

@@ -1,7 +1,7 @@
 """Rows of a table by their ids, side by side: what an entity is in one snapshot, or that it is not there.
 
-In: a table at a pin and ids. Out: an `Image`, aligned with the ids, whose rows have the columns of the type's schema
-with the contents of their blobs, ready to be compared and written. Nothing here writes.
+In: a table at a pin and ids. Out: an `EntityRows`, aligned with the ids, whose rows have the columns of the type's
+schema with the contents of their blobs, ready to be compared and written. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Image:
+class EntityRows:
     """The rows of some ids; a row that is not `present` is null throughout. `undecided`: no side is the right one."""
 
     rows: pa.Table
@@ -61,7 +61,7 @@ class Image:
     undecided: Mask
 
     @classmethod
-    def of(cls, rows: pa.Table, present: Mask) -> Image:
+    def of(cls, rows: pa.Table, present: Mask) -> EntityRows:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
 
@@ -103,15 +103,15 @@ def filled(dataset: Dataset, entity: Entity, located: Located) -> Located:
     return replace(located, rows=rows.take(_aligned(there)))
 
 
-def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Image:
+def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> EntityRows:
     """The rows of the ids, with nulls where there is none."""
     schema = arrow_schema(entity)
     size = len(located.present)
     if dataset is None or not located.present.any():
         columns = [pa.nulls(size, field.type) for field in schema]
-        return Image.of(pa.Table.from_arrays(columns, schema=schema), located.present)
+        return EntityRows.of(pa.Table.from_arrays(columns, schema=schema), located.present)
     rows = read_rows(dataset, entity, located.only(located.present))
-    return Image.of(rows.take(_aligned(located.present)), located.present)
+    return EntityRows.of(rows.take(_aligned(located.present)), located.present)
 
 
 def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
@@ -202,7 +202,7 @@ def _contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, descr
     return pa.array(values, field.type)
 
 
-def same_states(left: Image, right: Image) -> Mask:
+def same_states(left: EntityRows, right: EntityRows) -> Mask:
     """For each row whether both sides have it alike, or both have it not; what is undecided is like nothing."""
     both = left.present & right.present
     same: Mask = (left.present == right.present) & ~left.undecided & ~right.undecided
@@ -286,7 +286,7 @@ Content = bytes | str | None
 
 
 def image_lines(
-    entity: Entity, image: Image, shown: Callable[[Content], Content] = lambda content: content
+    entity: Entity, image: EntityRows, shown: Callable[[Content], Content] = lambda content: content
 ) -> Iterator[str | None]:
     """Each row as a line of graph data. `shown` is what is told of a blob, all of it unless given."""
     rows = image.rows.filter(pa.array(image.present))

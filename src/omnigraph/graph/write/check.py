@@ -17,7 +17,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, PropertyId, new_ulid
 from omnigraph.graph.coordination.intent import read_intents
 from omnigraph.graph.manifest.encoding import decode_schema
-from omnigraph.graph.manifest.publish import Change, CommitDraft, Publisher, Target, publish
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin, RecoveryRecord, SchemaRecord, TableRecord, pin_text
 from omnigraph.graph.manifest.requirements import read_set_conflict
@@ -25,7 +25,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, is_moved, open_table
 from omnigraph.graph.recovery.fence import Guard, fence_table, read_history
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR
-from omnigraph.graph.write.states import Effect, Staged
+from omnigraph.graph.write.states import Effect, StagedWrite
 from omnigraph.schema.catalog import AnyEntity, Catalog
 from omnigraph.schema.evolution.apply import raise_counters
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
@@ -101,7 +101,7 @@ class Stale:
         return read_set_conflict(self.member, self.expected, self.actual)
 
 
-def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
+def find_stale(staged: StagedWrite, now: Snapshot) -> Stale | None:
     """The first thing that moved since staging and that this write depends on. Pure."""
     then = staged.snapshot
     if then.schema.hash != now.schema.hash:
@@ -119,7 +119,7 @@ def find_stale(staged: Staged, now: Snapshot) -> Stale | None:
     return None
 
 
-def find_given(staged: Staged, now: Snapshot) -> Stale | None:
+def find_given(staged: StagedWrite, now: Snapshot) -> Stale | None:
     """Whether another branch has given ids since that this write would give again. Nobody else gives any meanwhile."""
     if staged.counted is None:
         return None
@@ -134,7 +134,7 @@ def refuse_moved_base(effect: Effect, handle: Dataset) -> None:
         raise read_set_conflict(f"the head of {effect.table.alias}", pin_text(effect.base), actual)
 
 
-def refuse_old_staging(staged: Staged, clock: Clock) -> None:
+def refuse_old_staging(staged: StagedWrite, clock: Clock) -> None:
     """Cleanup collects unreferenced files after a grace; staged ones must be committed well before it."""
     age = clock.monotonic() - staged.began
     if age > limits.STAGING_AGE_SECONDS_MAX:
@@ -145,7 +145,7 @@ def refuse_old_staging(staged: Staged, clock: Clock) -> None:
         )
 
 
-def refuse_moved_heads(staged: Staged) -> None:
+def refuse_moved_heads(staged: StagedWrite) -> None:
     """Raise when a head that was part of the decision is another one now."""
     for found in staged.heads:
         location = staged.snapshot.root.child(found.table.path)
@@ -155,7 +155,7 @@ def refuse_moved_heads(staged: Staged) -> None:
             raise read_set_conflict(f"the head of {found.table.alias}", pin_text(found.head), actual)
 
 
-def refuse_collected(staged: Staged) -> None:
+def refuse_collected(staged: StagedWrite) -> None:
     """Raise when a version that is to be adopted, or a table that is new here, was collected since.
 
     Nobody collects under the graph's lease.
@@ -167,7 +167,7 @@ def refuse_collected(staged: Staged) -> None:
             raise read_set_conflict(table.alias, pin_text(table.pin), None) from None
 
 
-def open_base(staged: Staged, effect: Effect) -> Dataset:
+def open_base(staged: StagedWrite, effect: Effect) -> Dataset:
     """The newest version of a touched table, on the Lance branch it was staged on."""
     location = staged.snapshot.root.child(effect.table.path)
     return open_dataset(location, branch=effect.base.branch)
@@ -177,7 +177,7 @@ def open_base(staged: Staged, effect: Effect) -> Dataset:
 class Healer:
     """Puts a head right that only our own fences and zombies moved."""
 
-    target: Target
+    target: PublishTarget
     hold: Callable[[], None]
     publisher: Publisher
 
@@ -198,7 +198,9 @@ class Healer:
         draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
         audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
         failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
-        publish(self.target, Change(commit=draft, tables=(record,), recovery=audit), (), self.publisher)
+        publish(
+            self.target, ManifestChange(commit=draft, tables=(record,), recovery=audit), (), self.publisher
+        )
 
 
 def drift(table: TableRecord, head: int) -> DriftError:

@@ -16,10 +16,17 @@ from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease
-from omnigraph.graph.manifest.publish import CommitDraft, Publication, Seen, Target, publish, target_of
+from omnigraph.graph.manifest.publish import (
+    CommitDraft,
+    ObservedState,
+    Publication,
+    PublishTarget,
+    publish,
+    target_of,
+)
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord, pin_text
 from omnigraph.graph.manifest.requirements import (
@@ -43,14 +50,14 @@ from omnigraph.graph.write.check import (
     refuse_old_staging,
 )
 from omnigraph.graph.write.multi_commit import refuse_displaced
-from omnigraph.graph.write.stage import Stage, WritableTable, discarding
+from omnigraph.graph.write.stage import StagingArea, WritableTable, discarding
 from omnigraph.graph.write.states import (
     Armed,
     Committed,
     Effect,
-    ExactEffect,
     Published,
-    Staged,
+    SingleTransactionEffect,
+    StagedWrite,
     make_intent,
     staged_files,
 )
@@ -65,7 +72,7 @@ logger = logging.getLogger("omnigraph.commit")
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteRequest:
     """Who writes, and how it stages.
 
     `restage` is called under the lease when what the write had read moved meanwhile: it revalidates what was staged, or
@@ -75,8 +82,8 @@ class Write:
 
     kind: WriterKind
     actor: str
-    stage: Callable[[Stage], Staged | None]
-    restage: Callable[[Stage, Staged], Staged | None] | None = None
+    stage: Callable[[StagingArea], StagedWrite | None]
+    restage: Callable[[StagingArea, StagedWrite], StagedWrite | None] | None = None
     stream: StreamBatch | None = None
 
 
@@ -93,24 +100,26 @@ class RecoveryRequiredError(OmnigraphError):
     applied = Applied.UNKNOWN
 
 
-def write(root: Location, branch: str, request: Write, world: World | None = None) -> Published | None:
+def write(
+    root: Location, branch: str, request: WriteRequest, world: WriteEnvironment | None = None
+) -> Published | None:
     """Run one write from Stage to Disarm. Every error says whether the write was applied."""
     try:
-        return _write(root, branch, request, world or World())
+        return _write(root, branch, request, world or WriteEnvironment())
     except OmnigraphError as error:
         if error.applied is None:
             error.applied = Applied.NO  # it was not armed: everything after that says so itself
         raise
 
 
-def _write(root: Location, branch: str, request: Write, how: World) -> Published | None:
+def _write(root: Location, branch: str, request: WriteRequest, how: WriteEnvironment) -> Published | None:
     snapshot = read_snapshot(root, branch, rules=how.rules)
     if _is_repeated(request.stream, snapshot):
         return None
     operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
     began = how.clock.monotonic()
     kind, actor = request.kind, request.actor
-    stage = Stage(snapshot, kind, actor, operation, commit, how.clock, request.stream, began)
+    stage = StagingArea(snapshot, kind, actor, operation, commit, how.clock, request.stream, began)
     with discarding(stage.forks):
         staged = request.stage(stage)
     if staged is None:
@@ -129,7 +138,7 @@ def _write(root: Location, branch: str, request: Write, how: World) -> Published
 
 
 @contextmanager
-def _graph_lease(store: ObjectStore, purpose: str, how: World) -> Iterator[Lease]:
+def _graph_lease(store: ObjectStore, purpose: str, how: WriteEnvironment) -> Iterator[Lease]:
     lease = acquire_lease(store, None, purpose, how.terms)
     try:
         with lease.kept():
@@ -138,7 +147,9 @@ def _graph_lease(store: ObjectStore, purpose: str, how: World) -> Iterator[Lease
         lease.release()
 
 
-def commit_unseen(staged: Staged, target: Target, lease: Lease, world: World) -> Published:
+def commit_unseen(
+    staged: StagedWrite, target: PublishTarget, lease: Lease, world: WriteEnvironment
+) -> Published:
     """Commit and publish a write on a branch that no process can see yet, under the graph's lease.
 
     There is no intent: all tables are forks of this write, so a crash leaves only what nothing names.
@@ -164,13 +175,13 @@ class _Session:
     """One write while it holds the lease; `graph` is the one of the whole graph, if it needs that too."""
 
     store: ObjectStore
-    target: Target
+    target: PublishTarget
     lease: Lease
-    world: World
+    world: WriteEnvironment
     forks: list[WritableTable]
     graph: Lease | None = None
 
-    def run(self, request: Write, staged: Staged) -> Published | None:
+    def run(self, request: WriteRequest, staged: StagedWrite) -> Published | None:
         with discarding(self.forks):
             checked = self._check(request, staged)
             if self.graph is not None:
@@ -192,13 +203,15 @@ class _Session:
         self._disarm(armed)
         return published
 
-    def publish_unseen(self, staged: Staged, handles: tuple[Dataset, ...]) -> Published:
+    def publish_unseen(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> Published:
         """See `commit_unseen`."""
         self._require_files(staged, handles)
         tables = self._commit_tables(staged, handles)
         return self._publish_tables(staged, tables, self.world.clock.now_us(), None)
 
-    def _check(self, request: Write, staged: Staged) -> tuple[Staged, tuple[Dataset, ...], Seen] | None:
+    def _check(
+        self, request: WriteRequest, staged: StagedWrite
+    ) -> tuple[StagedWrite, tuple[Dataset, ...], ObservedState] | None:
         """Recover, compare, heal, stage again where the rule allows it; the handles of the exact bases."""
         for _ in range(limits.RESTAGE_ATTEMPTS_MAX):
             now = self._refresh(staged.snapshot)
@@ -214,7 +227,7 @@ class _Session:
                 operation = OperationId(new_ulid())
                 kind, actor, clock, stream = staged.kind, staged.actor, self.world.clock, staged.stream
                 began, forks = staged.began, self.forks
-                again = Stage(now, kind, actor, operation, staged.commit, clock, stream, began, forks)
+                again = StagingArea(now, kind, actor, operation, staged.commit, clock, stream, began, forks)
                 with self.lease.kept():  # a large load is checked again for longer than a lease lasts
                     restaged = request.restage(again, staged)
                 if restaged is None:
@@ -229,7 +242,7 @@ class _Session:
             handles = tuple(open_base(staged, effect) for effect in staged.effects)
             if not self._heal(staged, handles):
                 self._require_files(staged, handles)
-                return staged, handles, Seen(now.manifest, now.state)
+                return staged, handles, ObservedState(now.manifest, now.state)
         raise UnsettledTableError(
             f"tables of branch '{self.target.branch}' were moved again each time they were put right",
             code="tables_unsettled",
@@ -237,7 +250,7 @@ class _Session:
             facts={"branch": self.target.branch},
         )
 
-    def _require_files(self, staged: Staged, handles: tuple[Dataset, ...]) -> None:
+    def _require_files(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> None:
         """Require that everything which was staged is in the store, as this process reaches it."""
         # A large load has many files, and a remote store is asked for each.
         with nullcontext() if self.store.location.is_local else self.lease.kept():
@@ -254,7 +267,7 @@ class _Session:
             raise graph_replaced(now.root, known.head, now.head)
         return now
 
-    def _heal(self, staged: Staged, handles: tuple[Dataset, ...]) -> bool:
+    def _heal(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> bool:
         """Put right every touched head that is not at its base; whether any was."""
         healer = Healer(self.target, self.lease.hold, self.world.publisher(self.lease))
         wrong = [
@@ -267,11 +280,11 @@ class _Session:
             healer.heal(effect.table, handle)
         return bool(wrong)
 
-    def _point(self, staged: Staged, _: tuple[Dataset, ...], seen: Seen) -> Published:
+    def _point(self, staged: StagedWrite, _: tuple[Dataset, ...], seen: ObservedState) -> Published:
         """Publish pointers to what is there already. Nothing is durable before the publish, so there is no intent."""
         return self._publish_tables(staged, (), self.world.clock.now_us(), seen)
 
-    def _arm(self, staged: Staged, handles: tuple[Dataset, ...], seen: Seen) -> Armed:
+    def _arm(self, staged: StagedWrite, handles: tuple[Dataset, ...], seen: ObservedState) -> Armed:
         intent = make_intent(staged, self.target, self.lease.epoch, self.world.clock.now_us())
         self.lease.hold()
         failpoint(Failpoint.ARM_BEFORE)
@@ -282,7 +295,7 @@ class _Session:
     def _commit(self, armed: Armed) -> Committed:
         return Committed(armed, self._commit_tables(armed.staged, armed.handles))
 
-    def _commit_tables(self, staged: Staged, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
+    def _commit_tables(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
         tables = []
         for effect, handle in zip(staged.effects, handles, strict=True):
             self.lease.hold()
@@ -292,8 +305,8 @@ class _Session:
             tables.append(self._moved(effect, committed))
         return tuple(tables)
 
-    def _commit_table(self, staged: Staged, effect: Effect, handle: Dataset) -> Dataset:
-        if isinstance(effect, ExactEffect):
+    def _commit_table(self, staged: StagedWrite, effect: Effect, handle: Dataset) -> Dataset:
+        if isinstance(effect, SingleTransactionEffect):
             if effect.lead is not None:
                 handle = commit_staged(handle, effect.lead)
                 self.lease.hold()
@@ -317,9 +330,13 @@ class _Session:
         return self._publish_tables(armed.staged, committed.tables, armed.intent.created_us, armed.seen)
 
     def _publish_tables(
-        self, staged: Staged, tables: tuple[TableRecord, ...], created_us: int, seen: Seen | None
+        self,
+        staged: StagedWrite,
+        tables: tuple[TableRecord, ...],
+        created_us: int,
+        seen: ObservedState | None,
     ) -> Published:
-        beside = staged.beside
+        extra_changes = staged.extra_changes
         draft = CommitDraft(
             id=staged.commit,
             operation=staged.kind,
@@ -327,11 +344,11 @@ class _Session:
             actor=staged.actor,
             created_us=created_us,
             counts=staged.counts,
-            merged_parent=None if beside.commit is None else beside.commit.merged_parent,
-            pins=None if beside.commit is None else beside.commit.pins,
+            merged_parent=None if extra_changes.commit is None else extra_changes.commit.merged_parent,
+            pins=None if extra_changes.commit is None else extra_changes.commit.pins,
             stream=staged.stream,
         )
-        change = replace(beside, commit=draft, tables=(*tables, *beside.tables))
+        change = replace(extra_changes, commit=draft, tables=(*tables, *extra_changes.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
         requirements += [
             PinIs(effect.table.id, None if effect.is_new else effect.table.pin) for effect in staged.effects

@@ -14,7 +14,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import OperationId
 from omnigraph.graph.coordination.intent import LOOSE_OPERATIONS, WriterKind
 from omnigraph.graph.recovery.fence import read_history
-from omnigraph.graph.write.states import LooseEffect, LooseRun
+from omnigraph.graph.write.states import MultiCommitEffect, MultiCommitRun
 from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, DisplacedCommitError, commit_staged
 from omnigraph.storage.lance.compaction import Rewritten, stage_rewrite
 from omnigraph.storage.lance.dataset import Dataset
@@ -24,7 +24,7 @@ from omnigraph.storage.lance.stage import stage_settings_removal
 
 
 @dataclass(frozen=True, slots=True)
-class TableUpkeep:
+class TableMaintenance:
     """What to commit to one table, in this order: strip automatic cleanup, drop segments of indexes, put rewritten
     groups in place, publish the segments of some indexes.
     """
@@ -41,7 +41,7 @@ class TableUpkeep:
         return (*fragment_files(rewritten), *(file for index in indexes for file in index_files(index)))
 
 
-def upkeep_run(upkeep: TableUpkeep, properties: Mapping[str, str]) -> LooseRun:
+def upkeep_run(upkeep: TableMaintenance, properties: Mapping[str, str]) -> MultiCommitRun:
     """Commits it: a version for the strip, the drop, the rewrite and each index. Between them answers stay right."""
 
     def run(handle: Dataset, hold: Callable[[], None]) -> Dataset:
@@ -72,7 +72,7 @@ def upkeep_run(upkeep: TableUpkeep, properties: Mapping[str, str]) -> LooseRun:
 
 
 def refuse_displaced(
-    effect: LooseEffect, kind: WriterKind, operation: OperationId, committed: Dataset
+    effect: MultiCommitEffect, kind: WriterKind, operation: OperationId, committed: Dataset
 ) -> None:
     """Raise when anything but what the kind may do lies between the base and what was committed."""
     history = read_history(committed, effect.base.version)

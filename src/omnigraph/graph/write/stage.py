@@ -16,12 +16,19 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
 from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.publish import Change
+from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.recovery.history import operation_properties
-from omnigraph.graph.write.multi_commit import TableUpkeep, upkeep_run
-from omnigraph.graph.write.states import Effect, ExactEffect, FoundHead, LooseEffect, LooseRun, Staged
+from omnigraph.graph.write.multi_commit import TableMaintenance, upkeep_run
+from omnigraph.graph.write.states import (
+    Effect,
+    FoundHead,
+    MultiCommitEffect,
+    MultiCommitRun,
+    SingleTransactionEffect,
+    StagedWrite,
+)
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, commit_branch
 from omnigraph.storage.lance.compaction import Rewritten, write_deletion_file
@@ -79,14 +86,14 @@ class Outcome:
     """
 
     counts: Mapping[str, int]
-    beside: Change = field(default_factory=Change)
+    extra_changes: ManifestChange = field(default_factory=ManifestChange)
     if_commit: CommitId | None = None
     heads: tuple[FoundHead, ...] = ()
     counted: Catalog | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StagingArea:
     """One attempt at staging: a snapshot, and the ids that everything staged will carry.
 
     `began` is the time, on the monotonic clock, from which on its files were written, also in an attempt before it.
@@ -128,7 +135,7 @@ class Stage:
             return WritableTable(record, self.read(alias), None)
         return self.forked(record)
 
-    def lasting(self, alias: str) -> WritableTable:
+    def keep_fork(self, alias: str) -> WritableTable:
         """As `writable`, but a fork outlives a write that fails: who asked for it uses it again, or discards it."""
         target = self.writable(alias)
         self.forks[:] = [fork for fork in self.forks if fork is not target]
@@ -144,17 +151,17 @@ class Stage:
         failpoint(Failpoint.FORK_AFTER)
         return made
 
-    def exact(
+    def transaction_effect(
         self,
         target: WritableTable,
         transaction: StagedTransaction,
         result_rows: int,
         lead: StagedTransaction | None = None,
-    ) -> ExactEffect:
+    ) -> SingleTransactionEffect:
         """The effect of one staged transaction, or of two that follow each other, marked as ours."""
         ours = operation_properties(self.operation, self.commit, self.kind)
         base = Pin(target.dataset.branch, target.dataset.version)
-        return ExactEffect(
+        return SingleTransactionEffect(
             target.table,
             base,
             transaction.with_properties(ours),
@@ -174,25 +181,25 @@ class Stage:
             written.append(fragment)
         return replace(group, written=tuple(written))
 
-    def upkeep(self, target: WritableTable, change: TableUpkeep) -> LooseEffect:
+    def maintenance_effect(self, target: WritableTable, change: TableMaintenance) -> MultiCommitEffect:
         """The effect of finished upkeep, marked as ours where Lance lets us."""
         groups = tuple(self.masked(target, group) for group in change.groups)
         masked = replace(change, groups=groups)
         run = upkeep_run(masked, operation_properties(self.operation, self.commit, self.kind))
-        return replace(self.loose(target, run), files=masked.files())
+        return replace(self.multi_commit_effect(target, run), files=masked.files())
 
-    def loose(self, target: WritableTable, run: LooseRun) -> LooseEffect:
+    def multi_commit_effect(self, target: WritableTable, run: MultiCommitRun) -> MultiCommitEffect:
         """The effect of letting Lance commit by itself."""
         base = Pin(target.dataset.branch, target.dataset.version)
-        return LooseEffect(target.table, base, run, target.forked_from)
+        return MultiCommitEffect(target.table, base, run, target.forked_from)
 
-    def restored(self, table: TableRecord, head: Dataset) -> ExactEffect:
+    def restore_effect(self, table: TableRecord, head: Dataset) -> SingleTransactionEffect:
         """The effect of giving a table that this branch owns its published content back, above whatever is there."""
         target = WritableTable(table, head, None)
-        effect = self.exact(target, stage_restore(head, table.pin.version), table.row_count)
+        effect = self.transaction_effect(target, stage_restore(head, table.pin.version), table.row_count)
         return replace(effect, preserving=True)  # what readers see stays the same
 
-    def accepted(self, table: TableRecord, head: Dataset) -> ExactEffect | TableRecord:
+    def publish_head_effect(self, table: TableRecord, head: Dataset) -> SingleTransactionEffect | TableRecord:
         """What publishing the head of a table that this branch owns takes: mostly just its row.
 
         Settings that let a commit collect old versions are never published: they are removed in a version of our own.
@@ -204,12 +211,14 @@ class Stage:
         if stripped is None:
             return replace(table, pin=Pin(head.branch, head.version), row_count=rows)
         # Once begun it goes forward: taking it back would be a commit under those very settings.
-        return replace(self.exact(WritableTable(table, head, None), stripped, rows), preserving=True)
+        return replace(
+            self.transaction_effect(WritableTable(table, head, None), stripped, rows), preserving=True
+        )
 
-    def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> Staged:
+    def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> StagedWrite:
         """Everything staged, ready for the lease. The written tables are always part of what was read."""
         written = {effect.table.id for effect in effects}
-        return Staged(
+        return StagedWrite(
             kind=self.kind,
             operation=self.operation,
             commit=self.commit,
@@ -219,7 +228,7 @@ class Stage:
             reads=reads | written,
             began=self.began,
             counts=outcome.counts,
-            beside=outcome.beside,
+            extra_changes=outcome.extra_changes,
             if_commit=outcome.if_commit,
             stream=self.stream,
             heads=outcome.heads,

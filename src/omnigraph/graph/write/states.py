@@ -25,7 +25,7 @@ from omnigraph.graph.manifest.encoding import (
     encode_table,
     encode_tombstone,
 )
-from omnigraph.graph.manifest.publish import Change, Publication, Seen, Target
+from omnigraph.graph.manifest.publish import ManifestChange, ObservedState, Publication, PublishTarget
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.schema.catalog import Catalog
@@ -33,12 +33,12 @@ from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import StagedFile, operation_files
 from omnigraph.storage.lance.stage import StagedTransaction
 
-LooseRun = Callable[[Dataset, Callable[[], None]], Dataset]
+MultiCommitRun = Callable[[Dataset, Callable[[], None]], Dataset]
 """Lets Lance commit by itself on a handle, calling the second argument before each durable step; the new HEAD."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExactEffect:
+class SingleTransactionEffect:
     """One table whose change is one staged transaction on top of `base`. `alias`: its name from then on, if another.
 
     `lead`: a transaction that is committed directly before it, as other columns come before rows that have them.
@@ -57,7 +57,7 @@ class ExactEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class LooseEffect:
+class MultiCommitEffect:
     """One table that Lance changes by itself, without changing its content, when `run` is called.
 
     `files` are those that were written for it.
@@ -65,7 +65,7 @@ class LooseEffect:
 
     table: TableRecord
     base: Pin
-    run: LooseRun
+    run: MultiCommitRun
     forked_from: Pin | None = None
     files: tuple[StagedFile, ...] = ()
 
@@ -86,12 +86,12 @@ class LooseEffect:
         return False
 
 
-Effect = ExactEffect | LooseEffect
+Effect = SingleTransactionEffect | MultiCommitEffect
 
 
 def staged_files(effect: Effect, base: Dataset) -> tuple[StagedFile, ...]:
     """The files that were written for one table; `base` is open on the version that they were staged from."""
-    if isinstance(effect, LooseEffect):
+    if isinstance(effect, MultiCommitEffect):
         return effect.files
     transactions = (effect.lead, effect.transaction)
     files = (
@@ -112,7 +112,7 @@ class FoundHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedWrite:
     """All the expensive work is done and no head has moved. `reads` are the tables it was validated against.
 
     `heads` are the heads that must not have moved since. Without effects only pointers move, to what is there already.
@@ -128,7 +128,7 @@ class Staged:
     reads: frozenset[TableId]
     began: float
     counts: Mapping[str, int] = field(default_factory=dict)
-    beside: Change = field(default_factory=Change)
+    extra_changes: ManifestChange = field(default_factory=ManifestChange)
     if_commit: CommitId | None = None
     stream: StreamBatch | None = None
     heads: tuple[FoundHead, ...] = ()
@@ -138,7 +138,7 @@ class Staged:
         """Tables that are to point at a version which is there already: another one, or that of a type which is new."""
         pins = {table.id: table.pin for table in self.snapshot.tables.values()}
         own = {found.table.id for found in self.heads}
-        moved = (table for table in self.beside.tables if pins.get(table.id) != table.pin)
+        moved = (table for table in self.extra_changes.tables if pins.get(table.id) != table.pin)
         return tuple(table for table in moved if table.id not in own)
 
     @property
@@ -152,11 +152,11 @@ class Staged:
 class Armed:
     """The lease is held and the intent is written. `handles` are open on the bases that were checked against `seen`."""
 
-    staged: Staged
+    staged: StagedWrite
     lease: Lease
     intent: Intent
     handles: tuple[Dataset, ...]
-    seen: Seen
+    seen: ObservedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +171,14 @@ class Committed:
 class Published:
     """The write is visible, all of it."""
 
-    staged: Staged
+    staged: StagedWrite
     publication: Publication
 
 
-def make_intent(staged: Staged, target: Target, lease_epoch: int, created_us: int) -> Intent:
+def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, created_us: int) -> Intent:
     """The intent of a write that is about to move heads."""
-    beside, merge = staged.beside, staged.beside.commit
-    is_plain = not (beside.branches or beside.removed or beside.recovery)
+    extra_changes, merge = staged.extra_changes, staged.extra_changes.commit
+    is_plain = not (extra_changes.branches or extra_changes.removed or extra_changes.recovery)
     assert is_plain, "a write changes no branch and audits nothing"
     pins = None if merge is None or merge.pins is None else merge.pins
     return Intent(
@@ -200,11 +200,11 @@ def make_intent(staged: Staged, target: Target, lease_epoch: int, created_us: in
         if pins is None
         else {table: PinObject(pin.branch, pin.version) for table, pin in pins.items()},
         stream=None if staged.stream is None else StreamObject(staged.stream.query, staged.stream.batch),
-        rows=_rows(staged.beside),
+        rows=_rows(staged.extra_changes),
     )
 
 
-def _table(effect: Effect, target: Target) -> IntentTable:
+def _table(effect: Effect, target: PublishTarget) -> IntentTable:
     origin = effect.forked_from
     return IntentTable(
         id=effect.table.id,
@@ -212,19 +212,19 @@ def _table(effect: Effect, target: Target) -> IntentTable:
         lance_branch=effect.base.branch,
         owner=target.branch_id,
         base=effect.base.version,
-        uuid=effect.transaction.uuid if isinstance(effect, ExactEffect) else None,
+        uuid=effect.transaction.uuid if isinstance(effect, SingleTransactionEffect) else None,
         preserving=effect.preserving,
         forked_from=None if origin is None else PinObject(origin.branch, origin.version),
         result_rows=effect.result_rows,
         alias=effect.table.alias if effect.is_new else effect.alias,
-        lead=int(isinstance(effect, ExactEffect) and effect.lead is not None),
+        lead=int(isinstance(effect, SingleTransactionEffect) and effect.lead is not None),
         is_new=effect.is_new,
     )
 
 
-def _rows(beside: Change) -> list[Row]:
-    rows = [encode_table(table) for table in beside.tables]
-    rows += [encode_tombstone(stone) for stone in beside.tombstones]
-    rows += [] if beside.schema is None else [encode_schema(beside.schema)]
-    rows += [encode_commit(ancestor) for ancestor in beside.ancestors]
-    return rows + list(beside.rows)
+def _rows(extra_changes: ManifestChange) -> list[Row]:
+    rows = [encode_table(table) for table in extra_changes.tables]
+    rows += [encode_tombstone(stone) for stone in extra_changes.tombstones]
+    rows += [] if extra_changes.schema is None else [encode_schema(extra_changes.schema)]
+    rows += [encode_commit(ancestor) for ancestor in extra_changes.ancestors]
+    return rows + list(extra_changes.rows)

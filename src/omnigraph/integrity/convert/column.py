@@ -26,7 +26,7 @@ from omnigraph.integrity.convert.scalars import (
     split_unicode,
 )
 from omnigraph.integrity.convert.times import convert_dates, convert_datetimes
-from omnigraph.integrity.raw import Cells, HugeIntegers, Lists, RawColumn, split_kinds
+from omnigraph.integrity.raw import HugeIntegers, Lists, MixedColumn, RawColumn, split_kinds
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema.property_types import (
     FLOATS,
@@ -44,7 +44,7 @@ from omnigraph.schema.tables import arrow_type
 
 def convert(raw: RawColumn, target: PropertyType) -> Converted:
     """The typed column."""
-    if isinstance(raw, Cells):
+    if isinstance(raw, MixedColumn):
         return _convert_cells(raw, target)
     array = plain_array(raw)
     if pa.types.is_null(array.type):
@@ -96,7 +96,7 @@ def _convert_lists(lists: Lists, target: ListType | VectorType) -> Converted:
     return convert_lists(lists, target, convert)
 
 
-def _convert_cells(cells: Cells, target: PropertyType) -> Converted:
+def _convert_cells(cells: MixedColumn, target: PropertyType) -> Converted:
     """Each kind on its own, then put back in order."""
     parts: list[Column] = [nulls(1, arrow_type(target))]
     source = np.zeros(len(cells), dtype=np.int64)

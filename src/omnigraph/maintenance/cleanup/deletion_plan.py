@@ -1,7 +1,7 @@
 """Which files of one dataset go, and in which order: a join of a listing with what versions reach. Pure.
 
 In: the files there are, the decision about versions and forks, and the files that retained and other versions need.
-Out: `DoomedFile`s in the order in which they have to go: forks, children before parents; then the manifests of old
+Out: `DeletableFile`s in the order in which they have to go: forks, children before parents; then the manifests of old
 versions; then what only those needed; then orphans, which no version needs and which are beyond the grace. Within
 whatever goes, manifests go first, so nothing half deleted looks whole. A file that is none of Lance's is left alone.
 """
@@ -30,7 +30,7 @@ from omnigraph.storage.lance.layout import (
 )
 
 
-class Why(Enum):
+class Reason(Enum):
     """Why a file goes. The order here is the order in which they go."""
 
     FORK = "fork"
@@ -41,16 +41,16 @@ class Why(Enum):
     LEFTOVER = "leftover"
 
 
-_ORDER: Final = {why: place for place, why in enumerate(Why)}
+_ORDER: Final = {why: place for place, why in enumerate(Reason)}
 
 
 @dataclass(frozen=True, slots=True)
-class DoomedFile:
+class DeletableFile:
     """A file that goes: its path below the dataset, and the Lance branch that it belongs to."""
 
     path: str
     size_bytes: int
-    why: Why
+    why: Reason
     branch: str | None
 
 
@@ -64,24 +64,28 @@ class Reach:
 
 def find_doomed(
     files: Sequence[StoredFile], decision: Decision, reach: Reach, needs: Needs, policy: Policy
-) -> tuple[DoomedFile, ...]:
+) -> tuple[DeletableFile, ...]:
     """What goes of a dataset that stays, in order."""
     forks = {name: place for place, name in enumerate(decision.doomed_forks)}
     judge = _Judge(decision, _units(reach.retained), _units(reach.known), needs, policy)
-    found: list[tuple[tuple[int, int, int], DoomedFile]] = []
+    found: list[tuple[tuple[int, int, int], DeletableFile]] = []
     for file in files:
         branch, rest = split_branch(file.path)
         fork = _ref_of(file.path) if branch is None and forks else branch
         if fork in forks:
             within = _REF_LAST if branch is None else _manifests_first(rest)
-            found.append(((forks[fork], within, 0), DoomedFile(file.path, file.size_bytes, Why.FORK, fork)))
+            found.append(
+                ((forks[fork], within, 0), DeletableFile(file.path, file.size_bytes, Reason.FORK, fork))
+            )
         elif (why := judge.why(file, branch, rest)) is not None:
             order = (len(forks), _ORDER[why], _manifests_first(rest))
-            found.append((order, DoomedFile(file.path, file.size_bytes, why, branch)))
+            found.append((order, DeletableFile(file.path, file.size_bytes, why, branch)))
     return tuple(file for _, file in sorted(found, key=lambda entry: (entry[0], entry[1].path)))
 
 
-def find_all_doomed(files: Sequence[StoredFile], policy: Policy, *, is_known: bool) -> tuple[DoomedFile, ...]:
+def find_all_doomed(
+    files: Sequence[StoredFile], policy: Policy, *, is_known: bool
+) -> tuple[DeletableFile, ...]:
     """Everything of a dataset that no retained snapshot has, or nothing while a part of it is young.
 
     One that no manifest knows may be in the making, so it has to be beyond the grace.
@@ -89,9 +93,11 @@ def find_all_doomed(files: Sequence[StoredFile], policy: Policy, *, is_known: bo
     is_old = policy.is_beyond_age if is_known else policy.is_beyond_grace
     if not all(is_old(file.modified_us) for file in files):
         return ()
-    why = Why.DATASET if is_known else Why.ORPHAN
+    why = Reason.DATASET if is_known else Reason.ORPHAN
     ordered = sorted(files, key=lambda file: (_manifests_first(split_branch(file.path)[1]), file.path))
-    return tuple(DoomedFile(file.path, file.size_bytes, why, split_branch(file.path)[0]) for file in ordered)
+    return tuple(
+        DeletableFile(file.path, file.size_bytes, why, split_branch(file.path)[0]) for file in ordered
+    )
 
 
 def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
@@ -111,16 +117,16 @@ def ref_times(files: Iterable[StoredFile]) -> dict[str, int]:
     return {name: time_us for name, time_us in refs if name is not None}
 
 
-def is_manifest(file: DoomedFile) -> bool:
+def is_manifest(file: DeletableFile) -> bool:
     """Whether it is what makes a version one."""
     return split_branch(file.path)[1].startswith(_VERSIONS)
 
 
-def folder_of(file: DoomedFile) -> str | None:
+def folder_of(file: DeletableFile) -> str | None:
     """The folder below the dataset that is empty once everything of the file's kind is gone; None when none is."""
-    if file.why is Why.LEFTOVER:
+    if file.why is Reason.LEFTOVER:
         return file.path.partition("/")[0]
-    if file.why is Why.FORK and file.path.startswith(_TREE):
+    if file.why is Reason.FORK and file.path.startswith(_TREE):
         return f"{_TREE}{file.branch}"
     branch, rest = split_branch(file.path)
     unit = unit_of(rest)
@@ -137,23 +143,23 @@ class _Judge:
     needs: Needs
     policy: Policy
 
-    def why(self, file: StoredFile, branch: str | None, rest: str) -> Why | None:
+    def why(self, file: StoredFile, branch: str | None, rest: str) -> Reason | None:
         """Why a file goes; None when it stays."""
         if branch not in self.decision.retained:
             return self._why_without_ref(file, branch)
         version = _version_of(rest)
         if version is not None:
-            return None if version in self.decision.retained[branch] else Why.VERSION
+            return None if version in self.decision.retained[branch] else Reason.VERSION
         unit = rest if "#" in rest and _UNFINISHED.fullmatch(rest) else unit_of(rest)
         if unit is None or _key(branch, unit) in self.retained:
             return None
         if _key(branch, unit) in self.known:
-            return Why.UNREACHED
-        return Why.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
+            return Reason.UNREACHED
+        return Reason.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
 
-    def _why_without_ref(self, file: StoredFile, branch: str | None) -> Why | None:
+    def _why_without_ref(self, file: StoredFile, branch: str | None) -> Reason | None:
         """A file of a Lance branch that has no ref: it was made half, or deleted half."""
         owner = None if branch is None else owner_of(branch)
         is_gone = owner is not None and owner not in self.needs.live
         is_old = self.policy.is_beyond_age if is_gone else self.policy.is_beyond_grace
-        return Why.ORPHAN if is_old(file.modified_us) else None
+        return Reason.ORPHAN if is_old(file.modified_us) else None

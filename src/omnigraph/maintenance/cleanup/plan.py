@@ -19,7 +19,7 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import (
     EDGES,
     GRAPH_INDEX,
@@ -41,7 +41,7 @@ from omnigraph.graph.manifest.snapshot import (
 )
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.graph.schema_change import HARD_DROPS
-from omnigraph.maintenance.cleanup.deletion_plan import DoomedFile, Why
+from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason
 from omnigraph.maintenance.cleanup.preflight import Preflight
 from omnigraph.maintenance.cleanup.retention import Decision, KeepReason, Needs, Policy, decide
 from omnigraph.maintenance.cleanup.tasks import (
@@ -110,7 +110,9 @@ class GraphPlan:
         return (self.manifest, *self.tables, *self.leftovers)
 
 
-def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: World) -> GraphPlan:
+def plan_cleanup(
+    preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: WriteEnvironment
+) -> GraphPlan:
     """Return what is deleted, as of now; raise when a version that a live branch reads is missing."""
     newest = refresh_snapshot(preflight.main, world.rules)
     return _Planning(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
@@ -121,7 +123,7 @@ class _Planning:
     root: Location
     policy: Policy
     run_tasks: RunTasks
-    world: World
+    world: WriteEnvironment
     drifted: Mapping[str, str]
 
     def plan(self, main: Snapshot) -> GraphPlan:
@@ -295,7 +297,9 @@ class _Planning:
         except OmnigraphError as error:
             return DatasetPlan(folder, folder, error=row_error(error))
         doomed = tuple(
-            DoomedFile(file.path, file.size_bytes, Why.LEFTOVER, None) for file in files if is_deletable(file)
+            DeletableFile(file.path, file.size_bytes, Reason.LEFTOVER, None)
+            for file in files
+            if is_deletable(file)
         )
         return DatasetPlan(folder, folder, doomed, is_whole=bool(doomed) and len(doomed) == len(files))
 

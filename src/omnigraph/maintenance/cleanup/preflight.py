@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.progress import log_event
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, refresh_snapshot, refuse_moved
@@ -40,7 +40,7 @@ class Preflight:
     drifted: Mapping[str, str]
 
 
-def look_before_preview(root: Location, world: World) -> Preflight:
+def inspect_before_preview(root: Location, world: WriteEnvironment) -> Preflight:
     """Raise when a run that deletes would be refused. Takes no lease."""
     main = read_snapshot(root, rules=world.rules)
     _refuse_moved(main)
@@ -49,7 +49,7 @@ def look_before_preview(root: Location, world: World) -> Preflight:
     return Preflight(main, {} if is_written else _find_drifted(main))
 
 
-def wait_for_writers(root: Location, world: World) -> Preflight:
+def wait_for_writers(root: Location, world: WriteEnvironment) -> Preflight:
     """Take and release the lease of every live branch, and raise when a write waits for recovery.
 
     The graph's lease is held by the caller, so no branch is created or deleted while it runs.

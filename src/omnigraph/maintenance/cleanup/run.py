@@ -20,16 +20,16 @@ from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.progress import Report, log_event, report_nothing
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease
 from omnigraph.graph.manifest.layout import MANIFEST
-from omnigraph.graph.manifest.publish import Change, Target, publish
+from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch
-from omnigraph.maintenance.cleanup.deletion_plan import DoomedFile, Why, folder_of, is_manifest
+from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason, folder_of, is_manifest
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, KeptVersions, TableCleanupStats
 from omnigraph.maintenance.cleanup.plan import GraphPlan, plan_cleanup
-from omnigraph.maintenance.cleanup.preflight import look_before_preview, wait_for_writers
+from omnigraph.maintenance.cleanup.preflight import inspect_before_preview, wait_for_writers
 from omnigraph.maintenance.cleanup.retention import KeepReason, owner_of
 from omnigraph.maintenance.cleanup.tasks import DatasetPlan
 from omnigraph.maintenance.optimize.report import row_error
@@ -37,7 +37,7 @@ from omnigraph.maintenance.target import GraphPlace
 from omnigraph.pipeline.runner import RunTasks, in_threads
 from omnigraph.pipeline.spark.runner import on_spark
 from omnigraph.pipeline.spark.session import SparkSettings
-from omnigraph.schema.catalog import told_order
+from omnigraph.schema.catalog import display_order
 from omnigraph.storage.files import has_more_files
 from omnigraph.storage.lance.delete import delete_files
 from omnigraph.storage.location import Location
@@ -50,9 +50,9 @@ def make_stats(plan: GraphPlan) -> list[TableCleanupStats]:
     Tables come first, as everywhere, though the manifest's versions go before theirs.
     """
     rows = []
-    tables = sorted(plan.tables, key=lambda dataset: told_order(dataset.table_key))
+    tables = sorted(plan.tables, key=lambda dataset: display_order(dataset.table_key))
     for dataset in (*tables, plan.manifest, *plan.leftovers):
-        by_branch: dict[str, list[DoomedFile]] = {MAIN: []} if _is_always_told(dataset) else {}
+        by_branch: dict[str, list[DeletableFile]] = {MAIN: []} if _is_always_told(dataset) else {}
         for file in dataset.doomed:
             by_branch.setdefault(_branch_name(plan, dataset, file), []).append(file)
         rows += [_row(dataset, branch, files) for branch, files in by_branch.items()]
@@ -63,7 +63,7 @@ def _is_always_told(dataset: DatasetPlan) -> bool:
     return dataset.retained is not None or dataset.error is not None
 
 
-def _branch_name(plan: GraphPlan, dataset: DatasetPlan, file: DoomedFile) -> str:
+def _branch_name(plan: GraphPlan, dataset: DatasetPlan, file: DeletableFile) -> str:
     """Return the graph branch that a file belongs to; main for a file that belongs to none.
 
     The name of a fork has the id of the base if one write created the graph branch and the fork, so the tables of
@@ -83,15 +83,15 @@ def _kept(dataset: DatasetPlan) -> tuple[KeptVersions, ...]:
     )
 
 
-def _row(dataset: DatasetPlan, branch: str, files: list[DoomedFile]) -> TableCleanupStats:
+def _row(dataset: DatasetPlan, branch: str, files: list[DeletableFile]) -> TableCleanupStats:
     return TableCleanupStats(
         table_key=dataset.table_key,
         branch=branch,
-        old_versions_removed=sum(file.why is Why.VERSION for file in files),
+        old_versions_removed=sum(file.why is Reason.VERSION for file in files),
         files_removed=len(files),
         bytes_removed=sum(file.size_bytes for file in files),
-        orphan_files_removed=sum(file.why in (Why.ORPHAN, Why.LEFTOVER) for file in files),
-        orphan_branches_removed=len({file.branch for file in files if file.why is Why.FORK}),
+        orphan_files_removed=sum(file.why in (Reason.ORPHAN, Reason.LEFTOVER) for file in files),
+        orphan_branches_removed=len({file.branch for file in files if file.why is Reason.FORK}),
         error=dataset.error if branch == MAIN else None,
         files=tuple(f"{dataset.path}/{file.path}" for file in files),
         kept=_kept(dataset) if branch == MAIN else (),
@@ -108,15 +108,15 @@ def cleanup_all_tables(
     options: CleanupPolicyOptions,
     *,
     run_tasks: RunTasks | None = None,
-    world: World | None = None,
+    world: WriteEnvironment | None = None,
 ) -> list[TableCleanupStats]:
     """Delete what the policy lets go, or tell what it would be. `run_tasks` is for graphs with many versions."""
-    how = world or World()
+    how = world or WriteEnvironment()
     policy = options.policy(how.clock.now_us())
     run = run_tasks or in_threads
     root = graph.location
     if not options.confirm:
-        plan = plan_cleanup(look_before_preview(root, how), policy, run, how)
+        plan = plan_cleanup(inspect_before_preview(root, how), policy, run, how)
         _log_failures(plan)
         return make_stats(plan)
     lease = acquire_lease(ObjectStore(root), None, "cleanup", how.terms)
@@ -133,7 +133,7 @@ def cleanup_all_tables(
 class _Deleting:
     """One run while it holds the graph's lease."""
 
-    def __init__(self, root: Location, lease: Lease, world: World) -> None:
+    def __init__(self, root: Location, lease: Lease, world: WriteEnvironment) -> None:
         self._root = root
         self._lease = lease
         self._world = world
@@ -152,17 +152,17 @@ class _Deleting:
 
     def _fence(self, manifest: DatasetPlan) -> None:
         """Whoever lost the graph's lease while creating a branch must not publish its row once the branch is gone."""
-        if any(file.why is Why.FORK for file in manifest.doomed):
+        if any(file.why is Reason.FORK for file in manifest.doomed):
             main = read_snapshot(self._root, rules=self._world.rules)
-            target = Target(self._root, MAIN, main.branch.id, main.branch.lance_branch)
+            target = PublishTarget(self._root, MAIN, main.branch.id, main.branch.lance_branch)
             failpoint(Failpoint.CLEANUP_FENCE_BEFORE)
-            publish(target, Change(), (), self._world.publisher(self._lease))
+            publish(target, ManifestChange(), (), self._world.publisher(self._lease))
 
     def _delete(self, plan: DatasetPlan) -> DatasetPlan:
         if plan.error is not None or not plan.doomed:
             return plan
         started = time.perf_counter()
-        gone: list[DoomedFile] = []
+        gone: list[DeletableFile] = []
         try:
             for batch in _batches(plan.doomed):
                 self._delete_batch(plan.path, batch)
@@ -176,7 +176,7 @@ class _Deleting:
             _log(plan, time.perf_counter() - started)
         return plan
 
-    def _delete_batch(self, path: str, batch: Sequence[DoomedFile]) -> None:
+    def _delete_batch(self, path: str, batch: Sequence[DeletableFile]) -> None:
         with self._turn:
             self._lease.hold()
         failpoint(Failpoint.CLEANUP_DELETE_BEFORE)
@@ -189,7 +189,7 @@ class _Deleting:
             ObjectStore(self._root.child(plan.path)).remove_empty_folders(folder)
 
 
-def _batches(doomed: Sequence[DoomedFile]) -> Iterator[Sequence[DoomedFile]]:
+def _batches(doomed: Sequence[DeletableFile]) -> Iterator[Sequence[DeletableFile]]:
     """In order; the files of one batch may go in any."""
     for _, group in groupby(doomed, key=lambda file: (file.why, file.branch, is_manifest(file))):
         files = list(group)
@@ -213,13 +213,13 @@ def _log_failures(plan: GraphPlan) -> None:
 
 
 def _log(plan: DatasetPlan, seconds: float) -> None:
-    for fork in dict.fromkeys(file.branch for file in plan.doomed if file.why is Why.FORK):
+    for fork in dict.fromkeys(file.branch for file in plan.doomed if file.why is Reason.FORK):
         log_event(logger, "reclaimed an orphaned branch", table=plan.table_key, lance_branch=str(fork))
     log_event(
         logger,
         f"cleaned up {plan.table_key}",
         table=plan.table_key,
-        versions=sum(file.why is Why.VERSION for file in plan.doomed),
+        versions=sum(file.why is Reason.VERSION for file in plan.doomed),
         files=len(plan.doomed),
         bytes=sum(file.size_bytes for file in plan.doomed),
         error=None,

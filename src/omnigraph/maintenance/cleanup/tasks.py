@@ -15,7 +15,7 @@ from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.maintenance.cleanup.deletion_plan import (
-    DoomedFile,
+    DeletableFile,
     Reach,
     find_all_doomed,
     find_doomed,
@@ -82,7 +82,7 @@ class DatasetPlan:
 
     table_key: str
     path: str
-    doomed: tuple[DoomedFile, ...] = ()
+    doomed: tuple[DeletableFile, ...] = ()
     retained: Mapping[str | None, frozenset[int]] | None = None
     lost: frozenset[Pin] = frozenset()
     error: str | None = None
@@ -150,7 +150,7 @@ def list_versions(location: Location) -> tuple[StoredFile, ...]:
 
 def doomed_of(
     location: Location, files: Sequence[StoredFile], decision: Decision, needs: Needs, policy: Policy
-) -> tuple[DoomedFile, ...]:
+) -> tuple[DeletableFile, ...]:
     """What goes of a dataset about whose versions is decided."""
     facts_missing = decision.missing - needs.pins - needs.heads
     if facts_missing:

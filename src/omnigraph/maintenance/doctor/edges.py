@@ -1,7 +1,7 @@
 """Edges whose nodes are not there, as a foreign write that was published by force may leave them.
 
-In: a snapshot. Out: one `LooseEdges` per table that has some. Reads the ids of the nodes of one type at a time, and the
-ends of their edges. Nothing here writes.
+In: a snapshot. Out: one `DanglingEdges` per table that has some. Reads the ids of the nodes of one type at a time,
+and the ends of their edges. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Pins = tuple[tuple[TableId, Pin], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LooseEdges:
+class DanglingEdges:
     """How many edges of a table lack a node at one of their ends, and one of them: its ends and its id."""
 
     table_key: str
@@ -28,7 +28,7 @@ class LooseEdges:
     example: str
 
 
-def find_loose_edges(snapshot: Snapshot, edge: EdgeType) -> LooseEdges | None:
+def find_loose_edges(snapshot: Snapshot, edge: EdgeType) -> DanglingEdges | None:
     """The loose edges of one type."""
     lookup = SnapshotLookup(snapshot)
     aliases = {node.id: node.alias for node in snapshot.schema.catalog.nodes}
@@ -40,7 +40,7 @@ def find_loose_edges(snapshot: Snapshot, edge: EdgeType) -> LooseEdges | None:
         return None
     example = min(found)
     source, target = lookup.edge_ends(edge.id, example)
-    return LooseEdges(edge.alias, len(found), f"{source} → {target} ({example})")
+    return DanglingEdges(edge.alias, len(found), f"{source} → {target} ({example})")
 
 
 def edges_to_look_at(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]:

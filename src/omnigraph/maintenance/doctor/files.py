@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, SCRATCH
 from omnigraph.graph.manifest.records import Pin, TableId
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.maintenance.cleanup.deletion_plan import Why
+from omnigraph.maintenance.cleanup.deletion_plan import Reason
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.retention import Needs, owner_of
 from omnigraph.maintenance.cleanup.tasks import DatasetTask, plan_dataset
@@ -139,7 +139,7 @@ class Orphans:
     lance_branches: frozenset[str]
 
 
-def find_orphans(heads: Sequence[Snapshot], world: World) -> list[Orphans]:
+def find_orphans(heads: Sequence[Snapshot], world: WriteEnvironment) -> list[Orphans]:
     """The datasets in which something was left, the manifest first."""
     policy = CleanupPolicyOptions(keep_versions=_ALL).policy(world.clock.now_us())
     live = frozenset(str(head.branch.id) for head in heads)
@@ -154,8 +154,8 @@ def find_orphans(heads: Sequence[Snapshot], world: World) -> list[Orphans]:
     ]
     orphans = []
     for plan in in_threads(plan_dataset, tasks):
-        sizes = [file.size_bytes for file in plan.doomed if file.why is Why.ORPHAN]
-        forks = frozenset(file.branch for file in plan.doomed if file.why is Why.FORK and file.branch)
+        sizes = [file.size_bytes for file in plan.doomed if file.why is Reason.ORPHAN]
+        forks = frozenset(file.branch for file in plan.doomed if file.why is Reason.FORK and file.branch)
         orphans += (
             [Orphans(plan.table_key, plan.path, len(sizes), sum(sizes), forks)] if sizes or forks else []
         )
@@ -183,7 +183,7 @@ class _Leftovers:
     def find(self) -> Iterator[Finding]:
         if len(self.branches) == len(self.main.state.branches):  # else it is not known what is needed
             yield from self._orphans()
-        policy = CleanupPolicyOptions(keep_versions=1).policy(World().clock.now_us())
+        policy = CleanupPolicyOptions(keep_versions=1).policy(WriteEnvironment().clock.now_us())
         for folder, operation in ((SCRATCH, "a bulk operation"), (INIT_MARKERS, "an `init`")):
             files = list_files(self.main.root.child(folder))
             old = [file for file in files if policy.is_beyond_grace(file.modified_us)]
@@ -200,7 +200,7 @@ class _Leftovers:
             text = f"more than {limits.CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=self.commands.cleanup)
         else:
-            found = {one.path: one for one in find_orphans(self.branches, World())}
+            found = {one.path: one for one in find_orphans(self.branches, WriteEnvironment())}
         for path, alias, dataset, needed in self._datasets():
             deletable = found[path].lance_branches if path in found else frozenset[str]()
             yield from _forks(_unneeded(dataset, needed), deletable, alias, self.commands.cleanup)

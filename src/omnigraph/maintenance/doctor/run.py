@@ -17,9 +17,9 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.progress import log_event
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import PendingState, list_pending
-from omnigraph.graph.coordination.lease import lock_folders, look_at_lock
+from omnigraph.graph.coordination.lease import inspect_lock, lock_folders
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, is_moved, open_table, read_snapshot
@@ -33,7 +33,7 @@ from omnigraph.maintenance.doctor.files import (
     find_links,
 )
 from omnigraph.maintenance.doctor.findings import Check, Commands, Finding, Health
-from omnigraph.maintenance.drift import is_under_way, look_steadily, owned_tables
+from omnigraph.maintenance.drift import inspect_until_stable, is_under_way, owned_tables
 from omnigraph.maintenance.index_status import coverage_of_snapshot
 from omnigraph.maintenance.target import GraphPlace
 from omnigraph.pipeline.spark.java import find_java
@@ -73,14 +73,14 @@ def examine(graph: GraphPlace | None, *, deep: bool = False, address: str | None
         if all(file.kind is FileKind.VERSION for file in damaged):
             main = read_snapshot(root)
     except OmnigraphError as error:
-        findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.flag_hint))
+        findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.hint))
         is_damage = isinstance(error, FormatError)
         return findings + [_damage(root, file) for file in damaged if is_damage]
     if damaged:
         text = f"{MANIFEST} has damaged files, so nothing else was checked"
         findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE))
         return findings + [_damage(root, file) for file in damaged]
-    seen = _Seen(root, main, Commands(address or str(root)), deep)
+    seen = _InspectedGraph(root, main, Commands(address or str(root)), deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
         Check.FORMAT: seen.formats,
         Check.FILES: seen.files,
@@ -114,7 +114,7 @@ def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
 
 def _failed(check: Check, error: OmnigraphError) -> Finding:
     if error.code != LINK_CODE:
-        return Finding(check, Health.PROBLEM, error.message, fix=error.flag_hint)
+        return Finding(check, Health.PROBLEM, error.message, fix=error.hint)
     text = "is a symbolic link, and links below the graph are not followed, so this was not checked"
     return Finding(check, Health.PROBLEM, text, str(error.facts["path"]), fix=UNLINK)
 
@@ -132,7 +132,7 @@ def _machine() -> Iterator[Finding]:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _InspectedGraph:
     """A graph while it is looked at. `branches` are the snapshots of those that can be read.
 
     The checks run in their order: what a later one cannot look at, an earlier one has told.
@@ -158,7 +158,7 @@ class _Seen:
                 snapshot = self.main if name == MAIN else read_snapshot(self.root, name)
                 snapshot.schema.refuse_altered()
             except OmnigraphError as error:
-                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.flag_hint)
+                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.hint)
                 continue
             self.branches.append(snapshot)
             if snapshot.stamp != FORMAT.current:
@@ -215,16 +215,18 @@ class _Seen:
         store = ObjectStore(self.root)
         for folder in lock_folders(store):
             try:
-                lock = look_at_lock(store, folder)
+                lock = inspect_lock(store, folder)
             except FormatError as error:
-                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, folder, fix=error.flag_hint)
+                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, folder, fix=error.hint)
                 continue
             if not lock.is_over:
                 yield Finding(Check.LOCKS, Health.NOTICE, f"held: {lock.holder}", folder)
 
     def drift(self) -> Iterator[Finding]:
         for snapshot in self.branches:
-            for look in look_steadily(snapshot, lambda: list_pending(self.root), World()).drifted:
+            for look in inspect_until_stable(
+                snapshot, lambda: list_pending(self.root), WriteEnvironment()
+            ).drifted:
                 if is_under_way(look, list_pending(self.root)):
                     continue  # a write that stopped half-way, which the check of recoveries has told
                 drift, name = look.drift, snapshot.branch.name

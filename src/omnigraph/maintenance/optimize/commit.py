@@ -1,12 +1,12 @@
 """Maintenance run: rewrites fragments, builds indexes and strips settings of a branch's tables, as one commit.
 
-In: a graph, a branch, what may be done, a function that runs tasks. Out: `Upkept`: what was done to each table, and the
-commit. No row changes. `optimize` is all of it; ensuring indexes is the part that builds. The driver plans, workers
-write files without the branch's lease, and the driver commits all tables at once through the write path. A table that
-the branch has not written yet is forked when there is something to do for it, and only then. Rows that others append,
-update or delete in between do not invalidate the work (decision 0018). A group that was lost to another compaction, an
-overwrite or a schema change is planned again, a bounded number of times; the last attempt rewrites a bounded part under
-the lease. A crash leaves unreferenced files, or what recovery publishes.
+In: a graph, a branch, what may be done, a function that runs tasks. Out: `MaintenanceResult`: what was done to each
+table, and the commit. No row changes. `optimize` is all of it; ensuring indexes is the part that builds. The driver
+plans, workers write files without the branch's lease, and the driver commits all tables at once through the write
+path. A table that the branch has not written yet is forked when there is something to do for it, and only then. Rows
+that others append, update or delete in between do not invalidate the work (decision 0018). A group that was lost to
+another compaction, an overwrite or a schema change is planned again, a bounded number of times; the last attempt
+rewrites a bounded part under the lease. A crash leaves unreferenced files, or what recovery publishes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.progress import log_event
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord, Pin
 from omnigraph.graph.manifest.snapshot import refresh_snapshot
 from omnigraph.graph.manifest.stamp import Format
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.write.check import DriftError
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.multi_commit import TableUpkeep
-from omnigraph.graph.write.stage import Outcome, Stage, WritableTable, discard_fork
-from omnigraph.graph.write.states import LooseEffect, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.multi_commit import TableMaintenance
+from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
+from omnigraph.graph.write.states import MultiCommitEffect, StagedWrite
 from omnigraph.maintenance.optimize.concurrent_changes import ChangeReads, rebase_group
 from omnigraph.maintenance.optimize.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes, still_fits
 from omnigraph.maintenance.optimize.indexes import Built, BuiltIndex, IndexOrder, build_indexes
 from omnigraph.maintenance.optimize.options import IndexRow
-from omnigraph.maintenance.optimize.plan import RunBounds, TablePlan, plan_run
+from omnigraph.maintenance.optimize.plan import RunBounds, TableMaintenancePlan, plan_run
 from omnigraph.maintenance.optimize.rewrite import (
     Replaced,
     RewriteBounds,
@@ -51,7 +51,7 @@ from omnigraph.maintenance.optimize.rewrite import (
     split_segments,
 )
 from omnigraph.maintenance.optimize.tables import TableView, read_views, view_of
-from omnigraph.maintenance.optimize.task_result import TaskFailure
+from omnigraph.maintenance.optimize.task_result import FailedTask
 from omnigraph.pipeline.runner import RunTasks, batches_of, maintenance_concurrency
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import has_auto_cleanup
@@ -92,7 +92,7 @@ class TableWork:
         assigned = [fragment.id for other in self.groups for fragment in other.written]
         self.groups = (*self.groups, group.numbered(max([first_id, *(number + 1 for number in assigned)])))
 
-    def can_move_to(self, at: Stage, schema_hash: str) -> bool:
+    def can_move_to(self, at: StagingArea, schema_hash: str) -> bool:
         """Whether files written for this table can be committed to it there: same schema, same Lance branch."""
         table = at.snapshot.tables.get(self.target.table.alias)
         return (
@@ -198,7 +198,7 @@ def fragments_after(now: Mapping[int, Fragment], groups: Sequence[Rewritten]) ->
 
 
 def rewrite_lease_part(
-    at: Stage, work: TableWork | None, view: TableView, bounds: RewriteBounds
+    at: StagingArea, work: TableWork | None, view: TableView, bounds: RewriteBounds
 ) -> TableWork | None:
     """Return the work with one more group; unchanged if there is nothing to merge within the limits.
 
@@ -285,7 +285,7 @@ class TableSeconds:
         finally:
             self.add(alias, time.perf_counter() - started)
 
-    def committing(self, alias: str, effect: LooseEffect) -> LooseEffect:
+    def committing(self, alias: str, effect: MultiCommitEffect) -> MultiCommitEffect:
         """The same effect, whose commit counts as work on its table."""
 
         def run(handle: Dataset, hold: Callable[[], None]) -> Dataset:
@@ -296,14 +296,14 @@ class TableSeconds:
 
 
 @dataclass(frozen=True, slots=True)
-class UpkeptTable:
+class TableResult:
     """One table: as it was, what was planned, what of it is published, what was lost to others, or why it failed.
 
     `seconds` is the work on it alone, that of its tasks added up.
     """
 
     before: TableView | None
-    plan: TablePlan | None
+    plan: TableMaintenancePlan | None
     work: TableWork | None
     has_conflict: bool
     error: OmnigraphError | None
@@ -311,10 +311,10 @@ class UpkeptTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Upkept:
+class MaintenanceResult:
     """What a run did. `tables` and `indexes` are in the order of the schema; `drifted` are heads by alias."""
 
-    tables: Mapping[str, UpkeptTable]
+    tables: Mapping[str, TableResult]
     indexes: tuple[IndexRow, ...]
     commit: CommitRecord | None
     drifted: Mapping[str, DriftError]
@@ -326,7 +326,7 @@ CONFLICT = "other writers replaced the fragments it was built over"
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class MaintenanceRequest:
     """What to do: by whom, to which types by name or alias (None: all), and with `rewrite` also compaction and strip.
 
     `left_alone` are tables with drift. With `isolated` a table that fails is reported and the others go on.
@@ -343,12 +343,16 @@ class Upkeep:
     isolated: bool = False
 
 
-def keep_up(
-    root: Location, branch: str, run_tasks: RunTasks, upkeep: Upkeep, world: World | None = None
-) -> Upkept:
+def run_maintenance(
+    root: Location,
+    branch: str,
+    run_tasks: RunTasks,
+    upkeep: MaintenanceRequest,
+    world: WriteEnvironment | None = None,
+) -> MaintenanceResult:
     """Do what the tables need, as at most one commit."""
-    run = _Run(run_tasks, upkeep, (world or World()).rules)
-    request = Write(upkeep.kind, upkeep.actor, run.stage, run.restage)
+    run = _MaintenanceRun(run_tasks, upkeep, (world or WriteEnvironment()).rules)
+    request = WriteRequest(upkeep.kind, upkeep.actor, run.stage, run.restage)
     while True:  # ends, because the last attempt leaves out what was lost, and a table drifts once
         try:
             published = write(root, branch, request, world)
@@ -367,16 +371,16 @@ class _WorkLostError(ConflictError):
     applied = Applied.NO
 
 
-class _Run:
+class _MaintenanceRun:
     """One run. What was done is kept over attempts, as long as it fits."""
 
-    def __init__(self, run_tasks: RunTasks, upkeep: Upkeep, rules: Format) -> None:
+    def __init__(self, run_tasks: RunTasks, upkeep: MaintenanceRequest, rules: Format) -> None:
         self._run_tasks = run_tasks
         self._upkeep = upkeep
         self._rules = rules
         self._attempts_left = limits.UPKEEP_ATTEMPTS_MAX
         self._views: dict[str, TableView] = {}
-        self._plans: dict[str, TablePlan] = {}
+        self._plans: dict[str, TableMaintenancePlan] = {}
         self._works: dict[str, TableWork] = {}
         self._errors: dict[str, OmnigraphError] = {}
         self._conflicts: set[str] = set()
@@ -386,11 +390,11 @@ class _Run:
         self._began: float | None = None
         self._seconds = TableSeconds()
 
-    def outcome(self, commit: CommitRecord | None) -> Upkept:
+    def outcome(self, commit: CommitRecord | None) -> MaintenanceResult:
         self._keep_published(commit)
         aliases = dict.fromkeys((*self._views, *self._errors))
         tables = {
-            alias: UpkeptTable(
+            alias: TableResult(
                 self._views.get(alias),
                 self._plans.get(alias),
                 self._works.get(alias),
@@ -400,7 +404,7 @@ class _Run:
             )
             for alias in aliases
         }
-        return Upkept(tables, tuple(self._rows.values()), commit, self._drifted)
+        return MaintenanceResult(tables, tuple(self._rows.values()), commit, self._drifted)
 
     def _keep_published(self, commit: CommitRecord | None) -> None:
         """Tell only what is published: a foreign change that landed first may have taken its place."""
@@ -421,7 +425,7 @@ class _Run:
         self._discard(alias)
         return True
 
-    def stage(self, at: Stage) -> Staged | None:
+    def stage(self, at: StagingArea) -> StagedWrite | None:
         self._began = at.began if self._began is None else self._began
         at = replace(at, began=self._began)  # of what was kept from an earlier attempt
         self._attempts_left -= 1
@@ -444,7 +448,7 @@ class _Run:
                     self._discard(alias)
         return self._finish(at)
 
-    def restage(self, at: Stage, _: Staged) -> Staged | None:
+    def restage(self, at: StagingArea, _: StagedWrite) -> StagedWrite | None:
         """Under the lease: keep what fits. Lost work is planned again; the last attempt does a bounded part here."""
         lost = self._drop_unfit(at)
         if lost and self._attempts_left:
@@ -463,7 +467,7 @@ class _Run:
             alias, spec.column, spec.kind, IndexStatus.SKIPPED, f"ConflictingWrites: {CONFLICT}"
         )
 
-    def _work(self, at: Stage, views: Sequence[TableView]) -> None:
+    def _work(self, at: StagingArea, views: Sequence[TableView]) -> None:
         upkeep = self._upkeep
         bounds = RunBounds(
             upkeep.rewrite, upkeep.rows_per_index_task, upkeep.tasks_max, blobs_compact=upkeep.blobs_compact
@@ -488,8 +492,8 @@ class _Run:
         order = {view.alias: place for place, view in enumerate(views)}
         self._rows = dict(sorted(self._rows.items(), key=lambda row: order[row[0][0]]))
 
-    def _open(self, at: Stage, view: TableView) -> None:
-        self._works[view.alias] = TableWork(at.lasting(view.alias), strip=self._plans[view.alias].strip)
+    def _open(self, at: StagingArea, view: TableView) -> None:
+        self._works[view.alias] = TableWork(at.keep_fork(view.alias), strip=self._plans[view.alias].strip)
 
     def _rewrite(self, views: Sequence[TableView]) -> None:
         bounds = self._upkeep.rewrite
@@ -514,7 +518,7 @@ class _Run:
         for (view, _), outcome in zip(planned, outcomes, strict=True):
             result = outcome.result
             self._seconds.add(view.alias, outcome.seconds)
-            if isinstance(result, TaskFailure):
+            if isinstance(result, FailedTask):
                 self._fail(view.alias, result.error)
             elif view.alias in self._works:
                 work = self._works[view.alias]
@@ -523,14 +527,14 @@ class _Run:
                     result, max(used) + number_gap(limits.UPKEEP_ATTEMPTS_MAX - 1 - self._attempts_left)
                 )
 
-    def _look_ahead(self, at: Stage) -> None:
+    def _look_ahead(self, at: StagingArea) -> None:
         """Read now what others did during the work, so that little is left to read under the lease."""
         now = replace(at, snapshot=refresh_snapshot(at.snapshot, self._rules))
         for alias, work in tuple(self._works.items()):
             if work.can_move_to(now, self._schema_hash) and now.table(alias).pin != work.target.table.pin:
                 self._isolated(alias, lambda: work.look_ahead(now.writable(alias)))  # noqa: B023  # called at once
 
-    def _rewrite_under_lease(self, at: Stage, alias: str) -> None:
+    def _rewrite_under_lease(self, at: StagingArea, alias: str) -> None:
         """Rewrite a bounded part of a table whose groups were lost in every attempt, if there is one."""
         view, bounds = self._views.get(alias), self._upkeep.rewrite
         if view is None or bounds is None or alias in self._errors:
@@ -541,7 +545,7 @@ class _Run:
         if work is not None:
             self._works[alias] = work
 
-    def _workplace(self, at: Stage, view: TableView, scratch: Scratch) -> TableView | None:
+    def _workplace(self, at: StagingArea, view: TableView, scratch: Scratch) -> TableView | None:
         """The table as it will be after the rewrite: where its indexes are built. None when it is left alone."""
         work = self._works.get(view.alias)
         if view.alias in self._errors or (work is None and self._plans[view.alias].has_work):
@@ -557,7 +561,7 @@ class _Run:
 
         return self._isolated(view.alias, clone)
 
-    def _build(self, at: Stage, views: Sequence[TableView], scratch: Scratch) -> None:
+    def _build(self, at: StagingArea, views: Sequence[TableView], scratch: Scratch) -> None:
         places = [place for view in views if (place := self._workplace(at, view, scratch)) is not None]
         orders: list[IndexOrder] = []
         for view in places:
@@ -581,7 +585,7 @@ class _Run:
     def _collect(self, order: IndexOrder, built: Built) -> None:
         alias, spec = order.view.alias, order.work.spec
         match built:
-            case TaskFailure():
+            case FailedTask():
                 self._fail(alias, built.error)
             case BuiltIndex():
                 self._rows[alias, spec] = built.row
@@ -592,7 +596,7 @@ class _Run:
             case _:
                 assert_never(built)
 
-    def _drop_unfit(self, at: Stage) -> list[tuple[str, IndexSpec | None]]:
+    def _drop_unfit(self, at: StagingArea) -> list[tuple[str, IndexSpec | None]]:
         """Move what was done onto the tables as they are now; forget, and tell, what does not fit them."""
         lost: list[tuple[str, IndexSpec | None]] = []
         same_schema = self._schema_hash == at.snapshot.schema.hash
@@ -610,7 +614,7 @@ class _Run:
             lost += [(alias, None)] * bool(groups) + [(alias, spec) for spec in specs]
         return lost
 
-    def _finish(self, at: Stage) -> Staged | None:
+    def _finish(self, at: StagingArea) -> StagedWrite | None:
         for alias in [alias for alias, work in self._works.items() if work.is_empty]:
             self._discard(alias)
         if not self._works:
@@ -655,10 +659,10 @@ def _view_at(view: TableView, work: TableWork) -> TableView:
     return TableView(view.alias, work.target.dataset, view.fragments, view.declared, view.present)
 
 
-def _effect(at: Stage, work: TableWork) -> LooseEffect:
+def _effect(at: StagingArea, work: TableWork) -> MultiCommitEffect:
     segments = {spec: one.segments for spec, one in work.built.items()}
     dropped = work.dropped if work.groups else frozenset[str]()
-    return at.upkeep(work.target, TableUpkeep(work.strip, dropped, work.groups, segments))
+    return at.maintenance_effect(work.target, TableMaintenance(work.strip, dropped, work.groups, segments))
 
 
 def _row(planned: IndexWork | NoWork) -> IndexRow:

@@ -21,7 +21,7 @@ from omnigraph.maintenance.optimize.index_plan import (
 )
 from omnigraph.maintenance.optimize.options import IndexRow
 from omnigraph.maintenance.optimize.tables import TableView
-from omnigraph.maintenance.optimize.task_result import TaskFailure, TaskOutcome, isolated
+from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, isolated
 from omnigraph.pipeline.runner import RunTasks, TaskSize, task
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import adopt_segment
@@ -130,7 +130,7 @@ class IndexOrder:
     owner: DatasetVersion | None = None
 
 
-Built = BuiltIndex | Unbuildable | TaskFailure
+Built = BuiltIndex | Unbuildable | FailedTask
 Spent = Callable[[str, float], None]
 """Told how many seconds a worker was at a table, by its alias."""
 
@@ -154,7 +154,7 @@ def build_indexes(
         found, (work, cut) = segments[place], cuts[place]
         if not isinstance(plan, IndexPlan):
             built.append(plan)
-        elif isinstance(found, TaskFailure):
+        elif isinstance(found, FailedTask):
             built.append(found)
         else:
             built.append(_built(order.view, work, cut, found))
@@ -163,7 +163,7 @@ def build_indexes(
 
 def _plan(
     orders: Sequence[IndexOrder], run_tasks: RunTasks, spent: Spent
-) -> list[IndexPlan | Unbuildable | TaskFailure]:
+) -> list[IndexPlan | Unbuildable | FailedTask]:
     """How to build each one. Vector indexes train on workers."""
     trained = [order for order in orders if _is_vector(order.work)]
     tasks = [
@@ -192,7 +192,7 @@ def _segments(
     cuts: Sequence[Sequence[SegmentPlan]],
     run_tasks: RunTasks,
     spent: Spent,
-) -> list[list[IndexSegment] | TaskFailure]:
+) -> list[list[IndexSegment] | FailedTask]:
     """The segments of each order. Small ones of one table share a task, and then they fail together."""
     tasks: list[BuildTask] = []
     members: list[list[int]] = []
@@ -204,13 +204,13 @@ def _segments(
             tasks.append(BuildTask(DatasetVersion.of(first.view.dataset), pack, first.owner))
             members.append([next(owners)[0] for _ in pack])
     outcomes = run_tasks(build_segments, tasks) if tasks else ()
-    found: list[list[IndexSegment] | TaskFailure] = [[] for _ in orders]
+    found: list[list[IndexSegment] | FailedTask] = [[] for _ in orders]
     for outcome, places in zip(outcomes, members, strict=True):
         result = outcome.result
         spent(orders[places[0]].view.alias, outcome.seconds)
         for number, place in enumerate(places):
             kept = found[place]
-            if isinstance(result, TaskFailure):
+            if isinstance(result, FailedTask):
                 found[place] = result
             elif isinstance(kept, list):
                 kept.append(result.segments[number])

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, UsageError
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
 from omnigraph.maintenance.optimize.rewrite import RewriteBounds
@@ -191,9 +191,9 @@ class OptimizeOptions:
     """How many tasks a run takes on at most; None: all. Several runs converge."""
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
     """Whether Lance compacts tables with blobs; tests inject it."""
-    world: World = field(default_factory=World)
+    world: WriteEnvironment = field(default_factory=WriteEnvironment)
 
-    def refuse_nonsense(self) -> None:
+    def validate(self) -> None:
         """Raise for a bound that lets nothing be done."""
         for name, value in (("rows of a task", self.rows_per_task), ("tasks", self.tasks_max)):
             if value is not None and value < 1:

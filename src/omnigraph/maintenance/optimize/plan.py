@@ -28,7 +28,7 @@ class RunBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlan:
+class TableMaintenancePlan:
     """What to do for one table. `more` is left for another run; `gated`: it has blobs that Lance cannot compact."""
 
     alias: str
@@ -45,7 +45,7 @@ class TablePlan:
 
 def plan_run(
     views: Sequence[TableView], kept: Mapping[str, Sequence[Rewritten]], bounds: RunBounds
-) -> Iterator[TablePlan]:
+) -> Iterator[TableMaintenancePlan]:
     """The plan of every table, in their order."""
     left = bounds.tasks_max
     for view in views:
@@ -60,7 +60,7 @@ def plan_run(
         takes_alone = alone and (left is None or left > 0)
         if left is not None:
             left -= len(chosen) + takes_alone
-        yield TablePlan(
+        yield TableMaintenancePlan(
             view.alias,
             strip=bounds.rewrite is not None and view.has_auto_cleanup,
             groups=chosen,

@@ -12,9 +12,9 @@ from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.graph.write.stage import Stage
-from omnigraph.maintenance.drift import TableLook
-from omnigraph.maintenance.optimize.commit import Upkept, UpkeptTable, fragments_after
+from omnigraph.graph.write.stage import StagingArea
+from omnigraph.maintenance.drift import TableInspection
+from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult, fragments_after
 from omnigraph.maintenance.optimize.index_plan import (
     IndexStatus,
     IndexWork,
@@ -23,10 +23,10 @@ from omnigraph.maintenance.optimize.index_plan import (
     plan_indexes,
 )
 from omnigraph.maintenance.optimize.options import IndexRow, PendingIndex, SkipReason, TableOptimizeStats
-from omnigraph.maintenance.optimize.plan import RunBounds, TablePlan, plan_run
+from omnigraph.maintenance.optimize.plan import RunBounds, TableMaintenancePlan, plan_run
 from omnigraph.maintenance.optimize.rewrite import Replaced, indexes_after, split_segments
 from omnigraph.maintenance.optimize.tables import TableView, chosen_types, read_views
-from omnigraph.schema.catalog import told_order
+from omnigraph.schema.catalog import display_order
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import NO_VECTORS, IndexSpec, has_vectors
 
@@ -39,7 +39,7 @@ class StatsSum:
     """The rows of a run of one or more commits. `finished` are tables that further commits leave alone."""
 
     branch: str
-    drift: Mapping[str, TableLook]
+    drift: Mapping[str, TableInspection]
     unwritten: frozenset[str] = frozenset()
     has_more: bool = False
     _rows: dict[str, TableOptimizeStats] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class StatsSum:
     def finished(self) -> frozenset[str]:
         return frozenset((*self.drift, *self.unwritten, *self._finished))
 
-    def add(self, done: Upkept) -> None:
+    def add(self, done: MaintenanceResult) -> None:
         """What one commit did."""
         self.has_more = False
         for alias, table in done.tables.items():
@@ -63,14 +63,14 @@ class StatsSum:
             elif table.plan is not None and table.plan.more:
                 self.has_more = True
 
-    def tasks_of(self, done: Upkept) -> int:
+    def tasks_of(self, done: MaintenanceResult) -> int:
         """How many tasks a commit took on."""
         plans = [table.plan for table in done.tables.values() if table.plan is not None]
         return sum(len(plan.groups) or plan.indexes for plan in plans)
 
     def rows(self, after: Snapshot) -> list[TableOptimizeStats]:
         """The rows with the versions that are published now."""
-        told = sorted(self._rows.values(), key=lambda row: told_order(row.table_key))
+        told = sorted(self._rows.values(), key=lambda row: display_order(row.table_key))
         rows = [_with_versions(row, after, self.drift) for row in told]
         return [_left_to_others(row) if row.table_key in self.unwritten else row for row in rows]
 
@@ -86,11 +86,11 @@ def find_unwritten(snapshot: Snapshot, named: frozenset[str] | None) -> frozense
 
 
 def plan_stats(
-    snapshot: Snapshot, drift: Mapping[str, TableLook], how: OptimizeOptions
+    snapshot: Snapshot, drift: Mapping[str, TableInspection], how: OptimizeOptions
 ) -> list[TableOptimizeStats]:
     """What a run would do now. Reads only; sizes after it are estimates."""
     errors: dict[str, OmnigraphError] = {}
-    stage = Stage(
+    stage = StagingArea(
         snapshot, WriterKind.OPTIMIZE, "", OperationId(new_ulid()), CommitId(new_ulid()), SYSTEM_CLOCK
     )
     views = {view.alias: view for view in read_views(stage, how.tables, errors.__setitem__)}
@@ -108,7 +108,7 @@ def plan_stats(
             row = _planned(row, views[alias], plans[alias], how.bounds.rows)
         row = _with_versions(row, snapshot, drift)
         rows.append(_left_to_others(row) if alias in unwritten else row)
-    return sorted(rows, key=lambda row: told_order(row.table_key))
+    return sorted(rows, key=lambda row: display_order(row.table_key))
 
 
 def row_error(error: OmnigraphError) -> str:
@@ -121,7 +121,7 @@ def _left_to_others(row: TableOptimizeStats) -> TableOptimizeStats:
     return replace(row, skipped=SkipReason.NOT_WRITTEN_ON_BRANCH, pending_indexes=())
 
 
-def _row(branch: str, alias: str, table: UpkeptTable, done: Upkept) -> TableOptimizeStats:
+def _row(branch: str, alias: str, table: TableResult, done: MaintenanceResult) -> TableOptimizeStats:
     row = TableOptimizeStats(alias, branch, 0, 0)
     if table.error is not None or table.before is None:
         return replace(row, error=row_error(table.error) if table.error else "it was not read")
@@ -179,7 +179,7 @@ def _summed(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptimiz
 
 
 def _with_versions(
-    row: TableOptimizeStats, snapshot: Snapshot, drift: Mapping[str, TableLook]
+    row: TableOptimizeStats, snapshot: Snapshot, drift: Mapping[str, TableInspection]
 ) -> TableOptimizeStats:
     look = drift.get(row.table_key)
     if look is not None:
@@ -194,7 +194,7 @@ def _with_versions(
 
 
 def _planned(
-    row: TableOptimizeStats, view: TableView, plan: TablePlan, rows_per_fragment: int
+    row: TableOptimizeStats, view: TableView, plan: TableMaintenancePlan, rows_per_fragment: int
 ) -> TableOptimizeStats:
     """The row of a dry run: a group becomes as many fragments as its live rows fill, which share them evenly."""
     rows = {number: found.rows for number, found in view.fragments.items()}

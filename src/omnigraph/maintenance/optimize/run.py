@@ -24,7 +24,7 @@ from omnigraph.engine.traversal.adjacency import (
     build_adjacency,
     write_adjacency,
 )
-from omnigraph.graph.coordination.environment import World
+from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.compaction import (
@@ -34,8 +34,14 @@ from omnigraph.graph.manifest.compaction import (
 )
 from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, read_snapshot
-from omnigraph.maintenance.drift import Classification, TableLook, is_under_way, look_at_heads, refuse_pending
-from omnigraph.maintenance.optimize.commit import Upkeep, keep_up
+from omnigraph.maintenance.drift import (
+    Classification,
+    TableInspection,
+    inspect_heads,
+    is_under_way,
+    refuse_pending,
+)
+from omnigraph.maintenance.optimize.commit import MaintenanceRequest, run_maintenance
 from omnigraph.maintenance.optimize.options import IndexOutcome, OptimizeOptions, TableOptimizeStats
 from omnigraph.maintenance.optimize.report import StatsSum, find_unwritten, plan_stats, row_error
 from omnigraph.maintenance.optimize.tables import chosen_types
@@ -98,12 +104,14 @@ def ensure_indices(
     branch: str,
     run_tasks: RunTasks,
     options: IndexOptions | None = None,
-    world: World | None = None,
+    world: WriteEnvironment | None = None,
 ) -> IndexOutcome:
     """Build every declared index that is missing or does not cover its table, as at most one commit."""
     how = options or IndexOptions()
-    upkeep = Upkeep(WriterKind.ENSURE_INDICES, how.actor, how.types, rows_per_index_task=how.rows_per_task)
-    done = keep_up(root, branch, run_tasks, upkeep, world)
+    upkeep = MaintenanceRequest(
+        WriterKind.ENSURE_INDICES, how.actor, how.types, rows_per_index_task=how.rows_per_task
+    )
+    done = run_maintenance(root, branch, run_tasks, upkeep, world)
     return IndexOutcome(branch, done.indexes, done.commit)
 
 
@@ -125,7 +133,7 @@ def optimize_all_tables(
 ) -> list[TableOptimizeStats]:
     """Optimize the tables of the graph's branch; on Spark unless `run_tasks` is given."""
     how = options or OptimizeOptions()
-    how.refuse_nonsense()
+    how.validate()
     root, branch = graph.location, graph.branch_name
     live = refuse_pending(root, "optimize")
     snapshot = read_snapshot(root, branch, rules=how.world.rules)
@@ -139,7 +147,7 @@ def optimize_all_tables(
                 _log(row)
         return planned
     total = StatsSum(branch, _judge_drift(snapshot, how.world), find_unwritten(snapshot, how.tables))
-    _keep_up(graph, how, run_tasks or on_spark(SparkSettings()), total)
+    _run_maintenance(graph, how, run_tasks or on_spark(SparkSettings()), total)
     manifest = _compact_manifest(root, branch, how.world)
     after = read_snapshot(root, branch, rules=how.world.rules)
     persist_adjacencies(after, how.tables)
@@ -149,13 +157,13 @@ def optimize_all_tables(
     return rows
 
 
-def _keep_up(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, total: StatsSum) -> None:
+def _run_maintenance(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, total: StatsSum) -> None:
     left = how.tasks_max
     for _ in range(limits.OPTIMIZE_COMMITS_MAX if how.partial_progress else 1):
         bound = left
         if how.partial_progress:
             bound = limits.OPTIMIZE_GROUP_TASKS if left is None else min(left, limits.OPTIMIZE_GROUP_TASKS)
-        upkeep = Upkeep(
+        upkeep = MaintenanceRequest(
             WriterKind.OPTIMIZE,
             OPTIMIZE_ACTOR,
             how.tables,
@@ -165,25 +173,25 @@ def _keep_up(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, tota
             left_alone=total.finished,
             isolated=True,
         )
-        done = keep_up(graph.location, graph.branch_name, run_tasks, upkeep, how.world)
+        done = run_maintenance(graph.location, graph.branch_name, run_tasks, upkeep, how.world)
         total.add(done)
         left = None if left is None else left - total.tasks_of(done)
         if done.commit is None or not total.has_more or (left is not None and left <= 0):
             return
 
 
-def _drifted(snapshot: Snapshot) -> dict[str, TableLook]:
+def _drifted(snapshot: Snapshot) -> dict[str, TableInspection]:
     """The tables of the branch whose heads are not where it publishes them, and not by our own doing."""
     return {
         look.table.alias: look
-        for look in look_at_heads(snapshot)
+        for look in inspect_heads(snapshot)
         if look.head is not None
         and look.drift.classification is not Classification.NO_DRIFT
         and not look.drift.ours
     }
 
 
-def _judge_drift(snapshot: Snapshot, world: World) -> Mapping[str, TableLook]:
+def _judge_drift(snapshot: Snapshot, world: WriteEnvironment) -> Mapping[str, TableInspection]:
     """Under the branch's lease, because a writer at work moves heads before it publishes them."""
     if not _drifted(snapshot):
         return {}
@@ -203,7 +211,7 @@ def _judge_drift(snapshot: Snapshot, world: World) -> Mapping[str, TableLook]:
     return found
 
 
-def _compact_manifest(root: Location, branch: str, world: World) -> TableOptimizeStats:
+def _compact_manifest(root: Location, branch: str, world: WriteEnvironment) -> TableOptimizeStats:
     started = time.perf_counter()
     snapshot = read_snapshot(root, branch, rules=world.rules)
     version = snapshot.manifest.version

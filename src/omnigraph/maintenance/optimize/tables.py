@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.graph.write.stage import Stage
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.maintenance.optimize.index_plan import DeclaredIndex, TableIndexes
 from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.schema.catalog import Entity
@@ -55,7 +55,7 @@ class TableView:
 
 
 def read_views(
-    at: Stage, types: frozenset[str] | None, failed: Callable[[str, OmnigraphError], None] | None
+    at: StagingArea, types: frozenset[str] | None, failed: Callable[[str, OmnigraphError], None] | None
 ) -> tuple[TableView, ...]:
     """The chosen tables at their pins. `failed` is told of a table that cannot be read; without it that is raised."""
     entities = chosen_types(at.snapshot, types)
@@ -113,7 +113,7 @@ def named_spec(column: str, kind: IndexKind, present: Sequence[IndexDescription]
     return IndexSpec(column, kind, own[0] if own else next(name for name in free if name not in owners))
 
 
-def _read_or_error(at: Stage, entity: Entity) -> TableView | OmnigraphError:
+def _read_or_error(at: StagingArea, entity: Entity) -> TableView | OmnigraphError:
     try:
         dataset = at.read(entity.alias)
         widths = {

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFailure:
+class FailedTask:
     """The error of a task, packed so that it travels from an executor."""
 
     packed: str
@@ -31,16 +31,16 @@ class TaskFailure:
 class TaskOutcome(Generic[Result]):
     """What a task gave, or how it failed, and the seconds that took."""
 
-    result: Result | TaskFailure
+    result: Result | FailedTask
     seconds: float
 
 
 def isolated(run: Callable[[], Result]) -> TaskOutcome[Result]:
     """What the function gives, or how it failed. What is no error of ours is a mistake in the code and is raised."""
     started = time.perf_counter()
-    result: Result | TaskFailure
+    result: Result | FailedTask
     try:
         result = run()
     except OmnigraphError as error:
-        result = TaskFailure(str(pack_error(error)))
+        result = FailedTask(str(pack_error(error)))
     return TaskOutcome(result, time.perf_counter() - started)

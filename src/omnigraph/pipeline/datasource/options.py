@@ -14,7 +14,7 @@ from typing import Final
 
 from omnigraph.base.actors import login_name, refuse_blank_actor
 from omnigraph.base.errors import OmnigraphError, UsageError
-from omnigraph.graph.manifest.refs import When, parse_moment
+from omnigraph.graph.manifest.refs import SnapshotSelector, parse_moment
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.storage.location import Location, parse_location
@@ -26,7 +26,7 @@ class DataSourceError(Exception):
 
 
 @contextmanager
-def told_to_spark(settings: StorageSettings) -> Iterator[None]:
+def as_spark_error(settings: StorageSettings) -> Iterator[None]:
     """Apply the caller's settings, and give an error of ours a text that says everything."""
     try:
         with settings.applied():
@@ -36,7 +36,7 @@ def told_to_spark(settings: StorageSettings) -> Iterator[None]:
 
 
 def _text(error: OmnigraphError) -> str:
-    hint = f"\nhint: {error.flag_hint}" if error.flag_hint else ""
+    hint = f"\nhint: {error.hint}" if error.hint else ""
     return f"{error.render()} ({error.code}){hint}".replace("--mode merge", "option 'mode' merge")
 
 
@@ -70,7 +70,7 @@ class ReadOptions:
     root: Location
     type: str
     branch: str = MAIN
-    when: When = field(default_factory=When)
+    when: SnapshotSelector = field(default_factory=SnapshotSelector)
     columns: tuple[str, ...] | None = None
     where: str | None = None
     starting_commit: str | None = None
@@ -113,7 +113,7 @@ def write_options(given: Mapping[str, str], purpose: Purpose, *, overwrite: bool
     )
 
 
-def _when(given: Mapping[str, str]) -> When:
+def _when(given: Mapping[str, str]) -> SnapshotSelector:
     moment, version = given.get("asof"), given.get("version")
     if version is not None and not (version.isdecimal() and version.isascii()):
         raise UsageError(
@@ -122,7 +122,7 @@ def _when(given: Mapping[str, str]) -> When:
             hint="pass a number, as `omnigraph snapshot` shows it",
         )
     moment_us = None if moment is None else parse_moment(moment)
-    return When(given.get("commit"), None if version is None else int(version), moment_us)
+    return SnapshotSelector(given.get("commit"), None if version is None else int(version), moment_us)
 
 
 def _refuse_unknown(given: Mapping[str, str], purpose: Purpose) -> None:

@@ -18,11 +18,11 @@ from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
 from omnigraph.graph.manifest.refs import read_state
 from omnigraph.graph.manifest.snapshot import pinned_version
-from omnigraph.pipeline.datasource.options import ReadOptions, told_to_spark
+from omnigraph.pipeline.datasource.options import ReadOptions, as_spark_error
 from omnigraph.pipeline.datasource.types import find_type, spark_batch, spark_schema
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.fragments import group_fragments
-from omnigraph.storage.lance.read import Scan, check_filter, scan_fragments
+from omnigraph.storage.lance.read import TableScan, check_filter, scan_fragments
 from omnigraph.storage.settings import read_settings
 
 
@@ -36,8 +36,8 @@ class TableRead:
     where: str | None
 
     @property
-    def scan(self) -> Scan:
-        return Scan(tuple(self.schema.names), self.where)
+    def scan(self) -> TableScan:
+        return TableScan(tuple(self.schema.names), self.where)
 
 
 def plan_read(options: ReadOptions) -> TableRead:
@@ -69,7 +69,7 @@ def fragment_groups(table: DatasetVersion) -> list[tuple[int, ...]]:
     return group_fragments(table.open().fragment_rows(), limits.SOURCE_PARTITION_ROWS)
 
 
-class TableReader(DataSourceReader):
+class SparkTableReader(DataSourceReader):
     """Plans on the driver and reads on executors. It has no `pushFilters`, see above."""
 
     def __init__(self, read: TableRead) -> None:
@@ -77,11 +77,11 @@ class TableReader(DataSourceReader):
         self._settings = read_settings(by_name=True)
 
     def partitions(self) -> list[InputPartition]:
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             return [InputPartition(group) for group in fragment_groups(self._read.table)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         fragments = partition.value or ()  # Spark makes up one partition when there is none
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             for batch in scan_fragments(self._read.table.open(), fragments, self._read.scan):
                 yield spark_batch(batch, self._read.schema)

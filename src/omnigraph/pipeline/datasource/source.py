@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.pipeline.datasource.options import Purpose, read_options, told_to_spark, write_options
-from omnigraph.pipeline.datasource.read import TableRead, TableReader, plan_read, refuse_other_schema
+from omnigraph.pipeline.datasource.options import Purpose, as_spark_error, read_options, write_options
+from omnigraph.pipeline.datasource.read import SparkTableReader, TableRead, plan_read, refuse_other_schema
 from omnigraph.pipeline.datasource.stream import CommitStream
 from omnigraph.pipeline.datasource.write import BatchWriter, TableWriter, plan_write
 from omnigraph.pipeline.spark.executors import settings_for
@@ -54,7 +54,7 @@ class _Source(DataSource):
             read_options(self.options, Purpose.READ)  # the schema is asked for before it is clear what for
             read = self._plan()
             refuse_other_schema(schema, read.schema)
-            return TableReader(read)
+            return SparkTableReader(read)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         with self._as_caller():
@@ -73,7 +73,7 @@ class _Source(DataSource):
             return BatchWriter(plan_write(options, schema))
 
     def _as_caller(self) -> AbstractContextManager[None]:
-        return told_to_spark(self.settings or read_settings(by_name=True))
+        return as_spark_error(self.settings or read_settings(by_name=True))
 
     def _plan(self) -> TableRead:
         """What the read sees. Spark asks for the schema first and keeps this instance, pin and all."""

@@ -23,11 +23,11 @@ from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.records import Pin, TableId
 from omnigraph.graph.manifest.snapshot import Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.graph.rows.entity_rows import column_identity
-from omnigraph.pipeline.datasource.options import FIRST_COMMIT, ReadOptions, told_to_spark
+from omnigraph.pipeline.datasource.options import FIRST_COMMIT, ReadOptions, as_spark_error
 from omnigraph.pipeline.datasource.read import fragment_groups
 from omnigraph.pipeline.datasource.types import find_type, spark_batch
 from omnigraph.storage.lance.dataset import DatasetVersion
-from omnigraph.storage.lance.read import Scan, scan_fragments
+from omnigraph.storage.lance.read import TableScan, scan_fragments
 from omnigraph.storage.lance.row_changes import fork_version
 from omnigraph.storage.settings import read_settings
 
@@ -97,34 +97,34 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offset | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             return Offset.of(_starting_snapshot(self._options), self._options.type).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             self._target = self._head()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         del limit  # a commit is never cut in two
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             newest = self._target or self._head()
             known = Offset.from_json(start)
             return start if newest.place == known.place else newest.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             return self._head().to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             known, newest = Offset.from_json(start), Offset.from_json(end)
             self._refuse_other_columns(known, newest)
             return [InputPartition(part) for part in plan_changes(self._options, known, newest)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part: ChangedRows = partition.value
-        scan = Scan(tuple(self._schema.names), self._options.where, part.updated_after)
-        with told_to_spark(self._settings):
+        scan = TableScan(tuple(self._schema.names), self._options.where, part.updated_after)
+        with as_spark_error(self._settings):
             for batch in scan_fragments(part.table.open(), part.fragments, scan):
                 if batch.num_rows:
                     yield spark_batch(batch, self._schema)

@@ -21,7 +21,7 @@ from omnigraph.arrow.ipc import packed_stream
 from omnigraph.base.errors import Applied, ConflictError, UsageError
 from omnigraph.graph.manifest.records import StreamBatch
 from omnigraph.graph.manifest.snapshot import pinned_version, read_snapshot
-from omnigraph.pipeline.datasource.options import WriteOptions, told_to_spark
+from omnigraph.pipeline.datasource.options import WriteOptions, as_spark_error
 from omnigraph.pipeline.datasource.types import ENDS, column_names, find_type
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Block, arrow_block
@@ -103,7 +103,7 @@ def write_part(
 def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBatch | None = None) -> Loaded:
     """Commit what the tasks wrote, on the driver, or raise with nothing written."""
     options = plan.options
-    source = HandedParts(plan, [one.part for one in parts])
+    source = PrewrittenParts(plan, [one.part for one in parts])
     request = LoadRequest(source, options.mode, options.actor, options.branch, stream=stream)
     try:
         loaded = load(options.root, request, run_here)
@@ -125,7 +125,7 @@ def delete_parts(parts: Iterable[WrittenPart]) -> None:
 
 
 @dataclass(slots=True)
-class HandedParts:
+class PrewrittenParts:
     """A `LoadSource` whose tasks have run already: its parts are handed on, for the table as it is now."""
 
     plan: WritePlan
@@ -164,15 +164,15 @@ class TableWriter(DataSourceArrowWriter):
         self._settings = read_settings(by_name=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             return write_part(self._plan, _task().partitionId(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             commit_parts(self._plan, _written(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             _abort(messages)
 
 
@@ -185,7 +185,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         task = _task()
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             return write_part(
                 self._plan, task.partitionId(), iterator, task.getLocalProperty(_QUERY_PROPERTY)
             )
@@ -196,12 +196,12 @@ class BatchWriter(DataSourceStreamArrowWriter):
             return
         # Spark makes a writer for the tasks and another one here; the rows were written for the plan of the first.
         plan, query = parts[0].plan, parts[0].query
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             commit_parts(plan, parts, None if query is None else StreamBatch(query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         del batchId
-        with told_to_spark(self._settings):
+        with as_spark_error(self._settings):
             _abort(messages)
 
 

@@ -59,7 +59,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlan:
+class TableExportPlan:
     """The parts of a table. `reads` has the slices of each part; None when the rows are sorted into runs first."""
 
     ranges: tuple[IdRange, ...]
@@ -78,9 +78,9 @@ def is_one_part(rows: int) -> bool:
     return rows <= limits.EXPORT_WHOLE_ROWS_MAX
 
 
-def plan_whole(slices: Sequence[RowSlice]) -> TablePlan:
+def plan_whole(slices: Sequence[RowSlice]) -> TableExportPlan:
     """A small table as one part."""
-    return TablePlan(
+    return TableExportPlan(
         (IdRange(),), _batch_rows(limits.EXPORT_PART_BYTES / limits.EXPORT_WHOLE_ROWS_MAX), (tuple(slices),)
     )
 
@@ -95,7 +95,9 @@ def zone_rows(rows: int) -> int:
     return min(max(rows // limits.EXPORT_ZONES, limits.EXPORT_ZONE_ROWS_MIN), limits.EXPORT_BATCH_ROWS_MAX)
 
 
-def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = limits.EXPORT_PART_BYTES) -> TablePlan:
+def plan_table(
+    rows: int, samples: Sequence[Sample], part_bytes: int = limits.EXPORT_PART_BYTES
+) -> TableExportPlan:
     """The parts of a table that was looked at."""
     cuts = sorted(cut for sample in samples for cut in sample.cuts)
     weighed = sum(sample.weighed_rows for sample in samples)
@@ -107,9 +109,11 @@ def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = limits.EX
     batch_rows = _batch_rows(row_bytes)
     reads = _plan_reads(bounds, zones, rows)
     if reads is not None:
-        return TablePlan(ranges, batch_rows, reads)
+        return TableExportPlan(ranges, batch_rows, reads)
     run_rows = max(1, int(limits.EXPORT_RUN_PARTS * part_bytes / row_bytes))
-    return TablePlan(ranges, batch_rows, None, tuple(group_slices([zone.piece for zone in zones], run_rows)))
+    return TableExportPlan(
+        ranges, batch_rows, None, tuple(group_slices([zone.piece for zone in zones], run_rows))
+    )
 
 
 def group_slices(slices: Sequence[RowSlice], rows_max: int) -> Iterator[tuple[RowSlice, ...]]:

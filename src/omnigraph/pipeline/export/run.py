@@ -17,13 +17,13 @@ from typing import BinaryIO, Protocol, TypeVar
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest.refs import When, read_state
+from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, pinned_version
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.export.plan import (
     ExportTable,
-    TablePlan,
+    TableExportPlan,
     group_slices,
     is_one_part,
     plan_table,
@@ -32,7 +32,7 @@ from omnigraph.pipeline.export.plan import (
 from omnigraph.pipeline.export.rows import Run, RunTask, SampleTask, sample_ids, write_run
 from omnigraph.pipeline.export.target import (
     PARTS,
-    Target,
+    ExportTarget,
     TargetKind,
     copy_parts,
     delete_parts,
@@ -68,11 +68,11 @@ class ExportRequest:
     `part_bytes` is about how long the text of a part is, which decides where parts are cut.
     """
 
-    target: Target
+    target: ExportTarget
     format: ExportFormat = ExportFormat.NDJSON
     types: tuple[str, ...] = ()
     branch: str = MAIN
-    when: When = field(default_factory=When)
+    when: SnapshotSelector = field(default_factory=SnapshotSelector)
     stream: BinaryIO | None = None
     part_bytes: int = limits.EXPORT_PART_BYTES
 
@@ -159,7 +159,7 @@ class _Exporting:
         _refuse_lost_rows(tasks, parts)
         return parts
 
-    def _plan_tables(self, tables: Sequence[ExportTable]) -> list[TablePlan]:
+    def _plan_tables(self, tables: Sequence[ExportTable]) -> list[TableExportPlan]:
         slices = [slice_dataset(table.version.open(), limits.EXPORT_SAMPLE_ROWS) for table in tables]
         large = [at for at, table in enumerate(tables) if not is_one_part(table.rows)]
         looks = [
@@ -174,7 +174,7 @@ class _Exporting:
             plans[at] = plan_table(tables[at].rows, seen, self.request.part_bytes)
         return plans
 
-    def _sort(self, tables: Sequence[ExportTable], plans: Sequence[TablePlan]) -> list[list[Run]]:
+    def _sort(self, tables: Sequence[ExportTable], plans: Sequence[TableExportPlan]) -> list[list[Run]]:
         """The runs of each table whose rows have to be sorted first."""
         tasks = [
             (at, RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch))
@@ -187,7 +187,7 @@ class _Exporting:
             runs[at].append(run)
         return runs
 
-    def _part_tasks(self, table: ExportTable, plan: TablePlan, runs: Sequence[Run]) -> list[PartTask]:
+    def _part_tasks(self, table: ExportTable, plan: TableExportPlan, runs: Sequence[Run]) -> list[PartTask]:
         request = self.request
         if not table.rows and request.format is ExportFormat.NDJSON:
             return []

@@ -1,9 +1,9 @@
 """Where an export goes: a stream, one file, or a folder of parts; on disk or on S3.
 
-In: what the user typed. Out: a `Target`, refused before anything starts when something is there already. Parts are
-written elsewhere and brought here when all of them are whole, so nothing half-written ever has a final name. Only an
-object store, which cannot rename, gets the parts of a new folder under their names at once; each of them is whole, and
-an export that fails takes them away.
+In: what the user typed. Out: a `ExportTarget`, refused before anything starts when something is there already. Parts
+are written elsewhere and brought here when all of them are whole, so nothing half-written ever has a final name. Only
+an object store, which cannot rename, gets the parts of a new folder under their names at once; each of them is whole,
+and an export that fails takes them away.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TargetKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ExportTarget:
     """The place of an export; a stream has none. `force` replaces what an earlier export left there."""
 
     kind: TargetKind
@@ -81,7 +81,7 @@ def parse_target(
     *,
     force: bool = False,
     durability: str | None = None,
-) -> Target:
+) -> ExportTarget:
     """Return the target that a string names; raise for one that is not valid.
 
     `durability` is that of the graph: `sync` or `process`; None: as `OMNIGRAPH_DURABILITY` says.
@@ -91,7 +91,7 @@ def parse_target(
             raise UsageError(
                 "Parquet is written as files, not to stdout", code="export_format", hint="pass --out FOLDER/"
             )
-        return Target(TargetKind.STREAM)
+        return ExportTarget(TargetKind.STREAM)
     location = parse_location(out.rstrip("/") or out, options, durability)
     if location.scheme is Scheme.MEMORY:
         raise UsageError(
@@ -101,17 +101,17 @@ def parse_target(
         )
     is_there = location.is_local and Path(location.uri).is_dir()
     if format_ is ExportFormat.PARQUET or out.endswith("/") or is_there:
-        return Target(TargetKind.FOLDER, location, force)
+        return ExportTarget(TargetKind.FOLDER, location, force)
     if out.endswith(_SUFFIXES[ExportFormat.PARQUET]):
         raise UsageError(
             f"'{out}' is named like Parquet, and the export is NDJSON",
             code="export_format",
             hint="pass --format parquet and a folder, or name the file .jsonl",
         )
-    return Target(TargetKind.FILE, location, force, compression_of(out))
+    return ExportTarget(TargetKind.FILE, location, force, compression_of(out))
 
 
-def refuse_taken(target: Target) -> None:
+def refuse_taken(target: ExportTarget) -> None:
     """Raise unless the target is free, or may be replaced."""
     match target.kind:
         case TargetKind.STREAM:
@@ -131,7 +131,7 @@ def part_name(entity: Entity, number: int, format_: ExportFormat) -> str:
 
 
 @contextmanager
-def open_workplace(root: Location, target: Target, *, share_disk: bool) -> Iterator[Scratch]:
+def open_workplace(root: Location, target: ExportTarget, *, share_disk: bool) -> Iterator[Scratch]:
     """Where workers put what is not whole yet, gone at the end.
 
     Beside the target when they share this machine's disk, otherwise below the graph's root, which they all reach.
@@ -140,9 +140,9 @@ def open_workplace(root: Location, target: Target, *, share_disk: bool) -> Itera
         with open_scratch(root) as scratch:
             yield _furnished(scratch)
         return
-    beside = Path(target.place.uri) if target.location is not None and target.place.is_local else None
-    folder = None if beside is None else str(beside.parent)
-    prefix = "omnigraph-export-" if beside is None else f".{beside.name}."
+    local_path = Path(target.place.uri) if target.location is not None and target.place.is_local else None
+    folder = None if local_path is None else str(local_path.parent)
+    prefix = "omnigraph-export-" if local_path is None else f".{local_path.name}."
     with substrate_errors("write", folder or tempfile.gettempdir()):
         made = tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
     durability = (target.location or root).durability
@@ -158,7 +158,7 @@ def _furnished(scratch: Scratch) -> Scratch:
     return scratch
 
 
-def deliver_file(target: Target, parts: Sequence[Part]) -> int:
+def deliver_file(target: ExportTarget, parts: Sequence[Part]) -> int:
     """All parts as one file, and how many bytes it has."""
     nothing = BytesIO()
     if not parts:
@@ -185,7 +185,7 @@ def delete_parts(parts: Sequence[Part]) -> None:
         ObjectStore(Location(part.output.scheme, folder, part.output.options)).delete(name)
 
 
-def deliver_folder(target: Target, parts: Sequence[Part]) -> tuple[Location, ...]:
+def deliver_folder(target: ExportTarget, parts: Sequence[Part]) -> tuple[Location, ...]:
     """Each part under its name in the target's folder; parts of an earlier export go. Where each is now."""
     names = [part.output.uri.rpartition("/")[2] for part in parts]
     if target.place.is_local:
@@ -197,14 +197,14 @@ def deliver_folder(target: Target, parts: Sequence[Part]) -> tuple[Location, ...
                 sync_entries([folder], folder.parent)
     elif not target.takes_parts:
         for name, part in zip(names, parts, strict=True):
-            deliver_file(Target(TargetKind.FILE, target.place.child(name)), [part])
+            deliver_file(ExportTarget(TargetKind.FILE, target.place.child(name)), [part])
     for entry in _names_in(target.place):
         if _PART_NAME.fullmatch(entry) and entry not in names:
             ObjectStore(target.place).delete(entry)
     return tuple(target.place.child(name) for name in names)
 
 
-def take_away(target: Target, parts: Sequence[str]) -> None:
+def take_away(target: ExportTarget, parts: Sequence[str]) -> None:
     """Delete parts that workers wrote where they belong, of an export that failed."""
     for name in parts:
         ObjectStore(target.place).delete(name)
@@ -232,7 +232,7 @@ def _bring(part: Part, place: Location) -> None:
     if is_here:
         move_file(part.output, place)
     else:
-        deliver_file(Target(TargetKind.FILE, place), [part])
+        deliver_file(ExportTarget(TargetKind.FILE, place), [part])
 
 
 def _refuse_missing_parent(location: Location) -> None:
@@ -245,7 +245,7 @@ def _refuse_missing_parent(location: Location) -> None:
         )
 
 
-def _refuse_taken_folder(target: Target) -> None:
+def _refuse_taken_folder(target: ExportTarget) -> None:
     place = target.place
     if place.is_local and Path(place.uri).exists() and not Path(place.uri).is_dir():
         raise _taken(place, "is a file, and the parts go to a folder", "choose another name")

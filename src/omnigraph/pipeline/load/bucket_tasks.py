@@ -21,7 +21,7 @@ from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.check import NO_IDS, ChangeMode
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.integrity.report import Violation, ViolationReport, merge_reports, violations_of
-from omnigraph.integrity.rules import Breach, Places
+from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.integrity.set_rules import (
     SourceCounts,
     cardinality_breaches,
@@ -105,7 +105,7 @@ class InputRows:
     """Rows of one section of the input, in the order of the input, and where each comes from."""
 
     table: pa.Table | None
-    places: Places
+    places: RowOrigins
 
     def column(self, name: str) -> Column:
         return NO_IDS if self.table is None else whole_column(self.table, name)
@@ -132,8 +132,8 @@ class Bucket:
             numbers.append(np.full(table.num_rows, number, dtype=np.int32))
             lines.append(np.asarray(table.column(LINE)) + self.facts.before[origin.name, origin.part])
         if not tables:
-            return InputRows(None, Places.in_file(next(iter(files)), np.empty(0, dtype=np.int64)))
-        places = Places(tuple(files), np.concatenate(numbers), np.concatenate(lines))
+            return InputRows(None, RowOrigins.in_file(next(iter(files)), np.empty(0, dtype=np.int64)))
+        places = RowOrigins(tuple(files), np.concatenate(numbers), np.concatenate(lines))
         return InputRows(pa.concat_tables(tables).drop_columns([LINE]), places)
 
     def graph_rows(self, section: str) -> pa.Table | None:
@@ -144,7 +144,7 @@ class Bucket:
             self._tables[section] = pa.concat_tables(tables).combine_chunks() if tables else None
         return self._tables[section]
 
-    def found(self, breaches: Iterable[Breach], places: Places) -> None:
+    def found(self, breaches: Iterable[RuleViolations], places: RowOrigins) -> None:
         """Note what is wrong with rows."""
         noted = tuple(breaches)
         if not noted:

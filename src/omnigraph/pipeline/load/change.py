@@ -20,7 +20,7 @@ from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_change
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.integrity.report import ViolationReport, gather_findings, lines_before
-from omnigraph.integrity.rules import NO_ROW, Breach, Places, Rule
+from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations
 from omnigraph.pipeline.load.keys import LINE, KeyFile
 from omnigraph.pipeline.load.rejects import ErrorStream
 from omnigraph.pipeline.load.tasks import LoadPart
@@ -59,7 +59,7 @@ class LoadedColumns:
     """The rows of one type, or their keys, that came back to the driver, and where each comes from."""
 
     columns: pa.Table
-    places: Places
+    places: RowOrigins
 
     @property
     def ids(self) -> Column:
@@ -97,7 +97,7 @@ def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
 
 def check_loaded(
     catalog: Catalog, loaded: LoadedInput, mode: LoadMode, lookup: SnapshotLookup
-) -> list[tuple[tuple[Breach, ...], Places]]:
+) -> list[tuple[tuple[RuleViolations, ...], RowOrigins]]:
     """What rows of the input break together, as a change of the graph; what workers found is not among it."""
     rows = [_rows(one) for one in loaded.types]
     changes = [
@@ -120,18 +120,18 @@ def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[tuple[EdgeType,
     ]
 
 
-def stranded_breach(edge: str, column: str, ids: Column) -> tuple[Breach, ...]:
+def stranded_breach(edge: str, column: str, ids: Column) -> tuple[RuleViolations, ...]:
     """Edges of the graph, by their ids, that would lose an end."""
     if not len(ids):
         return ()
     end = FROM if column == "src" else TO
     message = f"this {edge} of the graph would lose its {end}: overwrite {edge} too"
-    return (Breach(Rule.DANGLING_END, end, message, np.full(len(ids), NO_ROW, dtype=np.int64), ids),)
+    return (RuleViolations(Rule.DANGLING_END, end, message, np.full(len(ids), NO_ROW, dtype=np.int64), ids),)
 
 
 def _stranded_edges(
     catalog: Catalog, loaded: LoadedInput, lookup: SnapshotLookup
-) -> list[tuple[tuple[Breach, ...], Places]]:
+) -> list[tuple[tuple[RuleViolations, ...], RowOrigins]]:
     found = []
     for edge, column, node in stranded_ends(catalog, loaded):
         rows = _rows(node)
@@ -173,5 +173,5 @@ def _gather_columns(
         tables.append(table.set_column(table.num_columns - 1, LINE, pa.array(lines, pa.int64())))
         file_numbers.append(np.full(table.num_rows, files.index(part.findings.file), dtype=np.int32))
     whole = pa.concat_tables(tables).combine_chunks()
-    places = Places(files, np.concatenate(file_numbers), whole.column(LINE).to_numpy())
+    places = RowOrigins(files, np.concatenate(file_numbers), whole.column(LINE).to_numpy())
     return LoadedColumns(whole.drop_columns([LINE]), places)

@@ -25,9 +25,9 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.write.check import find_stale
-from omnigraph.graph.write.commit import Write, write
-from omnigraph.graph.write.stage import Outcome, Stage, WritableTable, discard_fork
-from omnigraph.graph.write.states import Effect, Staged
+from omnigraph.graph.write.commit import WriteRequest, write
+from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
+from omnigraph.graph.write.states import Effect, StagedWrite
 from omnigraph.integrity.report import Violation, ViolationReport, merge_reports, violations_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
@@ -131,13 +131,13 @@ def _hint(report: ViolationReport, keyless: Sequence[str]) -> str:
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
     """Load the input as one commit, or raise with nothing written."""
     with open_scratch(root) as scratch:
-        loading = _Loading(request, run_tasks, scratch)
+        loading = _Load(request, run_tasks, scratch)
         if request.dry_run:
             loading.check_only(read_snapshot(root, request.branch))
             return Loaded(loading.counts(), None)
         # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
         restage = loading.refuse_stale if request.mode is LoadMode.OVERWRITE else loading.restage
-        wanted = Write(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
+        wanted = WriteRequest(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
         if request.base is None:
             published = write(root, request.branch, wanted)
         else:
@@ -145,7 +145,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
 
-class _Loading:
+class _Load:
     """One load under way. What was read and written is kept, so that a moved branch costs only a second check."""
 
     def __init__(self, request: LoadRequest, run_tasks: RunTasks, scratch: Scratch) -> None:
@@ -164,14 +164,14 @@ class _Loading:
         self._read(snapshot)
         self._check(snapshot)
 
-    def stage(self, at: Stage) -> Staged | None:
+    def stage(self, at: StagingArea) -> StagedWrite | None:
         try:
             return self._stage(at)
         except BaseException:  # whatever ends it, also Ctrl-C: nothing references what was staged
             self._discard()
             raise
 
-    def _stage(self, at: Stage) -> Staged | None:
+    def _stage(self, at: StagingArea) -> StagedWrite | None:
         if self._request.mode is not LoadMode.MERGE:
             self._targets = {alias: at.writable(alias) for alias in at.snapshot.tables}
         loaded = self._read(at.snapshot)
@@ -182,7 +182,7 @@ class _Loading:
             self._targets = {alias: at.writable(alias) for alias in sorted(named)}
         return self._finish(at)
 
-    def restage(self, at: Stage, staged: Staged) -> Staged | None:
+    def restage(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         """The branch moved: check again what was staged; read again only if the schema or a Lance branch changed."""
         same_places = staged.snapshot.schema.hash == at.snapshot.schema.hash and all(
             _is_at(at, at.table(alias), target) for alias, target in self._targets.items()
@@ -198,7 +198,7 @@ class _Loading:
             self._discard()
             raise
 
-    def refuse_stale(self, at: Stage, staged: Staged) -> Staged | None:
+    def refuse_stale(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         """The branch moved under an overwrite: delete what was staged, and say what moved."""
         stale = find_stale(staged, at.snapshot)
         assert stale is not None, "something moved"
@@ -224,7 +224,7 @@ class _Loading:
             raise unpack_failure(failure)
         return self._loaded
 
-    def _finish(self, at: Stage) -> Staged | None:
+    def _finish(self, at: StagingArea) -> StagedWrite | None:
         assert self._loaded is not None, "the input was read"
         self._check(at.snapshot)
         if not self._loaded.types:
@@ -269,10 +269,10 @@ class _Loading:
         self._checked = _Checked(check, verdict)
         return verdict.report, verdict.errors
 
-    def _effect(self, at: Stage, one: LoadedType) -> Effect:
+    def _effect(self, at: StagingArea, one: LoadedType) -> Effect:
         target = self._targets[one.entity.alias]
         transaction, rows = self._transaction(at.snapshot, target, one)
-        return at.exact(target, transaction, rows)
+        return at.transaction_effect(target, transaction, rows)
 
     def _transaction(
         self, snapshot: Snapshot, target: WritableTable, one: LoadedType
@@ -358,7 +358,7 @@ def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     return Buckets(scratch, bucket_count(size))
 
 
-def _is_at(at: Stage, table: TableRecord, target: WritableTable) -> bool:
+def _is_at(at: StagingArea, table: TableRecord, target: WritableTable) -> bool:
     """Whether the branch has the table, as its own, where fragments were written for it."""
     here = (at.snapshot.root.child(table.path), table.pin.branch)
     return table.owner == at.snapshot.branch.id and here == (target.dataset.location, target.dataset.branch)

@@ -21,7 +21,7 @@ from omnigraph.pipeline.load.inputs.blocks import (
     Piece,
     arrow_block,
     refuse_foreign_columns,
-    refuse_twin_columns,
+    reject_duplicate_columns,
     type_of_rows,
 )
 from omnigraph.pipeline.load.inputs.csv_rows import plan_csv_pieces
@@ -31,7 +31,7 @@ from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.inputs.parquet import plan_parquet_pieces
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.runner import RunOptions, run_partitions
+from omnigraph.pipeline.spark.runner import JobOptions, run_partitions
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 
@@ -92,7 +92,7 @@ class SparkFrameSource:
     frame: DataFrame
     type_name: str
     name: str
-    options: RunOptions
+    options: JobOptions
 
     @property
     def text_bytes(self) -> None:
@@ -105,10 +105,10 @@ class SparkFrameSource:
         )
 
 
-def plan_spark_frame(frame: DataFrame, entity: Entity, options: RunOptions) -> SparkFrameSource:
+def plan_spark_frame(frame: DataFrame, entity: Entity, options: JobOptions) -> SparkFrameSource:
     """The source, once the names of the columns are good."""
     name = frame_name(entity)
-    refuse_twin_columns(name, frame.columns)
+    reject_duplicate_columns(name, frame.columns)
     refuse_foreign_columns(name, frame.columns, entity)
     return SparkFrameSource(frame, entity.name, name, options)
 
@@ -203,7 +203,7 @@ def plan_source(
     pieces: tuple[Piece, ...],
     catalog: Catalog | None,
     scratch: Scratch | None,
-    options: RunOptions,
+    options: JobOptions,
 ) -> LoadSource:
     """One source of the pieces of files and of all frames."""
     sources: list[LoadSource] = []

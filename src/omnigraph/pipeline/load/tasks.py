@@ -22,7 +22,7 @@ from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.check import CheckedBatch, check_batch
 from omnigraph.integrity.report import TaskFindings, Violation, ViolationReport, merge_reports, violations_of
-from omnigraph.integrity.rules import Places
+from omnigraph.integrity.rules import RowOrigins
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.pipeline.load.inputs.blocks import Block, Piece
 from omnigraph.pipeline.load.inputs.files import require_unchanged
@@ -122,7 +122,7 @@ def load_blocks(
     shape: LoadShape, place: tuple[str, int], blocks: Iterable[Block], size_bytes: int
 ) -> LoadPart:
     """Check and write the rows of some blocks. `place` is the name and the number of the piece that they come from."""
-    loading = _Loading(shape, *place)
+    loading = _PieceLoad(shape, *place)
     failure = None
     try:
         for block in blocks:
@@ -133,7 +133,7 @@ def load_blocks(
     return replace(loading.finish(size_bytes), failure=failure)
 
 
-class _Loading:
+class _PieceLoad:
     """One piece under way."""
 
     def __init__(self, shape: LoadShape, name: str, part: int) -> None:
@@ -157,7 +157,7 @@ class _Loading:
             checked = check_batch(typed.entity, typed.raw)
             lines = typed.lines + first
             if checked.breaches:
-                places = Places.in_file(self._name, lines)
+                places = RowOrigins.in_file(self._name, lines)
                 reports.append(ViolationReport.of_breaches(checked.breaches, places))
                 if self._errors is not None:
                     every.extend(violations_of(checked.breaches, places))

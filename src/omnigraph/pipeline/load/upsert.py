@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.hashing import TextSieve
+from omnigraph.arrow.hashing import HashPrefilter
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
@@ -64,7 +64,7 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
     """The same in this process: the staged rows, and how many of them replace others."""
     ids = _whole(rows, "id")
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
-    sieve = TextSieve(ids)
+    sieve = HashPrefilter(ids)
     likely = [batch.filter(pa.array(sieve.may_have(batch.column("id")))) for batch in every]
     graph = places_table(likely)
     at = pc.index_in(ids, value_set=_whole(graph, "id"))

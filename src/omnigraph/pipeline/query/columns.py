@@ -31,9 +31,9 @@ from omnigraph.query.plan.expressions import (
     InList,
     IsNull,
     Known,
+    ListMembership,
     Literal,
     LiteralValue,
-    Member,
     Negated,
     Not,
     Or,
@@ -44,14 +44,14 @@ from omnigraph.query.plan.expressions import (
 from omnigraph.query.plan.types import (
     DATETIME,
     U64,
-    EntityType,
-    Family,
+    EntityValueType,
     NullType,
+    TypeFamily,
     ValueType,
     family_of,
     is_float,
 )
-from omnigraph.query.syntax import Operator, Sign
+from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import REVERSED
 from omnigraph.schema.property_types import EnumType, ListType, Scalar, ScalarType, VectorType
 
@@ -75,7 +75,7 @@ def plan_column(name: str) -> Column:
 
 def value_spark_type(value_type: ValueType) -> DataType:
     """The Spark type of a value; an entity is its id, and null has the type of a text."""
-    if isinstance(value_type, EntityType | NullType):
+    if isinstance(value_type, EntityValueType | NullType):
         return StringType()
     return spark_type(value_type)
 
@@ -94,7 +94,7 @@ def literal_column(literal: Literal) -> Column:
             return F.array(*(_scalar(found, Scalar.F32) for found in literal.value)).cast(wanted)
         case ScalarType(scalar):
             return _scalar(literal.value, scalar)
-        case EnumType() | EntityType() | NullType():
+        case EnumType() | EntityValueType() | NullType():
             return F.lit(literal.value).cast(wanted)
         case _:
             assert_never(literal.type)
@@ -120,13 +120,13 @@ def _scalar(value: LiteralValue, scalar: Scalar) -> Column:
             raise InvariantError(f"{type(value).__name__} is no literal of Spark", code="plan_invariant")
 
 
-_COMPARED: Final[dict[Operator, Callable[[Column, Any], Column]]] = {
-    Operator.EQ: lambda left, right: left == right,
-    Operator.NE: lambda left, right: left != right,
-    Operator.LT: lambda left, right: left < right,
-    Operator.LE: lambda left, right: left <= right,
-    Operator.GT: lambda left, right: left > right,
-    Operator.GE: lambda left, right: left >= right,
+_COMPARED: Final[dict[ComparisonOperator, Callable[[Column, Any], Column]]] = {
+    ComparisonOperator.EQ: lambda left, right: left == right,
+    ComparisonOperator.NE: lambda left, right: left != right,
+    ComparisonOperator.LT: lambda left, right: left < right,
+    ComparisonOperator.LE: lambda left, right: left <= right,
+    ComparisonOperator.GT: lambda left, right: left > right,
+    ComparisonOperator.GE: lambda left, right: left >= right,
 }
 _EXACT: Final[dict[Sign, Callable[[Column, Column], Column]]] = {
     Sign.ADD: F.try_add,
@@ -148,16 +148,16 @@ _I64_MAX: Final = str(2**63 - 1)
 Typed = tuple[Column, ValueType]
 
 
-def compared(operator: Operator, left: Typed, right: Typed) -> Column:
+def compared(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
     """`left operator right`, null where a side is."""
     (one, one_type), (other, other_type) = left, right
     kernel = _COMPARED[operator]
     if isinstance(one_type, NullType) or isinstance(other_type, NullType):
         return F.lit(None).cast("boolean")
     match family_of(one_type):
-        case Family.TIME if one_type != other_type:
+        case TypeFamily.TIME if one_type != other_type:
             return kernel(_millis(left), _millis(right))
-        case Family.NUMBER:
+        case TypeFamily.NUMBER:
             return _numbers(operator, left, right)
         case _:
             return kernel(one, other)
@@ -203,7 +203,7 @@ def _millis(value: Typed) -> Column:
     return F.unix_date(column).cast("bigint") * F.lit(_DAY_MILLIS).cast("bigint")
 
 
-def _numbers(operator: Operator, left: Typed, right: Typed) -> Column:
+def _numbers(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
     (one, one_type), (other, other_type) = left, right
     kernel = _COMPARED[operator]
     match is_float(one_type), is_float(other_type):
@@ -218,14 +218,14 @@ def _numbers(operator: Operator, left: Typed, right: Typed) -> Column:
             return kernel(one.cast(kind), other.cast(kind))
 
 
-def _with_nan(operator: Operator, one: Column, other: Column) -> Column:
+def _with_nan(operator: ComparisonOperator, one: Column, other: Column) -> Column:
     """Spark takes NaN for the greatest number and for equal to itself."""
-    answer = F.lit(operator is Operator.NE)
+    answer = F.lit(operator is ComparisonOperator.NE)
     plain = _COMPARED[operator](one, other)
     return F.when(plain.isNotNull() & (F.isnan(one) | F.isnan(other)), answer).otherwise(plain)
 
 
-def _beside_float(operator: Operator, whole: Typed, real: Column) -> Column:
+def _beside_float(operator: ComparisonOperator, whole: Typed, real: Column) -> Column:
     """An integer beside a float: as floats where no integer is rounded by that, otherwise by the sign."""
     column, value_type = whole
     number = real.cast("double")
@@ -251,7 +251,9 @@ def _beside_float(operator: Operator, whole: Typed, real: Column) -> Column:
         .otherwise(0)
     )
     plain = _COMPARED[operator](sign, F.lit(0))
-    return F.when(plain.isNotNull() & F.isnan(number), F.lit(operator is Operator.NE)).otherwise(plain)
+    return F.when(plain.isNotNull() & F.isnan(number), F.lit(operator is ComparisonOperator.NE)).otherwise(
+        plain
+    )
 
 
 def filtered(frame: DataFrame, conditions: tuple[Expr, ...]) -> DataFrame:
@@ -295,7 +297,7 @@ def _condition(expr: Expr) -> Column:
             return compared(operator, _typed(left), _typed(right))
         case InList(operand, items):
             return _in_list(operand, items)
-        case Member(item, collection):
+        case ListMembership(item, collection):
             return _member(item, collection)
         case Substring(text, part):
             return F.contains(expression_column(text), expression_column(part))
@@ -315,7 +317,7 @@ def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Column:
         return asked.isin(*(expression_column(item) for item in items))
     answer = F.when(asked.isNotNull(), F.lit(False))
     for item in items:
-        answer = answer | compared(Operator.EQ, (asked, operand.type), _typed(item))
+        answer = answer | compared(ComparisonOperator.EQ, (asked, operand.type), _typed(item))
     return answer
 
 
@@ -324,5 +326,7 @@ def _member(item: Expr, collection: Expr) -> Column:
     member_type: ValueType = item.type
     if isinstance(collection.type, ListType):
         member_type = ScalarType(collection.type.item)
-    found = F.exists(listed, lambda member: compared(Operator.EQ, (member, member_type), (asked, item.type)))
+    found = F.exists(
+        listed, lambda member: compared(ComparisonOperator.EQ, (member, member_type), (asked, item.type))
+    )
     return F.when(asked.isNotNull() & listed.isNotNull(), F.coalesce(found, F.lit(False)))

@@ -39,9 +39,9 @@ from omnigraph.query.plan.operators import (
     ExistsJoin,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     LeftJoin,
-    Limit,
+    LimitRows,
     Lookup,
     Order,
     Pattern,
@@ -52,7 +52,7 @@ from omnigraph.query.plan.operators import (
 )
 from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import is_float
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 
 
 def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
@@ -115,7 +115,7 @@ class PlanFrames:
                 return edge_expanded(self.frame(step.input), step, self.tables)
             case Lookup():
                 return self._looked_up(step)
-            case Filter(below, conditions):
+            case FilterRows(below, conditions):
                 return filtered(self.frame(below), conditions)
             case CrossJoin():
                 return self._crossed(step)
@@ -127,7 +127,7 @@ class PlanFrames:
                 return aggregated(self.frame(step.input), step)
             case Order():
                 return self.frame(step.input).orderBy(*_order(step))
-            case Limit(below, count, offset):
+            case LimitRows(below, count, offset):
                 return _limited(
                     self.frame(below), whole_number(count), 0 if offset is None else whole_number(offset)
                 )
@@ -149,7 +149,9 @@ class PlanFrames:
         left, right = self.frame(step.left), self.frame(step.right)
         types = {field.name: field.type for field in (*step.left.outputs, *step.right.outputs)}
         equal = [
-            compared(Operator.EQ, (plan_column(one), types[one]), (plan_column(other), types[other]))
+            compared(
+                ComparisonOperator.EQ, (plan_column(one), types[one]), (plan_column(other), types[other])
+            )
             for one, other in step.on
         ]
         if not equal:

@@ -27,7 +27,7 @@ from omnigraph.query.plan.expression_walk import NO_FILTER, ScanFilter, columns_
 from omnigraph.query.plan.types import Entity
 from omnigraph.schema.property_types import Scalar, ScalarType
 from omnigraph.storage.lance.dataset import DatasetVersion
-from omnigraph.storage.lance.read import Scan, scan_fragments
+from omnigraph.storage.lance.read import TableScan, scan_fragments
 from omnigraph.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TableFrames:
         table = pinned_version(self.snapshot.root, record)
         groups = fragment_groups(table) or [()]
         schema = _schema(entity, columns)
-        task = _ScanTask(table, tuple(groups), Scan(columns, where), schema, settings_for(self.session))
+        task = _ScanTask(table, tuple(groups), TableScan(columns, where), schema, settings_for(self.session))
         numbers = self.session.range(0, len(groups), 1, numPartitions=len(groups))
         return numbers.mapInArrow(task.run, schema)
 
@@ -69,7 +69,7 @@ class _ScanTask:
 
     table: DatasetVersion
     groups: tuple[tuple[int, ...], ...]
-    scan: Scan
+    scan: TableScan
     schema: StructType
     settings: StorageSettings
 

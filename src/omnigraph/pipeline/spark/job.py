@@ -162,7 +162,7 @@ def run_job(
     from pyspark import inheritable_thread_target
     from pyspark.errors import PySparkException
 
-    job: _Job = _ConnectJob(session, watch) if is_connect(session) else _ClassicJob(session, watch)
+    job: _SparkJob = _ConnectJob(session, watch) if is_connect(session) else _ClassicJob(session, watch)
 
     def act() -> Outcome:
         job.mark_thread()
@@ -187,7 +187,7 @@ def run_job(
     return outcome
 
 
-class _Job(Protocol):
+class _SparkJob(Protocol):
     """One action on one kind of session."""
 
     def mark_thread(self) -> None:
@@ -209,7 +209,7 @@ class _Job(Protocol):
         """It has ended."""
 
 
-def _look_after(job: _Job, running: Future[Outcome], tick: Callable[[], None]) -> None:
+def _look_after(job: _SparkJob, running: Future[Outcome], tick: Callable[[], None]) -> None:
     while wait([running], limits.SPARK_POLL_SECONDS).not_done:
         with _interrupts_later():
             job.look()
@@ -233,7 +233,7 @@ def _interrupts_later() -> Iterator[None]:
         handler(*received[0])
 
 
-def _stop(job: _Job, running: Future[Outcome]) -> None:
+def _stop(job: _SparkJob, running: Future[Outcome]) -> None:
     cancel_build()
     job.cancel()
     if wait([running], limits.SPARK_CANCEL_SECONDS_MAX).not_done:

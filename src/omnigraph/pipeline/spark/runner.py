@@ -44,7 +44,7 @@ _COLUMNS: Final = "partition long, result binary"
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class JobOptions:
     """How to run tasks. `measure` is a top-level function that tells the size of a result, called on the executor;
     `bytes_total` is what the sizes will add up to.
     """
@@ -59,7 +59,7 @@ def run_tasks(
     session: SparkSession,
     function: Callable[[Task], Result],
     tasks: Sequence[Task],
-    options: RunOptions | None = None,
+    options: JobOptions | None = None,
 ) -> tuple[Result, ...]:
     """The result of every task, in the order of the tasks."""
     if not tasks:
@@ -89,7 +89,7 @@ def unpack_task(packs: Sequence[bytes], number: int) -> Any:
 def run_partitions(
     frame: DataFrame,
     function: PartitionFunction[Result],
-    options: RunOptions | None = None,
+    options: JobOptions | None = None,
     count: int | None = None,
 ) -> tuple[Result, ...]:
     """What the function makes of each partition of a frame, in their order. Spark runs the frame's plan once.
@@ -97,7 +97,7 @@ def run_partitions(
     The function gets the number of the partition and its batches. `count` is how many there are, when that is known.
     """
     session = frame.sparkSession
-    options = options or RunOptions()
+    options = options or JobOptions()
     prepare_executors(session)
     size_sum = make_size_sum(session) if options.measure and not is_connect(session) else None
     watch = Watch(options.step, count, options.report)
@@ -167,7 +167,7 @@ def on_spark(settings: SparkSettings, report: Report = report_nothing) -> RunTas
     def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
         info = task_info(function)
         size = maintenance_concurrency() if info.is_table else max(1, len(tasks))
-        options = RunOptions(info.step, report, info.measure)
+        options = JobOptions(info.step, report, info.measure)
         return [
             result
             for part in batches_of(tasks, size)
@@ -191,7 +191,7 @@ class SparkWorkers:
 
     def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
         return run_tasks(
-            self._session(), function, tasks, RunOptions(step, self.report, task_info(function).measure)
+            self._session(), function, tasks, JobOptions(step, self.report, task_info(function).measure)
         )
 
     def share_disk(self) -> bool:

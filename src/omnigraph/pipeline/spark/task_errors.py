@@ -19,6 +19,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
+from omnigraph.base.hints import Argument, Hint
 
 _PACKED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
 _WORKER_ENDED: Final = "Python worker exited unexpectedly"
@@ -42,7 +43,7 @@ class _Packed(msgspec.Struct, frozen=True):
     classes: list[str]
     message: str
     code: str
-    hint: str
+    hint: Hint
     facts: dict[str, Any]
     applied: str | None
     trace: str
@@ -54,15 +55,17 @@ def pack_error(error: Exception) -> TaskFailure:
     if isinstance(error, OmnigraphError):
         applied = None if error.applied is None else error.applied.value
         ours = _Packed(
-            _class_names(error), error.message, error.code, error.flag_hint, dict(error.facts), applied, trace
+            _class_names(error), error.message, error.code, error.advice, dict(error.facts), applied, trace
         )
         text = _encode(ours)
         if text is not None:
             return TaskFailure(text)
     name = type(error).__name__
     message = f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX]
-    hint = "run it again with --debug to see where"
-    plain = _Packed([_class_name(TaskError)], message, "task_failed", hint, {"exception": name}, None, trace)
+    advice = Hint("Run the command again with {} to see the traceback.", (Argument("debug"),))
+    plain = _Packed(
+        [_class_name(TaskError)], message, "task_failed", advice, {"exception": name}, None, trace
+    )
     return TaskFailure(_encode(plain) or "")
 
 

@@ -23,7 +23,7 @@ from omnigraph.pipeline.spark.executors import assume_ready
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.pipeline.spark.jvm import spark_log
 from omnigraph.pipeline.spark.warm_state import (
-    Health,
+    ServerHealth,
     WarmServer,
     check_health,
     forget_server,
@@ -46,7 +46,7 @@ def warm_session(conf: Mapping[str, str], *, shared: bool = True) -> SparkSessio
         return None
     hold = use_server()
     server = read_server()  # again: it may have ended before we held it
-    if server is not None and check_health(server) is Health.RUNNING:
+    if server is not None and check_health(server) is ServerHealth.RUNNING:
         for address in (server.shared_address, server.address) if shared else (server.address,):
             with suppress(MachineError):
                 session = connect_session(address, conf)
@@ -69,7 +69,7 @@ def _keep_open(session: Any) -> None:
 class ServerStatus:
     """The server, if there is one, and what can be said of it."""
 
-    health: Health
+    health: ServerHealth
     server: WarmServer | None
     in_use: bool
 
@@ -87,7 +87,7 @@ def start_server(idle_minutes: float = limits.WARM_SERVER_IDLE_MINUTES) -> Start
     with starting_or_stopping():
         found = read_server()
         health = check_health(found)
-        if found is not None and health is Health.RUNNING:
+        if found is not None and health is ServerHealth.RUNNING:
             return StartedServer(found, is_new=False)
         if found is not None:
             _end(found)
@@ -112,7 +112,7 @@ def server_status() -> ServerStatus:
     """What there is now. One that has died is told as stopped."""
     found = read_server()
     health = check_health(found)
-    if health is Health.STOPPED:
+    if health is ServerHealth.STOPPED:
         return ServerStatus(health, None, in_use=False)
     with unused_server() as is_unused:
         return ServerStatus(health, found, in_use=not is_unused)

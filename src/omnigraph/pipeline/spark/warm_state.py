@@ -49,7 +49,7 @@ class WarmServer:
         return f"{self.address};session_id={self.session_id}"
 
 
-class Health(Enum):
+class ServerHealth(Enum):
     """What a look at a server says."""
 
     RUNNING = "running"
@@ -85,11 +85,11 @@ def forget_server(process: ProcessIdentity) -> None:
         _folder().joinpath("server.json").unlink(missing_ok=True)
 
 
-def check_health(server: WarmServer | None) -> Health:
+def check_health(server: WarmServer | None) -> ServerHealth:
     """Whether the server runs, and whether this installation may use it."""
     if server is None or has_stopped(server.process) or not is_listening("127.0.0.1", server.port):
-        return Health.STOPPED
-    return Health.RUNNING if server.installation == installation() else Health.OUTDATED
+        return ServerHealth.STOPPED
+    return ServerHealth.RUNNING if server.installation == installation() else ServerHealth.OUTDATED
 
 
 def has_stopped(process: ProcessIdentity) -> bool:

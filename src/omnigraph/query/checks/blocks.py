@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Span
-from omnigraph.query.checks.context import SHOW_TYPES, Bound, Context, Env, Place
+from omnigraph.query.checks.context import SHOW_TYPES, Bound, Context, Env, ExpressionPosition
 from omnigraph.query.checks.expressions import check_condition, report_no_property
 from omnigraph.query.checks.traversals import check_traversal
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.expression_walk import columns_of, entities_of
 from omnigraph.query.plan.expressions import ColumnRef, EntityRef, Expr, IsNull, Param
-from omnigraph.query.plan.operators import Argument, ExistsJoin, LeftJoin, Link, Pattern, Unit
-from omnigraph.query.plan.operators import Filter as FilterRows
+from omnigraph.query.plan.operators import Argument, ExistsJoin, FilterRows, LeftJoin, Link, Pattern, Unit
 from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import Entity
 from omnigraph.query.syntax import (
@@ -30,10 +29,10 @@ from omnigraph.query.syntax import (
     Binding,
     Clause,
     Comparison,
+    ComparisonOperator,
     Filter,
     ListLiteral,
     NotBlock,
-    Operator,
     OptionalBlock,
     Traversal,
     Variable,
@@ -44,14 +43,14 @@ from omnigraph.schema.property_types import ListType
 
 
 @dataclass(slots=True)
-class Stage:
+class MatchStage:
     """What is matched together: the optional block it begins with, entities, links, conditions and negations."""
 
-    optional: Block | None = None
+    optional: QueryBlock | None = None
     entities: list[Entity] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     conditions: list[Expr] = field(default_factory=list)
-    negations: list[Block] = field(default_factory=list)
+    negations: list[QueryBlock] = field(default_factory=list)
 
     @property
     def own(self) -> frozenset[str]:
@@ -62,22 +61,22 @@ class Stage:
 
 
 @dataclass(slots=True)
-class Block:
+class QueryBlock:
     """A checked block. `visible` is everything a clause in it can name; `outer` the part that comes from outside."""
 
     context: Context
     outer: Mapping[str, Bound]
     visible: dict[str, Bound]
-    stages: list[Stage]
+    stages: list[MatchStage]
 
     @property
     def own(self) -> frozenset[str]:
         return frozenset[str]().union(*(stage.own for stage in self.stages))
 
-    def env(self, place: Place = Place.FILTER) -> Env:
+    def env(self, place: ExpressionPosition = ExpressionPosition.FILTER) -> Env:
         return Env(self.context, self.visible, place)
 
-    def stage_of(self, entities: frozenset[str]) -> Stage:
+    def stage_of(self, entities: frozenset[str]) -> MatchStage:
         """The first stage in which all these entities exist."""
         seen: frozenset[str] = frozenset()
         wanted = entities & self.own
@@ -94,9 +93,9 @@ class Block:
 
 def check_block(
     clauses: tuple[Clause, ...], context: Context, outer: Mapping[str, Bound], span: Span
-) -> Block:
+) -> QueryBlock:
     """The block with every problem of it reported; parts with problems are left out."""
-    block = Block(context, outer, dict(outer), [Stage()])
+    block = QueryBlock(context, outer, dict(outer), [MatchStage()])
     if not clauses:
         hint = "write at least one clause, as in `$p: Person`"
         context.report(QueryCode.EMPTY_BLOCK, span, "the block has no clauses", hint)
@@ -119,7 +118,7 @@ def check_block(
     return block
 
 
-def _check_binding(binding: Binding, block: Block) -> tuple[Binding, Bound] | None:
+def _check_binding(binding: Binding, block: QueryBlock) -> tuple[Binding, Bound] | None:
     context, variable, name = block.context, binding.variable, binding.type
     node = context.catalog.node_named(name.text)
     if node is None:
@@ -157,7 +156,7 @@ def _report_no_node(name: str, span: Span, context: Context) -> None:
     context.report(QueryCode.UNKNOWN_TYPE, span, f"no node is called {quoted(name)}", hint)
 
 
-def _is_free(variable: Variable, block: Block) -> bool:
+def _is_free(variable: Variable, block: QueryBlock) -> bool:
     shown = quoted(f"${variable.name}")
     if variable.is_anonymous:
         return True
@@ -173,7 +172,7 @@ def _is_free(variable: Variable, block: Block) -> bool:
     return True
 
 
-def _check_traversal(traversal: Traversal, block: Block) -> None:
+def _check_traversal(traversal: Traversal, block: QueryBlock) -> None:
     checked = check_traversal(traversal, block.env())
     if checked is None:
         ends = (traversal.source, traversal.target, *((traversal.binding,) if traversal.binding else ()))
@@ -190,22 +189,22 @@ def _check_traversal(traversal: Traversal, block: Block) -> None:
             block.visible[name] = Bound(entity)
 
 
-def _check_optional(optional: OptionalBlock, block: Block) -> None:
+def _check_optional(optional: OptionalBlock, block: QueryBlock) -> None:
     inner = check_block(optional.clauses, block.context, dict(block.visible), optional.span)
-    block.stages.append(Stage(inner))
+    block.stages.append(MatchStage(inner))
     for name, bound in inner.visible.items():
         if name not in block.visible:
             block.visible[name] = replace(bound, nullable=True)
 
 
-def _check_not(negation: NotBlock, block: Block) -> None:
+def _check_not(negation: NotBlock, block: QueryBlock) -> None:
     inner = check_block(negation.clauses, block.context, dict(block.visible), negation.span)
     block.context.inside_not.update(inner.visible.keys() - block.visible.keys())
     needed = frozenset(found.entity for found in outer_columns(inner))
     block.stage_of(needed).negations.append(inner)
 
 
-def outer_columns(block: Block) -> tuple[ColumnRef, ...]:
+def outer_columns(block: QueryBlock) -> tuple[ColumnRef, ...]:
     """The columns of outer entities that a block reads: the id of each of them first."""
     found: dict[str, ColumnRef] = {}
     nullable = {bound.entity.name: bound.nullable for bound in block.outer.values()}
@@ -234,7 +233,7 @@ def outer_columns(block: Block) -> tuple[ColumnRef, ...]:
     return tuple(sorted(found.values(), key=lambda column: (column.column != "id", column.name)))
 
 
-def _check_properties(binding: Binding, bound: Bound, block: Block) -> None:
+def _check_properties(binding: Binding, bound: Bound, block: QueryBlock) -> None:
     entity = bound.entity
     seen: set[str] = set()
     for assignment in binding.properties:
@@ -253,10 +252,10 @@ def _check_properties(binding: Binding, bound: Bound, block: Block) -> None:
             block.add(condition)
 
 
-def _inline(assignment: Assignment, column: ColumnRef, block: Block) -> Expr | None:
+def _inline(assignment: Assignment, column: ColumnRef, block: QueryBlock) -> Expr | None:
     value, name = assignment.value, assignment.name
     # No text can write the empty word, so that a value cannot mean the property itself.
-    env = replace(block.env(Place.INLINE), words={"": column})
+    env = replace(block.env(ExpressionPosition.INLINE), words={"": column})
     if isinstance(value, ListLiteral):
         hint = "write the condition as a filter: `$x.prop in [ … ]`"
         env.report(QueryCode.INLINE_VALUE, value.span, "an inline value is not a list", hint)
@@ -267,16 +266,16 @@ def _inline(assignment: Assignment, column: ColumnRef, block: Block) -> Expr | N
             env.report(QueryCode.INLINE_VALUE, found.span, "an inline value uses no variable", hint)
             return None
     is_list = isinstance(column.type, ListType) and not _is_list_param(value, block)
-    operator = Operator.CONTAINS if is_list else Operator.EQ
+    operator = ComparisonOperator.CONTAINS if is_list else ComparisonOperator.EQ
     return check_condition(Comparison(operator, Word("", name.span), value, value.span), env)
 
 
-def _is_list_param(value: object, block: Block) -> bool:
+def _is_list_param(value: object, block: QueryBlock) -> bool:
     found = block.context.params.get(value.name) if isinstance(value, Variable) else None
     return isinstance(found, Param) and isinstance(found.type, ListType)
 
 
-def assemble(block: Block, outer: Relation | None = None) -> Relation:
+def assemble(block: QueryBlock, outer: Relation | None = None) -> Relation:
     """The relation of a block; `outer` gives the rows that it extends."""
     relation = outer
     for stage in block.stages:
@@ -292,22 +291,22 @@ def assemble(block: Block, outer: Relation | None = None) -> Relation:
     return relation or Unit()
 
 
-def _exists(relation: Relation, negation: Block) -> ExistsJoin:
+def _exists(relation: Relation, negation: QueryBlock) -> ExistsJoin:
     """`not { not { … } }` asks whether there is a match, which needs one join and not two."""
     twice = _only_negation(negation)
     inner, keys = _inner(twice or negation)
     return ExistsJoin(relation, inner, keys, negated=twice is None)
 
 
-def _only_negation(block: Block) -> Block | None:
+def _only_negation(block: QueryBlock) -> QueryBlock | None:
     match block.stages:
-        case [Stage(None, [], [], [], [only])]:
+        case [MatchStage(None, [], [], [], [only])]:
             return only
         case _:
             return None
 
 
-def _inner(block: Block) -> tuple[Relation, tuple[str, ...]]:
+def _inner(block: QueryBlock) -> tuple[Relation, tuple[str, ...]]:
     columns = outer_columns(block)
     keys = tuple(column.name for column in columns if column.column == "id")
     return assemble(block, Argument(columns) if columns else None), keys

@@ -20,7 +20,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 SHOW_TYPES: Final = "`omnigraph schema show` prints the types"
 
 
-class Place(Enum):
+class ExpressionPosition(Enum):
     """Where an expression stands."""
 
     FILTER = "a filter"
@@ -87,7 +87,7 @@ class Env:
 
     context: Context
     variables: Mapping[str, Bound]
-    place: Place
+    place: ExpressionPosition
     words: Mapping[str, Expr] = field(default_factory=dict)
 
     def report(self, code: QueryCode, span: Span, message: str, hint: str = "") -> None:

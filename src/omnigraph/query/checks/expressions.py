@@ -12,7 +12,7 @@ from typing import Final, assert_never
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral, Span, StringLiteral, TimeLiteral
-from omnigraph.query.checks.context import Check, Env, Place
+from omnigraph.query.checks.context import Check, Env, ExpressionPosition
 from omnigraph.query.checks.functions import check_call
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.expressions import (
@@ -24,8 +24,8 @@ from omnigraph.query.plan.expressions import (
     Expr,
     InList,
     IsNull,
+    ListMembership,
     Literal,
-    Member,
     Negated,
     Not,
     Or,
@@ -41,8 +41,8 @@ from omnigraph.query.plan.types import (
     NULL,
     STRING,
     U64,
-    EntityType,
-    Family,
+    EntityValueType,
+    TypeFamily,
     ValueType,
     are_comparable,
     family_of,
@@ -57,6 +57,7 @@ from omnigraph.query.syntax import (
     BoolLiteral,
     Call,
     Comparison,
+    ComparisonOperator,
     Expression,
     Inversion,
     Joined,
@@ -65,7 +66,6 @@ from omnigraph.query.syntax import (
     Negative,
     NullLiteral,
     NullTest,
-    Operator,
     Variable,
     Word,
 )
@@ -113,7 +113,7 @@ def _text(literal: StringLiteral, env: Env, compared_with: ValueType | None) -> 
             env.report(QueryCode.LITERAL, literal.span, value.message, near or value.hint)
             return None
         return Literal(value, compared_with)
-    if compared_with is not None and family_of(compared_with) is Family.TIME:
+    if compared_with is not None and family_of(compared_with) is TypeFamily.TIME:
         return _time(literal, env, compared_with)
     return Literal(literal.value, STRING)
 
@@ -160,17 +160,19 @@ def _integer(value: int) -> Literal:
     return Literal(Decimal(value), F64)
 
 
-_ORDERED: Final = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
+_ORDERED: Final = frozenset(
+    {ComparisonOperator.LT, ComparisonOperator.LE, ComparisonOperator.GT, ComparisonOperator.GE}
+)
 
 
 def check_comparison(comparison: Comparison, env: Env, check: Check) -> Expr | None:
     """The typed condition, or None after a problem."""
     match comparison.operator:
-        case Operator.IN:
+        case ComparisonOperator.IN:
             return _in(comparison, env, check)
-        case Operator.CONTAINS:
+        case ComparisonOperator.CONTAINS:
             return _contains(comparison, env, check)
-        case Operator.STARTS_WITH:
+        case ComparisonOperator.STARTS_WITH:
             return _starts_with(comparison, env, check)
         case _:
             return _compare(comparison, env, check)
@@ -181,13 +183,13 @@ def report_incomparable(left: ValueType, right: ValueType, comparison: Compariso
     message = f"{value_type_text(left)} and {value_type_text(right)} cannot be compared"
     families = {family_of(left), family_of(right)}
     hint = ""
-    if families == {Family.ENTITY}:
+    if families == {TypeFamily.ENTITY}:
         hint = "only entities of one type can be equal"
-    elif Family.ENTITY in families:
+    elif TypeFamily.ENTITY in families:
         hint = "name the property: `$x.prop`"
-    elif Family.LIST in families:
+    elif TypeFamily.LIST in families:
         hint = "write `$x.list contains item`"
-    elif families == {Family.TEXT, Family.NUMBER}:
+    elif families == {TypeFamily.TEXT, TypeFamily.NUMBER}:
         hint = "a number stands without quotes, a text with them"
     env.report(QueryCode.COMPARISON, comparison.span, message, hint)
 
@@ -277,11 +279,13 @@ def _member(item: Expr, collection: Expr, comparison: Comparison, env: Env) -> E
     assert isinstance(collection.type, ListType)
     item_type = ScalarType(collection.type.item)
     if not are_comparable(item.type, item_type):
-        code = QueryCode.CONTAINS if comparison.operator is Operator.CONTAINS else QueryCode.COMPARISON
+        code = (
+            QueryCode.CONTAINS if comparison.operator is ComparisonOperator.CONTAINS else QueryCode.COMPARISON
+        )
         message = f"the items are {value_type_text(item_type)}, and this is {value_type_text(item.type)}"
         env.report(code, comparison.span, message)
         return None
-    return Member(item, collection)
+    return ListMembership(item, collection)
 
 
 def _starts_with(comparison: Comparison, env: Env, check: Check) -> Expr | None:
@@ -297,7 +301,7 @@ def _starts_with(comparison: Comparison, env: Env, check: Check) -> Expr | None:
 
 def _value(expression: Expression, env: Env, check: Check, comparison: Comparison) -> Expr | None:
     checked = check(expression, env, None)
-    if checked is not None and isinstance(checked.type, EntityType):
+    if checked is not None and isinstance(checked.type, EntityValueType):
         hint = "name the property: `$x.prop`"
         env.report(QueryCode.ENTITY_VALUE, comparison.span, "a whole entity is not a value", hint)
         return None
@@ -384,7 +388,7 @@ def _variable(variable: Variable, env: Env) -> Expr | None:
 def report_unknown(variable: Variable, env: Env) -> None:
     """A name that means nothing where it stands."""
     shown = quoted(f"${variable.name}")
-    if env.place in {Place.WHERE, Place.VALUE}:
+    if env.place in {ExpressionPosition.WHERE, ExpressionPosition.VALUE}:
         hint = "a mutation sees the type's own properties, without `$`, and the parameters of the query"
         env.report(QueryCode.WHERE_VARIABLE, variable.span, f"{shown} is not a parameter", hint)
     elif variable.name in env.context.broken:
@@ -435,10 +439,10 @@ def _word(word: Word, env: Env) -> Expr | None:
     shown = quoted(word.text)
     near = env.context.problems.did_you_mean(word.text, env.words)
     match env.place:
-        case Place.ORDER:
+        case ExpressionPosition.ORDER:
             hint = near or "an order is by a name given with `as`, or by an expression"
             env.report(QueryCode.UNKNOWN_WORD, word.span, f"no column is called {shown}", hint)
-        case Place.WHERE | Place.VALUE if env.words:
+        case ExpressionPosition.WHERE | ExpressionPosition.VALUE if env.words:
             hint = near or 'a text stands in double quotes: "…"'
             env.report(QueryCode.UNKNOWN_PROPERTY, word.span, f"the type has no property {shown}", hint)
         case _:
@@ -461,7 +465,7 @@ def _operand(expression: Expression, env: Env) -> Expr | None:
     checked = check_expression(expression, env)
     if checked is None or is_number(checked.type):
         return checked
-    if isinstance(checked.type, EntityType):
+    if isinstance(checked.type, EntityValueType):
         hint = "name the property: `$x.prop`"
         env.report(QueryCode.ENTITY_VALUE, expression.span, "a whole entity is not a number", hint)
     else:

@@ -12,7 +12,7 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral
-from omnigraph.query.checks.context import Check, Env, Place
+from omnigraph.query.checks.context import Check, Env, ExpressionPosition
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.expression_walk import walk
 from omnigraph.query.plan.expressions import (
@@ -34,8 +34,8 @@ from omnigraph.query.plan.expressions import (
 from omnigraph.query.plan.types import (
     STRING,
     Column,
-    Family,
     NullType,
+    TypeFamily,
     family_of,
     is_number,
     is_sortable,
@@ -101,7 +101,7 @@ def _nearest(column: ColumnRef, query: Expr, given: Expression, env: Env) -> Nea
             hint = f"declare the parameter as `{value_type_text(column.type)}`"
             env.report(QueryCode.VECTOR_LENGTH, given.span, "a list has no fixed length", hint)
             return None
-    if family_of(query.type) is not Family.TEXT:
+    if family_of(query.type) is not TypeFamily.TEXT:
         message = f"`nearest` needs a vector or a text, not {value_type_text(query.type)}"
         env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
         return None
@@ -160,7 +160,7 @@ def check_call(call: Call, env: Env, check: Check) -> Expr | None:
         return _search(call, env, check)
     if name in _AGGREGATES:
         return _aggregate(call, env, check)
-    if env.place not in {Place.RETURN, Place.ORDER}:
+    if env.place not in {ExpressionPosition.RETURN, ExpressionPosition.ORDER}:
         message = f"`{name}` is a score, which {env.place.value} cannot use"
         env.report(QueryCode.SCORE_PLACE, call.span, message, "scores stand in `return` and `order`")
         return None
@@ -188,7 +188,7 @@ def _has_right_count(call: Call, env: Env) -> bool:
 
 
 def _search(call: Call, env: Env, check: Check) -> Expr | None:
-    if env.place not in {Place.FILTER, Place.WHERE}:
+    if env.place not in {ExpressionPosition.FILTER, ExpressionPosition.WHERE}:
         message = f"`{call.name.text}` is a condition, which {env.place.value} cannot use"
         env.report(QueryCode.SEARCH_PLACE, call.span, message, "search predicates stand in `match`")
         return None
@@ -267,15 +267,15 @@ def _rrf(call: Call, env: Env, check: Check) -> Score | None:
 
 def _aggregate(call: Call, env: Env, check: Check) -> Expr | None:
     function = _AGGREGATES[call.name.text]
-    if env.place is Place.AGGREGATE:
+    if env.place is ExpressionPosition.AGGREGATE:
         message = f"`{function.value}` stands inside another aggregate"
         env.report(QueryCode.AGGREGATE_NESTED, call.span, message)
         return None
-    if env.place not in {Place.RETURN, Place.ORDER}:
+    if env.place not in {ExpressionPosition.RETURN, ExpressionPosition.ORDER}:
         message = f"`{function.value}` is an aggregate, which {env.place.value} cannot use"
         env.report(QueryCode.AGGREGATE_PLACE, call.span, message, "aggregates stand in `return` and `order`")
         return None
-    argument = check(call.arguments[0], replace(env, place=Place.AGGREGATE), None)
+    argument = check(call.arguments[0], replace(env, place=ExpressionPosition.AGGREGATE), None)
     if argument is not None and any(isinstance(part, AggregateCall | Score) for part in walk(argument)):
         message = f"`{function.value}` has an aggregate or a score inside"
         env.report(QueryCode.AGGREGATE_NESTED, call.span, message)
@@ -292,7 +292,7 @@ def _fits(function: Function, argument: Expr, call: Call, env: Env) -> bool:
     hint = ""
     match function:
         case Function.COUNT:
-            good = family_of(argument.type) is not Family.OPAQUE
+            good = family_of(argument.type) is not TypeFamily.OPAQUE
             message = f"`count` cannot count {shown}"
         case Function.SUM | Function.AVG:
             good = is_number(argument.type)

@@ -6,11 +6,11 @@ from typing import assert_never
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
-from omnigraph.query.checks.context import SHOW_TYPES, Context, Env, Place
+from omnigraph.query.checks.context import SHOW_TYPES, Context, Env, ExpressionPosition
 from omnigraph.query.checks.expressions import check_condition, check_expression, report_no_property
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.expressions import ColumnRef, Expr, ListOf, Literal, Now, Param
-from omnigraph.query.plan.operators import Filter, Pattern
+from omnigraph.query.plan.operators import FilterRows, Pattern
 from omnigraph.query.plan.statements import (
     Assigned,
     DeleteRows,
@@ -176,7 +176,7 @@ def _statement(statement: Statement, context: Context) -> StatementPlan | None:
     table = context.table(entity_type)
     match statement:
         case Insert(name, assignments):
-            values = _assigned(assignments, table, Env(context, {}, Place.VALUE))
+            values = _assigned(assignments, table, Env(context, {}, ExpressionPosition.VALUE))
             _check_complete(assignments, entity_type, name, context)
             return None if values is None else InsertRow(table, values)
         case Update(name, assignments, where):
@@ -186,12 +186,12 @@ def _statement(statement: Statement, context: Context) -> StatementPlan | None:
             _check_updatable(assignments, entity_type, context)
             entity = context.new_entity(Variable("row"), table)
             words = _own_columns(entity)
-            values = _assigned(assignments, table, Env(context, {}, Place.VALUE, words))
-            rows = _rows(where, entity, Env(context, {}, Place.WHERE, words))
+            values = _assigned(assignments, table, Env(context, {}, ExpressionPosition.VALUE, words))
+            rows = _rows(where, entity, Env(context, {}, ExpressionPosition.WHERE, words))
             return None if values is None or rows is None else UpdateRows(entity, values, rows)
         case Delete(_, where):
             entity = context.new_entity(Variable("row"), table)
-            rows = _rows(where, entity, Env(context, {}, Place.WHERE, _own_columns(entity)))
+            rows = _rows(where, entity, Env(context, {}, ExpressionPosition.WHERE, _own_columns(entity)))
             return None if rows is None else DeleteRows(entity, rows)
         case _:
             assert_never(statement)
@@ -300,4 +300,4 @@ def _own_columns(entity: Entity) -> dict[str, Expr]:
 def _rows(where: Expression, entity: Entity, env: Env) -> Relation | None:
     """The rows of the table for which the predicate is true."""
     condition = check_condition(where, env)
-    return None if condition is None else Filter(Pattern(None, (entity,)), (condition,))
+    return None if condition is None else FilterRows(Pattern(None, (entity,)), (condition,))

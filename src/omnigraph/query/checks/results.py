@@ -9,8 +9,8 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral, Span
-from omnigraph.query.checks.blocks import Block, assemble, check_block
-from omnigraph.query.checks.context import Context, Env, Place
+from omnigraph.query.checks.blocks import QueryBlock, assemble, check_block
+from omnigraph.query.checks.context import Context, Env, ExpressionPosition
 from omnigraph.query.checks.expressions import check_expression
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.expression_walk import columns_of, parts_of, replaced, walk
@@ -32,8 +32,8 @@ from omnigraph.query.plan.expressions import (
 from omnigraph.query.plan.operators import (
     Aggregate,
     AggregateColumn,
-    Filter,
-    Limit,
+    FilterRows,
+    LimitRows,
     Lookup,
     Order,
     OrderKey,
@@ -45,7 +45,7 @@ from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import (
     I64,
     Entity,
-    EntityType,
+    EntityValueType,
     NullType,
     is_integer,
     is_opaque,
@@ -97,7 +97,7 @@ def group(
     relation: Relation,
     columns: tuple[Named, ...],
     order: tuple[OrderKey, ...],
-    block: Block,
+    block: QueryBlock,
     spans: tuple[Span, ...],
 ) -> Grouped | None:
     """The groups, and the columns, order and ties over them; None after a problem."""
@@ -138,14 +138,14 @@ def _add_keys(expression: Expr, groups: _Groups) -> None:
 
 
 def _keys_are_possible(
-    columns: tuple[Named, ...], groups: _Groups, block: Block, spans: tuple[Span, ...]
+    columns: tuple[Named, ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
 ) -> bool:
     good = True
     for column, span in zip(columns, spans, strict=False):
         found = column.expression
         if (
             found in groups.keys
-            and not isinstance(found.type, EntityType | NullType)
+            and not isinstance(found.type, EntityValueType | NullType)
             and is_opaque(found.type)
         ):
             message = "a vector cannot be a group key"
@@ -154,7 +154,9 @@ def _keys_are_possible(
     return good
 
 
-def _is_grouped(order: tuple[OrderKey, ...], groups: _Groups, block: Block, spans: tuple[Span, ...]) -> bool:
+def _is_grouped(
+    order: tuple[OrderKey, ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
+) -> bool:
     good = True
     for key, span in zip(order, spans[len(spans) - len(order) :], strict=True):
         rest = replaced(key.expression, groups.read)
@@ -221,7 +223,7 @@ def add_scores(
     # A distance depends on its own row only, so that rows without a vector need not be read.
     filters_before = isinstance(ranked, Nearest) and all(isinstance(score, Nearest) for score in scores)
     if filters_before and isinstance(ranked, Nearest):
-        relation = Filter(relation, (IsNull(ranked.column, negated=True),))
+        relation = FilterRows(relation, (IsNull(ranked.column, negated=True),))
     relation = Search(relation, tuple(ScoreColumn(name, score) for score, name in named.items()))
 
     def read(expression: Expr) -> Expr | None:
@@ -230,7 +232,7 @@ def add_scores(
         return OutputRef(named[expression], expression.type, expression.nullable)
 
     if ranked is not None and not filters_before:
-        relation = Filter(relation, (IsNull(replaced(ranked, read), negated=True),))
+        relation = FilterRows(relation, (IsNull(replaced(ranked, read), negated=True),))
     return (
         relation,
         tuple(Named(found.name, replaced(found.expression, read)) for found in columns),
@@ -242,7 +244,7 @@ _SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckedResult:
     """The checked expressions of a result, and the place of each; `limit` None means that there is none."""
 
     columns: tuple[Named, ...]
@@ -261,7 +263,7 @@ def check_read(query: Query, body: ReadBody, context: Context) -> Relation | Non
     columns = _columns(query, body, block)
     order = _order(body, columns, block, query.name.span)
     limit = _limit(body, context)
-    result = Result(
+    result = CheckedResult(
         tuple(column for column, _ in columns),
         tuple(key for key, _ in order),
         limit,
@@ -271,8 +273,8 @@ def check_read(query: Query, body: ReadBody, context: Context) -> Relation | Non
     return None if context.problems.sorted() else _relation(result, block)
 
 
-def _columns(query: Query, body: ReadBody, block: Block) -> list[tuple[Named, Span]]:
-    env = block.env(Place.RETURN)
+def _columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tuple[Named, Span]]:
+    env = block.env(ExpressionPosition.RETURN)
     if not body.projections:
         env.report(QueryCode.EMPTY_RETURN, query.name.span, "`return` has no expressions")
     columns: list[tuple[Named, Span]] = []
@@ -301,11 +303,11 @@ def _default_name(expression: Expression) -> str:
 
 
 def _order(
-    body: ReadBody, columns: list[tuple[Named, Span]], block: Block, span: Span
+    body: ReadBody, columns: list[tuple[Named, Span]], block: QueryBlock, span: Span
 ) -> list[tuple[OrderKey, Span]]:
     written = {found.alias.text for found in body.projections if found.alias}
     aliases = {column.name: column.expression for column, _ in columns if column.name in written}
-    env = replace(block.env(Place.ORDER), words=aliases)
+    env = replace(block.env(ExpressionPosition.ORDER), words=aliases)
     if body.order is not None and not body.order:
         env.report(QueryCode.EMPTY_RETURN, span, "`order` has no expressions")
     keys: list[tuple[OrderKey, Span]] = []
@@ -335,7 +337,7 @@ def _count(given: NumberLiteral | Variable, context: Context) -> Expr | None:
         message = f"a limit is a whole number from 0 to {limits.QUERY_LIMIT_MAX}"
         context.report(QueryCode.LIMIT_VALUE, given.span, message)
         return None
-    checked = check_expression(given, Env(context, {}, Place.RETURN))
+    checked = check_expression(given, Env(context, {}, ExpressionPosition.RETURN))
     if checked is None:
         return None
     if not (isinstance(checked, Param) and is_integer(checked.type) and not checked.nullable):
@@ -346,7 +348,7 @@ def _count(given: NumberLiteral | Variable, context: Context) -> Expr | None:
     return checked
 
 
-def _check_scores(result: Result, context: Context, *, has_limit: bool) -> None:
+def _check_scores(result: CheckedResult, context: Context, *, has_limit: bool) -> None:
     for expression, span in zip(result.expressions, result.spans, strict=True):
         scores = scores_of((expression,))
         if scores and is_aggregated(result.expressions):
@@ -358,7 +360,7 @@ def _check_scores(result: Result, context: Context, *, has_limit: bool) -> None:
             context.report(QueryCode.LIMIT_NEEDED, span, message, "end the query with `limit 10`")
 
 
-def _relation(result: Result, block: Block) -> Relation | None:
+def _relation(result: CheckedResult, block: QueryBlock) -> Relation | None:
     """Match, scores, groups, order, limit, columns: each step over the columns of the one below it."""
     relation = assemble(block)
     columns, keys = result.columns, result.order
@@ -374,5 +376,5 @@ def _relation(result: Result, block: Block) -> Relation | None:
     if keys:
         relation = Order(relation, keys, ties)
     if result.limit:
-        relation = Limit(relation, *result.limit)
+        relation = LimitRows(relation, *result.limit)
     return Project(relation, columns)

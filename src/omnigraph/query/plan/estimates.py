@@ -24,7 +24,7 @@ from omnigraph.query.plan.expressions import (
 )
 from omnigraph.query.plan.operators import Link
 from omnigraph.query.plan.types import BOOL, Entity, PlanFacts
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import EnumType
 
 _ROWS_DEFAULT: Final = 100_000.0
@@ -57,10 +57,10 @@ def selectivity(condition: Expr) -> float:
     match condition:
         case Literal(False):
             return 0.0
-        case Compare(Operator.EQ, ColumnRef(type=column_type)):
+        case Compare(ComparisonOperator.EQ, ColumnRef(type=column_type)):
             few = column_type == BOOL or isinstance(column_type, EnumType)
             return _RANGE if few else _EQUAL
-        case Compare(Operator.NE):
+        case Compare(ComparisonOperator.NE):
             return 1.0
         case Compare():
             return _RANGE
@@ -95,7 +95,7 @@ def fan_out(link: Link, near: Entity, facts: PlanFacts) -> float:
 
 def _equal_column(condition: Expr) -> str | None:
     match condition:
-        case Compare(Operator.EQ, ColumnRef(column=column)):
+        case Compare(ComparisonOperator.EQ, ColumnRef(column=column)):
             return column
         case _:
             return None

@@ -19,10 +19,10 @@ from omnigraph.query.plan.expressions import (
     InList,
     IsNull,
     Known,
+    ListMembership,
     ListOf,
     Literal,
     LiteralValue,
-    Member,
     Nearest,
     Negated,
     Not,
@@ -105,7 +105,7 @@ def _condition(expr: Expr) -> str:
             return f"{_inner(left)} {operator.value} {_inner(right)}"
         case InList(operand, items):
             return f"{_inner(operand)} in {_items(items)}"
-        case Member(item, collection):
+        case ListMembership(item, collection):
             return f"{_inner(item)} in {_inner(collection)}"
         case Substring(text, part):
             return f"{_inner(text)} contains {_inner(part)}"

@@ -18,9 +18,9 @@ from omnigraph.query.plan.expressions import (
     InList,
     IsNull,
     Known,
+    ListMembership,
     ListOf,
     Literal,
-    Member,
     Nearest,
     Negated,
     Not,
@@ -72,7 +72,7 @@ def is_pushable(expr: Expr) -> bool:
             return _is_value(value) and is_sortable(column.type)
         case InList(ColumnRef(), items):
             return all(_is_value(item) for item in items)
-        case Member(ColumnRef(), Param() | Literal()):
+        case ListMembership(ColumnRef(), Param() | Literal()):
             return True
         case Prefix(ColumnRef(), part):
             return _is_value(part)
@@ -101,7 +101,7 @@ def parts_of(expr: Expr) -> tuple[Expr, ...]:
             return (operand, *items)
         case ListOf(items):
             return items
-        case Member(item, collection):
+        case ListMembership(item, collection):
             return (item, collection)
         case Substring(text, part) | Prefix(text, part):
             return (text, part)
@@ -175,7 +175,7 @@ def _rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
             return replace(expr, operand=parts[0], items=parts[1:])
         case ListOf():
             return replace(expr, items=parts)
-        case Member():
+        case ListMembership():
             return replace(expr, item=parts[0], collection=parts[1])
         case Substring() | Prefix():
             return replace(expr, text=parts[0], part=parts[1])

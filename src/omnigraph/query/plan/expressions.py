@@ -21,12 +21,12 @@ from omnigraph.query.plan.types import (
     F64,
     I64,
     Entity,
-    EntityType,
+    EntityValueType,
     Table,
     ValueType,
     is_float,
 )
-from omnigraph.query.syntax import Operator, Sign
+from omnigraph.query.syntax import ComparisonOperator, Sign
 
 LiteralValue = (
     None | str | bool | int | float | Decimal | date | datetime | bytes | tuple["LiteralValue", ...]
@@ -115,7 +115,7 @@ class EntityRef:
 
     @property
     def type(self) -> ValueType:
-        return EntityType(self.table.kind, self.table.name)
+        return EntityValueType(self.table.kind, self.table.name)
 
     @property
     def id(self) -> ColumnRef:
@@ -179,12 +179,12 @@ class _Condition:
 class Compare(_Condition):
     """`= != < <= > >=` within one family. Integers compare exactly, a date as the midnight it begins with."""
 
-    operator: Operator
+    operator: ComparisonOperator
     left: Expr
     right: Expr
 
     def __post_init__(self) -> None:
-        wordy = {Operator.CONTAINS, Operator.STARTS_WITH, Operator.IN}
+        wordy = {ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH, ComparisonOperator.IN}
         require(self.operator not in wordy, f"`{self.operator.value}` is no comparison of values")
 
     @property
@@ -217,7 +217,7 @@ class InList(_Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Member(_Condition):
+class ListMembership(_Condition):
     """Whether an item is in a list that a column or a parameter holds."""
 
     item: Expr
@@ -406,7 +406,9 @@ class AggregateCall:
 
 
 Score = Nearest | Bm25 | Rrf
-Condition = Compare | InList | Member | Substring | Prefix | IsNull | And | Or | Not | Known | TextMatch
+Condition = (
+    Compare | InList | ListMembership | Substring | Prefix | IsNull | And | Or | Not | Known | TextMatch
+)
 Leaf = Literal | Param | Now | ColumnRef | EntityRef | OutputRef
 Expr = Leaf | Negated | Computed | ListOf | Condition | Score | AggregateCall
 

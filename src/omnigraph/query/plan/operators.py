@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Operator:
     """A step of a plan. Its columns are worked out once, so that the cost of a plan does not grow with its square."""
 
     outputs: Fields = field(init=False, compare=False, repr=False)
@@ -78,7 +78,7 @@ class Direction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unit(Step):
+class Unit(Operator):
     """One row without columns."""
 
     def _outputs(self) -> Fields:
@@ -86,7 +86,7 @@ class Unit(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Argument(Step):
+class Argument(Operator):
     """The distinct outer rows that an inner plan depends on; the columns are those of the outer plan."""
 
     columns: tuple[ColumnRef, ...]
@@ -117,7 +117,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern(Step):
+class Pattern(Operator):
     """All ways to extend the input's rows by these entities along these links. Filters are conjuncts over both."""
 
     input: Relation | None
@@ -142,7 +142,7 @@ class Pattern(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(Step):
+class Scan(Operator):
     """The rows of one table that pass the filter."""
 
     entity: Entity
@@ -159,7 +159,7 @@ class Scan(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeScan(Step):
+class EdgeScan(Operator):
     """The edges of one table that pass the filter, each with the ids of its ends. Undirected: once per orientation."""
 
     edge: Entity
@@ -180,7 +180,7 @@ class EdgeScan(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Expand(Step):
+class Expand(Operator):
     """For each row, every node that is reachable from `source` within the bounds, once, as `target.id`.
 
     Each destination counts at its shortest distance; the source itself only through a self-loop, at distance 1. From a
@@ -205,7 +205,7 @@ class Expand(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandInto(Step):
+class ExpandInto(Operator):
     """The rows whose `target` is reachable from `source` within the bounds; both are bound already."""
 
     input: Relation
@@ -227,7 +227,7 @@ class ExpandInto(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeExpand(Step):
+class EdgeExpand(Operator):
     """For each row one row per edge at `source` that passes the filter; with `into`, only those to `target`."""
 
     input: Relation
@@ -252,7 +252,7 @@ class EdgeExpand(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup(Step):
+class Lookup(Operator):
     """Adds columns of an entity whose id is known, and drops the rows that do not pass the filter.
 
     With `keep_missing` a null id keeps its row, with nulls; it never has a filter then.
@@ -277,7 +277,7 @@ class Lookup(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Filter(Step):
+class FilterRows(Operator):
     """The rows for which every condition is true."""
 
     input: Relation
@@ -292,7 +292,7 @@ class Filter(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class CrossJoin(Step):
+class CrossJoin(Operator):
     """Every pair of rows; with `on`, only pairs in which these columns are equal and not null."""
 
     left: Relation
@@ -308,7 +308,7 @@ class CrossJoin(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class ExistsJoin(Step):
+class ExistsJoin(Operator):
     """The rows for which the inner plan has a match (semi join), or with `negated` none (anti join)."""
 
     input: Relation
@@ -324,7 +324,7 @@ class ExistsJoin(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftJoin(Step):
+class LeftJoin(Operator):
     """Each row with each match of the inner plan, or once with nulls where there is none."""
 
     input: Relation
@@ -353,7 +353,7 @@ class ScoreColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Search(Step):
+class Search(Operator):
     """Adds scores to the rows of the input."""
 
     input: Relation
@@ -380,7 +380,7 @@ class AggregateColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Step):
+class Aggregate(Operator):
     """One row per distinct keys, nulls equal; without keys exactly one, for no rows too: counts 0, the rest null."""
 
     input: Relation
@@ -405,7 +405,7 @@ class OrderKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Order(Step):
+class Order(Operator):
     """The rows sorted by the keys, then by the columns of `ties`, ascending, which make the order total."""
 
     input: Relation
@@ -421,7 +421,7 @@ class Order(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit(Step):
+class LimitRows(Operator):
     """At most `count` rows after the first `offset`; both are integers that are not negative."""
 
     input: Relation
@@ -433,7 +433,7 @@ class Limit(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Project(Step):
+class Project(Operator):
     """The columns of the result, in order, and no others."""
 
     input: Relation

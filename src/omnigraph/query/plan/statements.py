@@ -1,7 +1,7 @@
 """The steps of a plan: immutable relations that say what they read and what columns they give out.
 
 A query is a tree of these. As made from the text it has `Pattern` leaves (what is to be matched, in no order) and
-`Filter`s; the rules turn it into one that can be run: no `Pattern` is left, every scan has its columns and the two
+`FilterRows`s; the rules turn it into one that can be run: no `Pattern` is left, every scan has its columns and the two
 halves of its filter. Rows are bags unless a step says otherwise. Each step checks at once that its inputs have the
 columns it needs, so a rule that breaks a plan fails where it does so.
 
@@ -29,9 +29,9 @@ from omnigraph.query.plan.operators import (
     ExistsJoin,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     LeftJoin,
-    Limit,
+    LimitRows,
     Link,
     Lookup,
     Order,
@@ -58,10 +58,10 @@ __all__ = [
     "ExistsJoin",
     "Expand",
     "ExpandInto",
-    "Filter",
+    "FilterRows",
     "InsertRow",
     "LeftJoin",
-    "Limit",
+    "LimitRows",
     "Link",
     "Lookup",
     "MutationPlan",
@@ -82,7 +82,7 @@ __all__ = [
 
 Leaf = Unit | Argument | Scan | EdgeScan
 Extension = Expand | ExpandInto | EdgeExpand | Lookup
-Rows = Filter | Search | Aggregate | Order | Limit | Project
+Rows = FilterRows | Search | Aggregate | Order | LimitRows | Project
 Relation = Leaf | Pattern | Extension | Rows | CrossJoin | ExistsJoin | LeftJoin
 
 

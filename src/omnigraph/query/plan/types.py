@@ -141,7 +141,7 @@ def is_opaque(property_type: PropertyType) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityType:
+class EntityValueType:
     """A whole node or edge."""
 
     kind: TypeKind
@@ -153,7 +153,7 @@ class NullType:
     """The type of the literal `null`, which goes with every other."""
 
 
-ValueType = PropertyType | EntityType | NullType
+ValueType = PropertyType | EntityValueType | NullType
 
 STRING: Final = ScalarType(Scalar.STRING)
 BOOL: Final = ScalarType(Scalar.BOOL)
@@ -165,7 +165,7 @@ DATETIME: Final = ScalarType(Scalar.DATETIME)
 NULL: Final = NullType()
 
 
-class Family(Enum):
+class TypeFamily(Enum):
     """Types whose values can be compared with each other."""
 
     NUMBER = "number"
@@ -179,11 +179,11 @@ class Family(Enum):
 
 
 _FAMILIES: Final = {
-    Scalar.STRING: Family.TEXT,
-    Scalar.BOOL: Family.BOOL,
-    Scalar.DATE: Family.TIME,
-    Scalar.DATETIME: Family.TIME,
-    Scalar.BLOB: Family.OPAQUE,
+    Scalar.STRING: TypeFamily.TEXT,
+    Scalar.BOOL: TypeFamily.BOOL,
+    Scalar.DATE: TypeFamily.TIME,
+    Scalar.DATETIME: TypeFamily.TIME,
+    Scalar.BLOB: TypeFamily.OPAQUE,
 }
 _WIDER: Final = {
     Scalar.I32: {Scalar.I64, Scalar.F64},
@@ -192,27 +192,27 @@ _WIDER: Final = {
 }
 
 
-def family_of(value_type: ValueType) -> Family:
+def family_of(value_type: ValueType) -> TypeFamily:
     """What the values of a type can be compared with."""
     match value_type:
         case ScalarType(scalar):
-            return _FAMILIES.get(scalar, Family.NUMBER)
+            return _FAMILIES.get(scalar, TypeFamily.NUMBER)
         case EnumType():
-            return Family.TEXT
+            return TypeFamily.TEXT
         case ListType():
-            return Family.LIST
+            return TypeFamily.LIST
         case VectorType():
-            return Family.OPAQUE
-        case EntityType():
-            return Family.ENTITY
+            return TypeFamily.OPAQUE
+        case EntityValueType():
+            return TypeFamily.ENTITY
         case NullType():
-            return Family.NULL
+            return TypeFamily.NULL
 
 
 def value_type_text(value_type: ValueType) -> str:
     """The type as a message or a plan shows it."""
     match value_type:
-        case EntityType(_, name):
+        case EntityValueType(_, name):
             return name
         case NullType():
             return "null"
@@ -222,12 +222,12 @@ def value_type_text(value_type: ValueType) -> str:
 
 def is_text(value_type: ValueType) -> bool:
     """Whether it is a text, or null, which can stand for one."""
-    return family_of(value_type) in {Family.TEXT, Family.NULL}
+    return family_of(value_type) in {TypeFamily.TEXT, TypeFamily.NULL}
 
 
 def is_number(value_type: ValueType) -> bool:
     """Whether arithmetic works on it."""
-    return family_of(value_type) is Family.NUMBER
+    return family_of(value_type) is TypeFamily.NUMBER
 
 
 def is_integer(value_type: ValueType) -> bool:
@@ -243,11 +243,11 @@ def is_float(value_type: ValueType) -> bool:
 def are_comparable(left: ValueType, right: ValueType) -> bool:
     """Whether `=` makes sense between the two."""
     families = {family_of(left), family_of(right)}
-    if Family.NULL in families:
+    if TypeFamily.NULL in families:
         return True
-    if len(families) > 1 or families & {Family.LIST, Family.OPAQUE}:
+    if len(families) > 1 or families & {TypeFamily.LIST, TypeFamily.OPAQUE}:
         return False
-    return Family.ENTITY not in families or left == right
+    return TypeFamily.ENTITY not in families or left == right
 
 
 def has_order(value_type: ValueType) -> bool:
@@ -257,7 +257,7 @@ def has_order(value_type: ValueType) -> bool:
 
 def is_sortable(value_type: ValueType) -> bool:
     """Whether rows can be ordered by it, and `min` and `max` work."""
-    return family_of(value_type) not in {Family.LIST, Family.OPAQUE, Family.ENTITY}
+    return family_of(value_type) not in {TypeFamily.LIST, TypeFamily.OPAQUE, TypeFamily.ENTITY}
 
 
 def is_assignable(value: ValueType, target: PropertyType) -> bool:

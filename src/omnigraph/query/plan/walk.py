@@ -18,9 +18,9 @@ from omnigraph.query.plan.operators import (
     ExistsJoin,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     LeftJoin,
-    Limit,
+    LimitRows,
     Lookup,
     Order,
     Pattern,
@@ -108,7 +108,7 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
         case Scan() | EdgeScan() | EdgeExpand() | Lookup():
             kept = _filter(relation.filter, change)
             return relation if kept is relation.filter else replace(relation, filter=kept)
-        case Filter(conditions=conditions):
+        case FilterRows(conditions=conditions):
             changed = _changed(conditions, change)
             return relation if changed is conditions else replace(relation, conditions=changed)
         case Search(scores=scores):
@@ -128,7 +128,7 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
         case Order(keys=order):
             changed_order = tuple(replace(key, expression=change(key.expression)) for key in order)
             return replace(relation, keys=changed_order)
-        case Limit(count=count, offset=offset):
+        case LimitRows(count=count, offset=offset):
             return replace(relation, count=change(count), offset=None if offset is None else change(offset))
         case Project(columns=columns):
             named = _named(columns, change)

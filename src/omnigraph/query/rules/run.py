@@ -12,20 +12,20 @@ from typing import Final
 
 from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, Relation
 from omnigraph.query.plan.types import NO_FACTS, PlanFacts
-from omnigraph.query.rules.column_pruning import column_pruning
-from omnigraph.query.rules.expand_order import expand_order
-from omnigraph.query.rules.filter_pushdown import filter_pushdown
-from omnigraph.query.rules.index_choice import index_choice
-from omnigraph.query.rules.literal_coercion import literal_coercion
+from omnigraph.query.rules.choose_indexes import choose_indexes
+from omnigraph.query.rules.coerce_literals import coerce_literals
+from omnigraph.query.rules.order_expands import order_expands
+from omnigraph.query.rules.prune_columns import prune_columns
+from omnigraph.query.rules.push_down_filters import push_down_filters
 
 Rule = Callable[[Relation, PlanFacts], Relation]
 
 RULES: Final[tuple[Rule, ...]] = (
-    literal_coercion,
-    filter_pushdown,
-    expand_order,
-    column_pruning,
-    index_choice,
+    coerce_literals,
+    push_down_filters,
+    order_expands,
+    prune_columns,
+    choose_indexes,
 )
 
 

@@ -19,7 +19,7 @@ from omnigraph.lang.syntax import (
     TimeLiteral,
     WordLiteral,
 )
-from omnigraph.schema.checks.scope import Member, Scope
+from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.resolve import (
     CONSTRAINTS,
@@ -60,7 +60,7 @@ _CONSTRAINT_SHAPES: Final = {
 }
 
 
-def check_annotations(scope: Scope, problems: ProblemList) -> None:
+def check_annotations(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S301 to S304 and S504."""
     for member in scope.members:
         declaration = member.declaration
@@ -113,7 +113,7 @@ def _check_group(
             _check_shape(annotation, _SHAPES[name], where, problems)
 
 
-def _check_constraints(member: Member, problems: ProblemList) -> None:
+def _check_constraints(member: DeclaredType, problems: ProblemList) -> None:
     for constraint in member.declaration.body.constraints:
         name = constraint.name.text
         if isinstance(member.declaration, EdgeSyntax) and name not in EDGE_CONSTRAINTS:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.lang.syntax import Annotation, RangeArgument, Span, StringLiteral, WordLiteral
-from omnigraph.schema.checks.scope import EDGE_ENDS, Member, Scope, column_names
+from omnigraph.schema.checks.scope import EDGE_ENDS, DeclaredType, SchemaScope, column_names
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.patterns import pattern_mistake
 from omnigraph.schema.property_types import (
@@ -22,7 +22,7 @@ from omnigraph.schema.syntax import EdgeSyntax, PropertySyntax
 from omnigraph.schema.values import RangeBounds, ValueMistake, range_bounds
 
 
-def check_constraints(scope: Scope, problems: ProblemList) -> None:
+def check_constraints(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S308 to S313, S317 and S318."""
     for member in scope.members:
         for constraint in member.declaration.body.constraints:
@@ -36,13 +36,13 @@ def check_constraints(scope: Scope, problems: ProblemList) -> None:
                 _check_pattern(member, constraint, problems)
 
 
-def _is_allowed(member: Member, constraint: Annotation) -> bool:
+def _is_allowed(member: DeclaredType, constraint: Annotation) -> bool:
     """A constraint that does not belong here at all is reported as that and not looked into."""
     allowed = EDGE_CONSTRAINTS if isinstance(member.declaration, EdgeSyntax) else CONSTRAINTS
     return constraint.name.text in allowed
 
 
-def _check_names(member: Member, constraint: Annotation, problems: ProblemList) -> None:
+def _check_names(member: DeclaredType, constraint: Annotation, problems: ProblemList) -> None:
     kind = constraint.name.text
     names = column_names(constraint)
     system = member.system_columns
@@ -64,7 +64,7 @@ def _check_names(member: Member, constraint: Annotation, problems: ProblemList) 
         seen.add(name.text)
 
 
-def _unknown_hint(member: Member, name: str, problems: ProblemList) -> str:
+def _unknown_hint(member: DeclaredType, name: str, problems: ProblemList) -> str:
     if isinstance(member.declaration, EdgeSyntax) and name in {"from", "to"}:
         return "the ends of an edge are called `src` and `dst` here"
     if name == "id":
@@ -72,7 +72,7 @@ def _unknown_hint(member: Member, name: str, problems: ProblemList) -> str:
     return problems.did_you_mean(name, (*member.system_columns, *member.properties))
 
 
-def _check_twice(member: Member, problems: ProblemList) -> None:
+def _check_twice(member: DeclaredType, problems: ProblemList) -> None:
     """The same said again; for a range, two ranges for one property."""
     seen: set[object] = set()
     for constraint in member.declaration.body.constraints:
@@ -100,7 +100,7 @@ def _check_twice(member: Member, problems: ProblemList) -> None:
                 problems.add(SchemaCode.CONSTRAINT_TWICE, annotation.span, message, "remove one")
 
 
-def _bearers(member: Member, kind: str) -> list[tuple[str, Span]]:
+def _bearers(member: DeclaredType, kind: str) -> list[tuple[str, Span]]:
     """The properties that the declaration itself gives a constraint, by annotation or in its body."""
     found = [(name.text, name.span) for body in member.constraints(kind) for name in column_names(body)]
     for own in member.declaration.body.properties:
@@ -110,7 +110,7 @@ def _bearers(member: Member, kind: str) -> list[tuple[str, Span]]:
     return found
 
 
-def _check_unique_types(member: Member, problems: ProblemList) -> None:
+def _check_unique_types(member: DeclaredType, problems: ProblemList) -> None:
     for name, span in _bearers(member, "unique"):
         found = member.type_of(name)
         if found is not None and not has_single_value(found):
@@ -122,7 +122,7 @@ def _check_unique_types(member: Member, problems: ProblemList) -> None:
             )
 
 
-def _check_index_types(member: Member, problems: ProblemList) -> None:
+def _check_index_types(member: DeclaredType, problems: ProblemList) -> None:
     for name, span in _bearers(member, "index"):
         found = member.type_of(name)
         if name in member.system_columns and found is None:
@@ -137,7 +137,7 @@ def _check_index_types(member: Member, problems: ProblemList) -> None:
             )
 
 
-def _check_pattern(member: Member, constraint: Annotation, problems: ProblemList) -> None:
+def _check_pattern(member: DeclaredType, constraint: Annotation, problems: ProblemList) -> None:
     match constraint.arguments:
         case [WordLiteral() as name, StringLiteral() as pattern]:
             found = member.type_of(name.text)
@@ -163,7 +163,7 @@ class _Key:
         return tuple(name for name, _ in self.columns)
 
 
-def check_keys(scope: Scope, problems: ProblemList) -> None:
+def check_keys(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S305 to S307 and S505."""
     for member in scope.members:
         body = member.declaration.body
@@ -189,7 +189,7 @@ def _keys(properties: tuple[PropertySyntax, ...], constraints: tuple[Annotation,
     return keys
 
 
-def _check_count(member: Member, own: list[_Key], inherited: list[_Key], problems: ProblemList) -> None:
+def _check_count(member: DeclaredType, own: list[_Key], inherited: list[_Key], problems: ProblemList) -> None:
     """Two keys are one too many, also when one of them comes from an interface and says something else."""
     hint = "write one composite key in the body: `@key(a, b)`"
     for key in own[1:]:
@@ -204,7 +204,7 @@ def _check_count(member: Member, own: list[_Key], inherited: list[_Key], problem
         problems.add(SchemaCode.KEY_TWICE, member.declaration.name.span, message, "remove one of them")
 
 
-def _check_columns(member: Member, key: _Key, problems: ProblemList) -> None:
+def _check_columns(member: DeclaredType, key: _Key, problems: ProblemList) -> None:
     for name, span in key.columns:
         found = member.properties.get(name)
         if found is None:
@@ -220,7 +220,7 @@ def _check_columns(member: Member, key: _Key, problems: ProblemList) -> None:
             problems.add(SchemaCode.KEY_TYPE, span, message, hint)
 
 
-def _check_edge_key(member: Member, key: _Key, problems: ProblemList) -> None:
+def _check_edge_key(member: DeclaredType, key: _Key, problems: ProblemList) -> None:
     """An edge's id is made of its ends and its key, so that a key that leaves them out would say less than it does."""
     if key.names[:2] == EDGE_ENDS:
         return
@@ -233,7 +233,7 @@ def _check_edge_key(member: Member, key: _Key, problems: ProblemList) -> None:
     )
 
 
-def check_ranges(scope: Scope, problems: ProblemList) -> None:
+def check_ranges(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S314 to S316."""
     for member in scope.members:
         if isinstance(member.declaration, EdgeSyntax):
@@ -242,7 +242,7 @@ def check_ranges(scope: Scope, problems: ProblemList) -> None:
             _check_range(member, constraint, problems)
 
 
-def _check_range(member: Member, constraint: Annotation, problems: ProblemList) -> None:
+def _check_range(member: DeclaredType, constraint: Annotation, problems: ProblemList) -> None:
     match constraint.arguments:
         case [WordLiteral() as name, RangeArgument() as bounds]:
             where = f"{member.label}: property {quoted(name.text)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph.base import limits
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.lang.syntax import Literal, Name, RangeArgument
-from omnigraph.schema.checks.scope import Member, Scope
+from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.property_types import Scalar, ScalarType
 from omnigraph.schema.resolve import TYPE_NAMES, TypeMistake, find_annotation, resolve_type
@@ -13,7 +13,7 @@ from omnigraph.schema.syntax import EdgeSyntax, InterfaceSyntax, NodeSyntax
 from omnigraph.schema.values import value_from_literal
 
 
-def check_edges(scope: Scope, problems: ProblemList) -> None:
+def check_edges(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S501 to S503."""
     nodes = [name for name, found in scope.by_name.items() if isinstance(found, NodeSyntax)]
     for member in scope.members:
@@ -31,7 +31,7 @@ def cardinality_bound(literal: Literal | None) -> int | None:
     return value if isinstance(value, int) and value <= limits.CARDINALITY_MAX else None
 
 
-def _check_endpoint(label: str, end: Name, scope: Scope, known: tuple[list[str], ProblemList]) -> None:
+def _check_endpoint(label: str, end: Name, scope: SchemaScope, known: tuple[list[str], ProblemList]) -> None:
     nodes, problems = known
     found = scope.by_name.get(end.text)
     if found is None:
@@ -51,7 +51,7 @@ def _check_endpoint(label: str, end: Name, scope: Scope, known: tuple[list[str],
         )
 
 
-def _check_cardinality(member: Member, problems: ProblemList) -> None:
+def _check_cardinality(member: DeclaredType, problems: ProblemList) -> None:
     card = find_annotation(member.declaration.annotations, "card")
     if card is None:
         return
@@ -72,7 +72,7 @@ def _check_cardinality(member: Member, problems: ProblemList) -> None:
         problems.add(SchemaCode.CARDINALITY, card.span, f"{member.label}: {message}", hint)
 
 
-def check_interfaces(scope: Scope, problems: ProblemList) -> None:
+def check_interfaces(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S401 to S405."""
     interfaces = [name for name, found in scope.by_name.items() if isinstance(found, InterfaceSyntax)]
     for member in scope.members:
@@ -88,7 +88,9 @@ def check_interfaces(scope: Scope, problems: ProblemList) -> None:
             )
 
 
-def _check_implements(member: Member, scope: Scope, interfaces: list[str], problems: ProblemList) -> None:
+def _check_implements(
+    member: DeclaredType, scope: SchemaScope, interfaces: list[str], problems: ProblemList
+) -> None:
     seen: set[str] = set()
     for name in member.declaration.implements:
         found = scope.by_name.get(name.text)
@@ -111,7 +113,7 @@ def _check_implements(member: Member, scope: Scope, interfaces: list[str], probl
         seen.add(name.text)
 
 
-def _check_conflicts(member: Member, problems: ProblemList) -> None:
+def _check_conflicts(member: DeclaredType, problems: ProblemList) -> None:
     for conflict in member.expansion.conflicts:
         problems.add(
             SchemaCode.INTERFACE_CONFLICT,
@@ -122,7 +124,7 @@ def _check_conflicts(member: Member, problems: ProblemList) -> None:
         )
 
 
-def check_property_types(scope: Scope, problems: ProblemList) -> None:
+def check_property_types(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S201 to S208."""
     for member in scope.members:
         for found in member.declaration.body.properties:
@@ -136,7 +138,7 @@ def check_property_types(scope: Scope, problems: ProblemList) -> None:
             problems.add(mistake.code, mistake.span, f"{where}: {mistake.message}", hint)
 
 
-def _unknown_type_hint(name: str, mistake: TypeMistake, scope: Scope, problems: ProblemList) -> str:
+def _unknown_type_hint(name: str, mistake: TypeMistake, scope: SchemaScope, problems: ProblemList) -> str:
     named = scope.by_name.get(name)
     if named is not None:
         return f"{named.label} is not a type of values; to point at other nodes, declare an edge"

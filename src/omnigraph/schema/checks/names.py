@@ -8,7 +8,7 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.lang.syntax import Annotation, Name, WordLiteral
-from omnigraph.schema.checks.scope import Member, Scope
+from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.resolve import find_annotation
 from omnigraph.schema.syntax import Declaration, EdgeSyntax
@@ -30,7 +30,7 @@ _LANCE_RESERVED: Final = frozenset(
 )
 
 
-def check_names(scope: Scope, problems: ProblemList) -> None:
+def check_names(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S101 to S107."""
     edges: dict[str, Declaration] = {}
     for member in scope.members:
@@ -41,7 +41,7 @@ def check_names(scope: Scope, problems: ProblemList) -> None:
         _check_property_names(declaration, problems)
 
 
-def _check_type_name(declaration: Declaration, scope: Scope, problems: ProblemList) -> None:
+def _check_type_name(declaration: Declaration, scope: SchemaScope, problems: ProblemList) -> None:
     name = declaration.name
     _check_length(name, declaration.label, problems)
     if not name.text[0].isupper():
@@ -112,7 +112,7 @@ def _check_length(name: Name, label: str, problems: ProblemList) -> None:
         )
 
 
-def check_renames(scope: Scope, problems: ProblemList) -> None:
+def check_renames(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S108 and S109, for types and for the properties of each type."""
     types = ((member.label, member.declaration.annotations) for member in scope.members)
     _check_group(types, scope.by_name, problems)
@@ -120,7 +120,7 @@ def check_renames(scope: Scope, problems: ProblemList) -> None:
         _check_group(_properties(member), member.properties, problems)
 
 
-def _properties(member: Member) -> Iterable[tuple[str, tuple[Annotation, ...]]]:
+def _properties(member: DeclaredType) -> Iterable[tuple[str, tuple[Annotation, ...]]]:
     for found in member.declaration.body.properties:
         yield f"{member.label}: property {quoted(found.name.text)}", found.annotations
 

@@ -16,7 +16,7 @@ from omnigraph.schema.checks.annotations import check_annotations
 from omnigraph.schema.checks.constraints import check_constraints, check_keys, check_ranges
 from omnigraph.schema.checks.declarations import check_edges, check_interfaces, check_property_types
 from omnigraph.schema.checks.names import check_names, check_renames
-from omnigraph.schema.checks.scope import Scope, build_scope
+from omnigraph.schema.checks.scope import SchemaScope, build_scope
 from omnigraph.schema.checks.values import check_defaults, check_embeds
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.syntax import Body, InterfaceSyntax, NodeSyntax, Schema
@@ -53,7 +53,7 @@ def _parts(body: Body) -> int:
     return properties + sum(1 + len(found.arguments) for found in body.constraints)
 
 
-CHECKS: Final[tuple[Callable[[Scope, ProblemList], None], ...]] = (
+CHECKS: Final[tuple[Callable[[SchemaScope, ProblemList], None], ...]] = (
     check_names,
     check_renames,
     check_property_types,

@@ -15,7 +15,7 @@ EDGE_ENDS: Final = ("src", "dst")
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class DeclaredType:
     """One declaration and all it has, by property name, whether it wrote it itself or got it from an interface.
 
     `value_rules` are the `@range` and `@check` of each property.
@@ -49,14 +49,14 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SchemaScope:
     """The declarations of a schema; of several with one name, `by_name` has the first."""
 
     by_name: Mapping[str, Declaration]
-    members: tuple[Member, ...]
+    members: tuple[DeclaredType, ...]
 
 
-def build_scope(schema: Schema) -> Scope:
+def build_scope(schema: Schema) -> SchemaScope:
     """Expand every declaration once, so that the checks only look things up."""
     by_name: dict[str, Declaration] = {}
     for declaration in schema.declarations:
@@ -66,8 +66,8 @@ def build_scope(schema: Schema) -> Scope:
     for declaration in schema.declarations:
         expansion = expand(declaration, interfaces)
         properties = {found.name.text: found for found in expansion.properties}
-        members.append(Member(declaration, expansion, properties, _value_rules(expansion)))
-    return Scope(by_name, tuple(members))
+        members.append(DeclaredType(declaration, expansion, properties, _value_rules(expansion)))
+    return SchemaScope(by_name, tuple(members))
 
 
 def _value_rules(expansion: Expansion) -> Mapping[str, tuple[Annotation, ...]]:

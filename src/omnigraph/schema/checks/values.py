@@ -11,7 +11,7 @@ from omnigraph.lang.syntax import (
     TimeLiteral,
     WordLiteral,
 )
-from omnigraph.schema.checks.scope import Member, Scope
+from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.patterns import matches_whole, pattern_mistake
 from omnigraph.schema.property_types import (
@@ -26,7 +26,7 @@ from omnigraph.schema.syntax import PropertySyntax
 from omnigraph.schema.values import RangeBounds, Value, ValueMistake, range_bounds, value_from_literal
 
 
-def check_defaults(scope: Scope, problems: ProblemList) -> None:
+def check_defaults(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S319 to S321."""
     for member in scope.members:
         for found in member.declaration.body.properties:
@@ -38,7 +38,9 @@ def check_defaults(scope: Scope, problems: ProblemList) -> None:
             _check_inherited(member, constraint, inherited, problems)
 
 
-def _check_default(member: Member, found: PropertySyntax, default: Annotation, problems: ProblemList) -> None:
+def _check_default(
+    member: DeclaredType, found: PropertySyntax, default: Annotation, problems: ProblemList
+) -> None:
     where = f"{member.label}: property {quoted(found.name.text)}"
     resolved = member.type_of(found.name.text)
     if resolved is None:
@@ -82,7 +84,7 @@ def _refuses(constraint: Annotation, name: str, value: Value, resolved: Property
 
 
 def _check_inherited(
-    member: Member, constraint: Annotation, inherited: dict[str, PropertySyntax], problems: ProblemList
+    member: DeclaredType, constraint: Annotation, inherited: dict[str, PropertySyntax], problems: ProblemList
 ) -> None:
     """A constraint of the node may refuse the default that an interface gave."""
     match constraint.arguments:
@@ -102,7 +104,7 @@ def _check_inherited(
                 problems.add(SchemaCode.DEFAULT_REFUSED, constraint.span, message, hint)
 
 
-def check_embeds(scope: Scope, problems: ProblemList) -> None:
+def check_embeds(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S322 and S323."""
     for member in scope.members:
         for found in member.declaration.body.properties:
@@ -118,7 +120,7 @@ def check_embeds(scope: Scope, problems: ProblemList) -> None:
                 _check_source(member, where, embed.arguments[0], problems)
 
 
-def _check_source(member: Member, where: str, source: StringLiteral, problems: ProblemList) -> None:
+def _check_source(member: DeclaredType, where: str, source: StringLiteral, problems: ProblemList) -> None:
     name = source.value
     resolved = member.type_of(name)
     if name not in member.properties:

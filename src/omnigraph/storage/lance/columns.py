@@ -266,7 +266,7 @@ def _numbers(native: Any, parent: int) -> Iterator[tuple[int, int]]:
         yield from _numbers(child, own)
 
 
-def stage_later_rows(
+def stage_rows_for_new_schema(
     dataset: Dataset,
     columns: StagedTransaction,
     moved: RowReplacement | None,

@@ -44,7 +44,7 @@ _UNESCAPED: Final = "/ !$&'()+,;=@:"
 
 
 @contextmanager
-def no_strays(location: Location) -> Iterator[None]:
+def remove_escaped_dirs(location: Location) -> Iterator[None]:
     """Leave no empty folder at the escaped spelling of a local path."""
     escaped = Path(quote(location.uri, safe=_UNESCAPED).replace("~", "%7E"))
     if not location.is_local or str(escaped) == location.uri:
@@ -178,7 +178,7 @@ def commit_branch(dataset: Dataset, name: str) -> Dataset:
     """Make the Lance branch `name` from the handle's version. The caller never uses a name twice."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
     delete_torn_references(dataset.location)
-    with substrate_errors("create the Lance branch", dataset.uri), no_strays(dataset.location):
+    with substrate_errors("create the Lance branch", dataset.uri), remove_escaped_dirs(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
     created = Dataset(dataset.location, name, native)
     make_branch_durable(created.location, name, created.place, created.version)

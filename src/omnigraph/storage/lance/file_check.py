@@ -100,7 +100,7 @@ def check_files(location: Location, versions: Sequence[VersionKey], *, deep: boo
     # Opened before the listing: a file that a version references is written before the version is.
     opened = {key: _open(location, key) for key in versions}
     sizes, links = _list_sizes(location)
-    run = _Run(location, sizes, _by_folder(sizes), deep)
+    run = _DatasetCheck(location, sizes, _by_folder(sizes), deep)
     problems = {key: run.check(key, found) for key, found in opened.items()}
     return CheckedDataset({key: found for key, found in problems.items() if found}, links)
 
@@ -206,7 +206,7 @@ def _behind(location: Location, link: str) -> Location:
 
 
 @dataclass(slots=True)
-class _Run:
+class _DatasetCheck:
     """One check of a dataset."""
 
     location: Location

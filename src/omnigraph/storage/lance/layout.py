@@ -1,7 +1,7 @@
 """Which files of one dataset go, and in which order: a join of a listing with what versions reach. Pure.
 
 In: the files there are, the decision about versions and forks, and the files that retained and other versions need.
-Out: `DoomedFile`s in the order in which they have to go: forks, children before parents; then the manifests of old
+Out: `DeletableFile`s in the order in which they have to go: forks, children before parents; then the manifests of old
 versions; then what only those needed; then orphans, which no version needs and which are beyond the grace. Within
 whatever goes, manifests go first, so nothing half deleted looks whole. A file that is none of Lance's is left alone.
 """
@@ -107,7 +107,7 @@ class Refs:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReferencedFiles:
     """The files of a Lance branch's versions, manifests included: of those that stay, and of all of them."""
 
     by_staying: frozenset[str]
@@ -127,7 +127,7 @@ def read_refs(location: Location) -> Refs:
     return Refs(tuple(found), frozenset((tag["branch"], int(tag["version"])) for tag in tags.values()))
 
 
-def read_reached(dataset: Dataset, leaving: Iterable[int]) -> Reached:
+def read_reached(dataset: Dataset, leaving: Iterable[int]) -> ReferencedFiles:
     """Which files the versions of the handle's branch need, but for those that leave, and which any version does.
 
     A version that the caller has not heard of yet stays.
@@ -140,7 +140,7 @@ def read_reached(dataset: Dataset, leaving: Iterable[int]) -> Reached:
             by_any |= _paths(table, dataset.location)
             leaves = pc.is_in(table.column("version"), value_set=gone)
             by_staying |= _paths(table.filter(pc.invert(leaves)), dataset.location)
-    return Reached(frozenset(by_staying), frozenset(by_any))
+    return ReferencedFiles(frozenset(by_staying), frozenset(by_any))
 
 
 def _tables(dataset: Dataset) -> Iterator[pa.Table]:

@@ -26,7 +26,7 @@ LAST_UPDATED: Final = "_row_last_updated_at_version"
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class TableScan:
     """What to read. `where` is SQL over the columns of the dataset, also those that are not read."""
 
     columns: tuple[str, ...]
@@ -46,7 +46,7 @@ def check_filter(dataset: Dataset, where: str) -> None:
         raise _refused(where, cause) from refused
 
 
-def scan_fragments(dataset: Dataset, fragments: tuple[int, ...], scan: Scan) -> Iterator[pa.RecordBatch]:
+def scan_fragments(dataset: Dataset, fragments: tuple[int, ...], scan: TableScan) -> Iterator[pa.RecordBatch]:
     """The rows of these fragments that the scan asks for, in their order."""
     if not fragments:
         return
@@ -80,7 +80,7 @@ def _refused(where: str, cause: str) -> UsageError:
     )
 
 
-def _condition(scan: Scan) -> str | None:
+def _condition(scan: TableScan) -> str | None:
     parts = [] if scan.where is None else [f"({scan.where})"]
     parts += [] if scan.updated_after is None else [f"{LAST_UPDATED} > {scan.updated_after}"]
     return " AND ".join(parts) or None

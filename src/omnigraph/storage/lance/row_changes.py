@@ -40,26 +40,26 @@ from omnigraph.storage.location import Location
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BranchVersion:
     """A version of a dataset on one of its Lance branches; None is Lance's main."""
 
     branch: str | None
     version: int
 
 
-def find_parting(location: Location, left: Place, right: Place) -> Place | None:
+def find_parting(location: Location, left: BranchVersion, right: BranchVersion) -> BranchVersion | None:
     """The newest version that both were made from; None when a Lance branch on the way is gone."""
     if left.branch == right.branch:
-        return Place(left.branch, min(left.version, right.version))
+        return BranchVersion(left.branch, min(left.version, right.version))
     branches = _branches(open_dataset(location))
     line = {place.branch: place.version for place in (left, *_origins(branches, left.branch))}
     for place in (right, *_origins(branches, right.branch)):
         if place.branch in line:
-            return Place(place.branch, min(place.version, line[place.branch]))
+            return BranchVersion(place.branch, min(place.version, line[place.branch]))
     return None
 
 
-def open_place(location: Location, place: Place) -> Dataset | None:
+def open_place(location: Location, place: BranchVersion) -> Dataset | None:
     """The dataset there, or None when that version is gone."""
     try:
         return open_dataset(location, branch=place.branch, version=place.version)
@@ -78,7 +78,7 @@ def _branches(dataset: Dataset) -> Any:
         return dataset.native.branches.list()
 
 
-def _origins(branches: Any, branch: str | None) -> Iterator[Place]:
+def _origins(branches: Any, branch: str | None) -> Iterator[BranchVersion]:
     """What a Lance branch was made from, what that one was made from, and so on up to Lance's main or a gap."""
     at = branch
     for _ in range(len(branches)):
@@ -86,7 +86,7 @@ def _origins(branches: Any, branch: str | None) -> Iterator[Place]:
         if found is None:
             return
         at = found["parent_branch"]
-        yield Place(at, int(found["parent_version"]))
+        yield BranchVersion(at, int(found["parent_version"]))
 
 
 _FRAGMENT_SHIFT = np.uint64(32)

@@ -10,6 +10,7 @@ import typer
 from omnigraph.base.actors import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Actor, Json, Store, Uri, Yes
 from omnigraph.cli.output import printable, write_json, write_text
 from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
@@ -119,7 +120,8 @@ def tell_how_to_go_on(outcome: MergeOutcome, *, quiet: bool) -> None:
     from omnigraph.graph.merge.conflicts import MergeConflictError
 
     if outcome.conflicts and not quiet:
-        sys.stderr.write(f"hint: {MergeConflictError(outcome.source, outcome.conflicts).flag_hint}\n")
+        error = MergeConflictError(outcome.source, outcome.conflicts)
+        sys.stderr.write(f"hint: {render_hint(error.advice)}\n")
 
 
 def conflict_count(outcome: MergeOutcome) -> str:

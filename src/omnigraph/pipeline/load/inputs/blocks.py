@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, Rows
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, NotFoundError
-from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, RawColumn
+from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, RawColumn
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
@@ -102,7 +102,7 @@ def block_rows(size_bytes: int, rows: int) -> int:
 
 
 def _with_whole_numbers(column: RawColumn, found: Property | None) -> RawColumn:
-    if found is None or isinstance(column, Cells) or not pa.types.is_floating(column.type):
+    if found is None or isinstance(column, MixedColumn) or not pa.types.is_floating(column.type):
         return column
     if not isinstance(found.type, ScalarType) or found.type.scalar not in INTEGER_BOUNDS:
         return column
@@ -114,7 +114,7 @@ def _whole_numbers(floats: Column) -> RawColumn:
     if pc.all(whole).as_py() is not False:
         numbers: Column = pc.cast(floats, pa.int64())
         return numbers
-    return Cells([_as_written(value) for value in floats.to_pylist()])
+    return MixedColumn([_as_written(value) for value in floats.to_pylist()])
 
 
 def _as_written(value: float | None) -> int | float | None:
@@ -143,7 +143,7 @@ def known_columns(entity: Entity) -> list[str]:
     return [*ends, *(found.name for found in entity.properties), ID]
 
 
-def refuse_twin_columns(source: str, names: Iterable[str]) -> None:
+def reject_duplicate_columns(source: str, names: Iterable[str]) -> None:
     """Raise when two columns have one name: nobody could say which of them counts."""
     twins = [name for name, count in Counter(names).items() if count > 1]
     if twins:

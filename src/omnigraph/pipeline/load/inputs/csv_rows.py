@@ -25,7 +25,7 @@ import pyarrow.csv as pcsv
 from omnigraph.arrow.columns import Column, Rows, plain_array
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError
-from omnigraph.integrity.raw import Cells, RawBatch, RawColumn, values_of
+from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.blocks import (
     BadLine,
@@ -33,7 +33,7 @@ from omnigraph.pipeline.load.inputs.blocks import (
     TypedRows,
     known_columns,
     refuse_foreign_columns,
-    refuse_twin_columns,
+    reject_duplicate_columns,
     type_of_rows,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile
@@ -102,8 +102,8 @@ def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
     return pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")).as_py() is not False
 
 
-def _each(texts: Column, read: Callable[[str], object]) -> Cells:
-    return Cells([read(text) if isinstance(text, str) else None for text in values_of(texts)])
+def _each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
+    return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
 
 
 def _integer_or_text(text: str) -> object:
@@ -131,7 +131,7 @@ _MESSAGE: Final = "the row is not CSV: a quote is out of place or never closed, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class RecordChunk:
     """Some rows: their bytes in a row, the line of each from 0, the bad ones, and how many lines it all takes."""
 
     data: bytes
@@ -140,7 +140,7 @@ class Stretch:
     lines: int
 
 
-def read_stretches(blocks: Iterator[bytes]) -> Iterator[Stretch]:
+def read_stretches(blocks: Iterator[bytes]) -> Iterator[RecordChunk]:
     """The rows of a file without its header; a blank line is none."""
     rest = b""
     for block in blocks:
@@ -173,7 +173,7 @@ def count_fields(record: bytes) -> int:
     return _QUOTED.sub(b"", record).count(b",") + 1
 
 
-def _split(data: bytes, *, is_last: bool) -> tuple[Stretch, bytes]:
+def _split(data: bytes, *, is_last: bool) -> tuple[RecordChunk, bytes]:
     """The whole rows, and the bytes of the one that has only begun."""
     octets = np.frombuffer(data, dtype=np.uint8)
     newlines = np.flatnonzero(octets == _NEWLINE)
@@ -205,7 +205,7 @@ def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
     return bool(is_whole and is_open.all() and is_close.all() and (is_end | is_quoted).all())
 
 
-def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Stretch, bytes]:
+def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[RecordChunk, bytes]:
     good: list[bytes] = []
     starts: list[int] = []
     bad: list[tuple[int, int]] = []
@@ -231,13 +231,13 @@ def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Stre
     )
     lines = int(np.searchsorted(newlines, at)) + (at == len(data) and data[-1] != _NEWLINE)
     records = _without_blanks(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
-    return Stretch(records[0], records[1], shown, lines), data[at:]
+    return RecordChunk(records[0], records[1], shown, lines), data[at:]
 
 
-def _made(data: bytes, ends: Any, newlines: Any) -> Stretch:
+def _made(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
     """The rows between ends that all are row ends."""
     if not len(ends):
-        return Stretch(b"", np.empty(0, dtype=np.int64), (), 0)
+        return RecordChunk(b"", np.empty(0, dtype=np.int64), (), 0)
     begins = np.concatenate([[0], ends[:-1]])
     starts = np.searchsorted(newlines, begins).astype(np.int64)
     cut = int(ends[-1])
@@ -246,9 +246,9 @@ def _made(data: bytes, ends: Any, newlines: Any) -> Stretch:
     lengths = ends - begins
     blank = (octets[begins] == _NEWLINE) | ((lengths == 2) & (octets[begins] == _RETURN))
     if not blank.any():
-        return Stretch(data[:cut], starts, (), lines)
+        return RecordChunk(data[:cut], starts, (), lines)
     kept = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
-    return Stretch(b"".join(kept), starts[~blank], (), lines)
+    return RecordChunk(b"".join(kept), starts[~blank], (), lines)
 
 
 def _without_blanks(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
@@ -257,9 +257,9 @@ def _without_blanks(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
     return b"".join(kept), starts[is_row].astype(np.int64)
 
 
-def _only_bad(data: bytes, rule: Rule, message: str) -> Stretch:
+def _only_bad(data: bytes, rule: Rule, message: str) -> RecordChunk:
     line = BadLine(0, rule, message, _shown(data))
-    return Stretch(b"", np.empty(0, dtype=np.int64), (line,), 1)
+    return RecordChunk(b"", np.empty(0, dtype=np.int64), (line,), 1)
 
 
 def _shown(data: bytes) -> str:
@@ -313,7 +313,7 @@ def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiec
 
 
 @dataclass(frozen=True, slots=True)
-class Ragged:
+class FieldCountMismatch:
     """A row with another number of fields than there are names; `row` counts all rows from 0."""
 
     row: int
@@ -321,12 +321,12 @@ class Ragged:
     text: str
 
 
-def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[Ragged]]:
+def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCountMismatch]]:
     """Every field as text, and the rows with another number of fields than there are names."""
-    ragged: list[Ragged] = []
+    ragged: list[FieldCountMismatch] = []
 
     def skip(row: Any) -> Literal["skip"]:
-        ragged.append(Ragged(row.number - 1, row.actual_columns, row.text))
+        ragged.append(FieldCountMismatch(row.number - 1, row.actual_columns, row.text))
         return "skip"
 
     if not _is_unicode(data):
@@ -392,7 +392,7 @@ def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
         raise _bad_header(file, "is empty", entity)
     if "" in names:
         raise _bad_header(file, f"has no name for column {names.index('') + 1}", entity)
-    refuse_twin_columns(f"'{file.name}'", names)
+    reject_duplicate_columns(f"'{file.name}'", names)
     refuse_foreign_columns(f"the header of '{file.name}'", names, entity)
 
 
@@ -406,7 +406,7 @@ def _bad_header(file: InputFile, why: str, entity: Entity | None = None) -> Cont
     )
 
 
-def _block(entity: Entity, names: list[str], stretch: Stretch) -> Block:
+def _block(entity: Entity, names: list[str], stretch: RecordChunk) -> Block:
     if not stretch.data:
         return Block(stretch.lines, (), stretch.bad)
     table, ragged = parse_fields(stretch.data, names)
@@ -427,7 +427,7 @@ def _raw(entity: Entity, table: pa.Table) -> RawBatch:
     return RawBatch(table.num_rows, columns)
 
 
-def _bad_line(found: Ragged, line: int, names: int) -> BadLine:
+def _bad_line(found: FieldCountMismatch, line: int, names: int) -> BadLine:
     fields = "1 field" if found.fields == 1 else f"{found.fields} fields"
     message = f"the row has {fields}, and the header has {names}"
     return BadLine(line, Rule.LINE_SYNTAX, message, found.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
@@ -443,14 +443,14 @@ def _is_unicode(data: bytes) -> bool:
     return True
 
 
-def _without_ragged(data: bytes, names: int) -> tuple[bytes, list[Ragged]]:
+def _without_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
     """The rows with as many fields as names, and the others."""
     good: list[bytes] = []
-    ragged: list[Ragged] = []
+    ragged: list[FieldCountMismatch] = []
     for row, record in enumerate(split_records(data)):
         fields = count_fields(record)
         if fields == names:
             good.append(record)
         else:
-            ragged.append(Ragged(row, fields, record.decode(errors="replace").strip()))
+            ragged.append(FieldCountMismatch(row, fields, record.decode(errors="replace").strip()))
     return b"".join(good), ragged

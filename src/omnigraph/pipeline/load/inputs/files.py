@@ -203,9 +203,9 @@ def _is_aside(found: Sequence[str], asked: Sequence[str] = ()) -> bool:
 
     As in a shell, one that is asked for by such a name is meant.
     """
-    beside = (".", "_")
-    return any(part.startswith(beside) for part in found) and not any(
-        part.startswith(beside) for part in asked
+    hidden_prefixes = (".", "_")
+    return any(part.startswith(hidden_prefixes) for part in found) and not any(
+        part.startswith(hidden_prefixes) for part in asked
     )
 
 

@@ -22,7 +22,7 @@ from omnigraph.pipeline.load.inputs.blocks import (
     arrow_block,
     block_rows,
     refuse_foreign_columns,
-    refuse_twin_columns,
+    reject_duplicate_columns,
     type_of_rows,
 )
 from omnigraph.schema.catalog import Catalog, Entity
@@ -69,7 +69,7 @@ def stage_frame(frame: object, entity: Entity, scratch: Scratch) -> tuple[FrameP
     pieces: list[FramePiece] = []
     try:
         with arrow_reader(frame, name) as reader:
-            refuse_twin_columns(name, reader.schema.names)
+            reject_duplicate_columns(name, reader.schema.names)
             refuse_foreign_columns(name, reader.schema.names, entity)
             for batches in _grouped(reader):
                 data = packed_stream(reader.schema, batches)
@@ -126,7 +126,7 @@ def _is_from(frame: object, package: str) -> bool:
 
 def _pandas_table(frame: Any, name: str) -> pa.Table:
     """Without its index, which is no column. NaN is null, as pandas means it."""
-    refuse_twin_columns(name, [str(column) for column in frame.columns])
+    reject_duplicate_columns(name, [str(column) for column in frame.columns])
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 

@@ -24,7 +24,7 @@ import pyarrow.json as pj
 
 from omnigraph.arrow.columns import Rows
 from omnigraph.base import limits
-from omnigraph.integrity.raw import FROM, ID, TO, Cells, RawBatch, raw_schema
+from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, raw_schema
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.blocks import BadLine, Block, TypedRows
 from omnigraph.pipeline.load.inputs.files import InputFile
@@ -247,7 +247,7 @@ def _gathered(catalog: Catalog, alias: str, found: Sequence[tuple[int, Mapping[s
     assert entity is not None, f"the alias {alias} came from this catalog"
     raw = RawBatch.from_records([members for _, members in found])
     if ID not in raw.columns:
-        raw = RawBatch(raw.rows, {**raw.columns, ID: Cells([None] * raw.rows)})
+        raw = RawBatch(raw.rows, {**raw.columns, ID: MixedColumn([None] * raw.rows)})
     return TypedRows(entity, raw, np.array([line for line, _ in found], dtype=np.int64))
 
 

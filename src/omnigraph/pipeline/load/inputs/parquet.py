@@ -20,7 +20,7 @@ from omnigraph.pipeline.load.inputs.blocks import (
     arrow_block,
     block_rows,
     refuse_foreign_columns,
-    refuse_twin_columns,
+    reject_duplicate_columns,
     type_of_rows,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile, unreadable_input
@@ -78,7 +78,7 @@ def _plan_file(file: InputFile, entity: Entity) -> list[ParquetPiece]:
             metadata, names = opened.metadata, opened.schema_arrow.names
     except (pa.ArrowException, OSError) as error:
         raise unreadable_input(file, error) from error
-    refuse_twin_columns(f"'{file.name}'", names)
+    reject_duplicate_columns(f"'{file.name}'", names)
     refuse_foreign_columns(f"'{file.name}'", names, entity)
     pieces: list[ParquetPiece] = []
     groups: list[int] = []

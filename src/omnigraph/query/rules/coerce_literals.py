@@ -23,9 +23,9 @@ from omnigraph.query.plan.expressions import (
     InList,
     IsNull,
     Known,
+    ListMembership,
     Literal,
     LiteralValue,
-    Member,
     Not,
     Now,
     Or,
@@ -33,25 +33,25 @@ from omnigraph.query.plan.expressions import (
     Prefix,
     Substring,
 )
-from omnigraph.query.plan.operators import EdgeExpand, EdgeScan, Filter, Lookup, Pattern, Scan
+from omnigraph.query.plan.operators import EdgeExpand, EdgeScan, FilterRows, Lookup, Pattern, Scan
 from omnigraph.query.plan.statements import Relation
-from omnigraph.query.plan.types import BOOL, EntityType, NullType, PlanFacts
+from omnigraph.query.plan.types import BOOL, EntityValueType, NullType, PlanFacts
 from omnigraph.query.plan.walk import rewritten_plan, with_expressions
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.query.values import REVERSED, fit, midnight
 from omnigraph.schema.property_types import ListType, PropertyType, ScalarType
 
 _OPPOSITE: Final = {
-    Operator.EQ: Operator.NE,
-    Operator.NE: Operator.EQ,
-    Operator.LT: Operator.GE,
-    Operator.GE: Operator.LT,
-    Operator.GT: Operator.LE,
-    Operator.LE: Operator.GT,
+    ComparisonOperator.EQ: ComparisonOperator.NE,
+    ComparisonOperator.NE: ComparisonOperator.EQ,
+    ComparisonOperator.LT: ComparisonOperator.GE,
+    ComparisonOperator.GE: ComparisonOperator.LT,
+    ComparisonOperator.GT: ComparisonOperator.LE,
+    ComparisonOperator.LE: ComparisonOperator.GT,
 }
 
 
-def literal_coercion(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
+def coerce_literals(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
     """The rule."""
     return rewritten_plan(root, _rewrite)
 
@@ -68,9 +68,9 @@ def as_filter(expr: Expr) -> Expr:
 
 def _rewrite(relation: Relation) -> Relation:
     match relation:
-        case Filter(below, conditions):
+        case FilterRows(below, conditions):
             kept = _conjuncts(conditions)
-            return Filter(below, kept) if kept else below
+            return FilterRows(below, kept) if kept else below
         case Pattern(filters=filters):
             return replace(relation, filters=_conjuncts(filters))
         case Scan() | EdgeScan() | EdgeExpand() | Lookup():
@@ -96,9 +96,9 @@ def _coerced(expr: Expr) -> Expr:
             return _comparison(operator, left, right)
         case InList(operand, items):
             return _in_list(operand, items)
-        case Member(item, Literal() as collection):
+        case ListMembership(item, Literal() as collection):
             return _in_literal(item, collection)
-        case Member(Literal() as item, collection):
+        case ListMembership(Literal() as item, collection):
             return _member(item, collection)
         case Substring(text, part) | Prefix(text, part):
             is_null = any(isinstance(side, Literal) and side.value is None for side in (text, part))
@@ -107,13 +107,13 @@ def _coerced(expr: Expr) -> Expr:
             return expr
 
 
-def _comparison(operator: Operator, left: Expr, literal: Literal) -> Expr:
+def _comparison(operator: ComparisonOperator, left: Expr, literal: Literal) -> Expr:
     if literal.value is None or (isinstance(left, Literal) and left.value is None):
         return Literal(None, BOOL)
     if isinstance(left, Literal):
         return Literal(_answer(operator, left.value, literal.value), BOOL)
     wanted = left.type
-    if isinstance(wanted, EntityType | NullType):
+    if isinstance(wanted, EntityValueType | NullType):
         return Compare(operator, left, literal)
     fitted = fit(operator, literal.value, wanted)
     if isinstance(fitted, bool):
@@ -121,19 +121,19 @@ def _comparison(operator: Operator, left: Expr, literal: Literal) -> Expr:
     return Compare(fitted.operator, left, Literal(fitted.value, wanted))
 
 
-def _answer(operator: Operator, left: LiteralValue, right: LiteralValue) -> bool:
+def _answer(operator: ComparisonOperator, left: LiteralValue, right: LiteralValue) -> bool:
     """Two literals, of types that can be compared."""
     left, right = _moment(left), _moment(right)
     is_equal = left == right
-    if operator in {Operator.EQ, Operator.NE}:
-        return is_equal is (operator is Operator.EQ)
+    if operator in {ComparisonOperator.EQ, ComparisonOperator.NE}:
+        return is_equal is (operator is ComparisonOperator.EQ)
     is_less = bool(left < right)  # type: ignore[operator]
     match operator:
-        case Operator.LT:
+        case ComparisonOperator.LT:
             return is_less
-        case Operator.LE:
+        case ComparisonOperator.LE:
             return is_less or is_equal
-        case Operator.GT:
+        case ComparisonOperator.GT:
             return not is_less and not is_equal
         case _:
             return not is_less
@@ -146,7 +146,7 @@ def _moment(value: LiteralValue) -> LiteralValue:
 
 def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Expr:
     wanted = operand.type
-    if isinstance(wanted, EntityType | NullType):
+    if isinstance(wanted, EntityValueType | NullType):
         return Literal(None, BOOL) if isinstance(wanted, NullType) else InList(operand, items)
     kept: dict[Expr, None] = {}
     for item in items:
@@ -159,7 +159,7 @@ def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Expr:
 def _fitted_item(item: Expr, wanted: PropertyType) -> Expr | None:
     if not isinstance(item, Literal):
         return item
-    fitted = fit(Operator.EQ, item.value, wanted)
+    fitted = fit(ComparisonOperator.EQ, item.value, wanted)
     return None if isinstance(fitted, bool) else Literal(fitted.value, wanted)
 
 
@@ -176,7 +176,7 @@ def _member(item: Literal, collection: Expr) -> Expr:
         return Literal(None, BOOL)
     assert isinstance(collection.type, ListType)
     fitted = _fitted_item(item, ScalarType(collection.type.item))
-    return Known(False, collection) if fitted is None else Member(fitted, collection)
+    return Known(False, collection) if fitted is None else ListMembership(fitted, collection)
 
 
 def _filtered(expr: Expr, *, negated: bool) -> Expr:
@@ -192,7 +192,7 @@ def _filtered(expr: Expr, *, negated: bool) -> Expr:
         case Known(value, operand):
             return _null_test(operand, negated=True) if value is not negated else FALSE
         case ColumnRef():
-            return Compare(Operator.EQ, expr, FALSE if negated else TRUE)
+            return Compare(ComparisonOperator.EQ, expr, FALSE if negated else TRUE)
         case Literal(None):
             return FALSE
         case Literal(bool() as value):

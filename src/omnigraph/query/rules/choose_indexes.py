@@ -18,7 +18,7 @@ from omnigraph.query.plan.expressions import (
     Compare,
     Expr,
     InList,
-    Member,
+    ListMembership,
     Nearest,
     Prefix,
     Rrf,
@@ -38,7 +38,7 @@ from omnigraph.query.plan.operators import (
 from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import Entity, IndexFact, PlanFacts, Table, TableFacts
 from omnigraph.query.plan.walk import rewritten_plan, steps_of
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import IndexKind
 
 _EQUALITY, _LISTED, _PREFIX, _RANGE, _TEXT = range(5)
@@ -49,7 +49,7 @@ _ENDS: Final = {
 }
 
 
-def index_choice(root: Relation, facts: PlanFacts) -> Relation:
+def choose_indexes(root: Relation, facts: PlanFacts) -> Relation:
     """The rule."""
     tables = {entity.name: entity.table for entity in _entities(root)}
 
@@ -99,13 +99,16 @@ def _best(scan_filter: ScanFilter, table: TableFacts) -> IndexFact | None:
 def _served(condition: Expr) -> tuple[int, str, IndexKind] | None:
     """How well an index on which column could serve a condition."""
     match condition:
-        case Compare(Operator.EQ, ColumnRef(column=column)):
+        case Compare(ComparisonOperator.EQ, ColumnRef(column=column)):
             return _EQUALITY, column, IndexKind.BTREE
-        case InList(ColumnRef(column=column)) | Member(ColumnRef(column=column)):
+        case InList(ColumnRef(column=column)) | ListMembership(ColumnRef(column=column)):
             return _LISTED, column, IndexKind.BTREE
         case Prefix(ColumnRef(column=column)):
             return _PREFIX, column, IndexKind.BTREE
-        case Compare(Operator.LT | Operator.LE | Operator.GT | Operator.GE, ColumnRef(column=column)):
+        case Compare(
+            ComparisonOperator.LT | ComparisonOperator.LE | ComparisonOperator.GT | ComparisonOperator.GE,
+            ColumnRef(column=column),
+        ):
             return _RANGE, column, IndexKind.BTREE
         case TextMatch(_, ColumnRef(column=column)):
             return _TEXT, column, IndexKind.INVERTED

@@ -11,19 +11,19 @@ from dataclasses import replace
 
 from omnigraph.query.plan.expression_walk import reads_of
 from omnigraph.query.plan.expressions import And, Expr, names
-from omnigraph.query.plan.operators import ExistsJoin, Filter, LeftJoin, Pattern
+from omnigraph.query.plan.operators import ExistsJoin, FilterRows, LeftJoin, Pattern
 from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import PlanFacts
 from omnigraph.query.plan.walk import rewritten_plan
 
 
-def filter_pushdown(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
+def push_down_filters(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
     """The rule."""
     return rewritten_plan(root, _rewrite)
 
 
 def _rewrite(relation: Relation) -> Relation:
-    if not isinstance(relation, Filter):
+    if not isinstance(relation, FilterRows):
         return relation
     return _pushed(relation.input, split_conjuncts(relation.conditions))
 
@@ -40,7 +40,7 @@ def _pushed(below: Relation, conditions: tuple[Expr, ...]) -> Relation:
     if not conditions:
         return below
     match below:
-        case Filter(deeper, others):
+        case FilterRows(deeper, others):
             return _pushed(deeper, (*others, *conditions))
         case Pattern(filters=filters):
             return replace(below, filters=(*filters, *conditions))
@@ -59,4 +59,4 @@ def _split(conditions: tuple[Expr, ...], side: Relation) -> tuple[tuple[Expr, ..
 
 
 def _filter(relation: Relation, conditions: tuple[Expr, ...]) -> Relation:
-    return Filter(relation, conditions) if conditions else relation
+    return FilterRows(relation, conditions) if conditions else relation

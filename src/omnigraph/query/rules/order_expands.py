@@ -19,7 +19,7 @@ from omnigraph.query.plan.operators import (
     EdgeScan,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     Link,
     Lookup,
     Pattern,
@@ -29,10 +29,10 @@ from omnigraph.query.plan.operators import (
 from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import Entity, PlanFacts
 from omnigraph.query.plan.walk import rewritten_plan
-from omnigraph.query.syntax import Operator
+from omnigraph.query.syntax import ComparisonOperator
 
 
-def expand_order(root: Relation, facts: PlanFacts) -> Relation:
+def order_expands(root: Relation, facts: PlanFacts) -> Relation:
     """The rule."""
     return rewritten_plan(
         root, lambda found: _Ordering(found, facts).run() if isinstance(found, Pattern) else found
@@ -166,12 +166,14 @@ class _Ordering:
         if not ready:
             return plan
         self.filters = [found for found in self.filters if found not in ready]
-        return Filter(plan, ready)
+        return FilterRows(plan, ready)
 
 
 def _equal_columns(condition: Expr, left: set[str], right: set[str]) -> tuple[str, str] | None:
     match condition:
-        case Compare(Operator.EQ, ColumnRef() as one, ColumnRef() as other) if one.type == other.type:
+        case Compare(ComparisonOperator.EQ, ColumnRef() as one, ColumnRef() as other) if (
+            one.type == other.type
+        ):
             if one.name in left and other.name in right:
                 return one.name, other.name
             if other.name in left and one.name in right:

@@ -21,9 +21,9 @@ from omnigraph.query.plan.operators import (
     ExistsJoin,
     Expand,
     ExpandInto,
-    Filter,
+    FilterRows,
     LeftJoin,
-    Limit,
+    LimitRows,
     Lookup,
     Order,
     Pattern,
@@ -36,16 +36,16 @@ from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import PlanFacts
 from omnigraph.query.plan.walk import argument_columns
 
-Needed = frozenset[str]
+RequiredColumns = frozenset[str]
 
 
-def column_pruning(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
+def prune_columns(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
     """The rule. The root keeps all of its columns if it is a result, and the id if it gives the rows of a mutation."""
     needed = frozenset(names(root.outputs)) if isinstance(root, Project) else frozenset[str]()
     return _pruned(root, needed)
 
 
-def _pruned(relation: Relation, needed: Needed) -> Relation:
+def _pruned(relation: Relation, needed: RequiredColumns) -> Relation:
     match relation:
         case Unit():
             return relation
@@ -69,10 +69,12 @@ def _pruned(relation: Relation, needed: Needed) -> Relation:
             return _pruned_rows(relation, needed)
 
 
-def _pruned_rows(relation: Filter | Search | Aggregate | Order | Limit | Project, needed: Needed) -> Relation:
+def _pruned_rows(
+    relation: FilterRows | Search | Aggregate | Order | LimitRows | Project, needed: RequiredColumns
+) -> Relation:
     below = relation.input
     match relation:
-        case Filter(_, conditions):
+        case FilterRows(_, conditions):
             return replace(relation, input=_pruned(below, needed | _reads(conditions)))
         case Search(_, scores):
             return replace(relation, input=_pruned(below, needed | _reads(found.score for found in scores)))
@@ -82,14 +84,14 @@ def _pruned_rows(relation: Filter | Search | Aggregate | Order | Limit | Project
         case Order(_, keys, ties):
             read = needed | _reads(key.expression for key in keys) | {*ties}
             return replace(relation, input=_pruned(below, read))
-        case Limit():
+        case LimitRows():
             return replace(relation, input=_pruned(below, needed))
         case Project(_, columns):
             return replace(relation, input=_pruned(below, _reads(found.expression for found in columns)))
 
 
 def _pruned_read(
-    relation: Scan | EdgeScan | EdgeExpand | Lookup | Expand | ExpandInto | Pattern, needed: Needed
+    relation: Scan | EdgeScan | EdgeExpand | Lookup | Expand | ExpandInto | Pattern, needed: RequiredColumns
 ) -> Relation:
     match relation:
         case Scan(entity, columns):
@@ -111,9 +113,9 @@ def _pruned_read(
             return relation
 
 
-def _kept(entity: str, columns: tuple[str, ...], needed: Needed) -> tuple[str, ...]:
+def _kept(entity: str, columns: tuple[str, ...], needed: RequiredColumns) -> tuple[str, ...]:
     return tuple(name for name in columns if name == "id" or f"{entity}.{name}" in needed)
 
 
-def _reads(expressions: Iterable[Expr]) -> Needed:
+def _reads(expressions: Iterable[Expr]) -> RequiredColumns:
     return frozenset[str]().union(*(reads_of(expression) for expression in expressions))
