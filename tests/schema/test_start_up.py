@@ -8,7 +8,9 @@ import sys
 
 def test_heavy_packages_are_imported_late() -> None:
     script = (
-        "import sys\nfrom omnigraph.schema.build import build_catalog\nfrom omnigraph.schema.parser import parse_schema\n"
+        "import sys\n"
+        "from omnigraph.schema.build import build_catalog\n"
+        "from omnigraph.schema.parser import parse_schema\n"
         "heavy = {'lark', 'pyarrow', 'msgspec', 'lance', 'difflib', 'numpy'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "build_catalog(parse_schema('node A { a: String }'))\n"
