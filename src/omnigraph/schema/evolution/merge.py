@@ -29,7 +29,7 @@ from omnigraph.schema.catalog import (
     RangeRule,
     Rules,
 )
-from omnigraph.schema.catalog_json import CatalogFault, check_soundness
+from omnigraph.schema.consistency import InconsistentCatalogError, require_consistent
 from omnigraph.schema.evolution.apply import renamed_rules
 from omnigraph.schema.evolution.diff import find_steps
 from omnigraph.schema.evolution.steps import text_of
@@ -62,9 +62,9 @@ def merge_catalogs(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog | D
         return theirs
     try:
         merged = _merged(base, ours, theirs)
-        check_soundness(merged)
+        require_consistent(merged)
         _check_text(merged)
-    except (_Divergence, CatalogFault) as fault:
+    except (_Divergence, InconsistentCatalogError) as fault:
         return Diverged(str(fault))
     return merged
 
