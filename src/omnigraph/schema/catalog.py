@@ -38,6 +38,10 @@ class Embedding:
     model: str | None = None
     required: bool = False
 
+    def renamed(self, names: Mapping[str, str]) -> Embedding:
+        """Return the embedding with renamed columns; a column that the mapping lacks keeps its name."""
+        return replace(self, source=names.get(self.source, self.source))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyShape:
@@ -115,6 +119,19 @@ class Rules:
     uniques: tuple[tuple[str, ...], ...] = ()
     ranges: tuple[RangeRule, ...] = ()
     checks: tuple[CheckRule, ...] = ()
+
+    def renamed(self, names: Mapping[str, str]) -> Rules:
+        """Return the rules with renamed columns; a column that the mapping lacks keeps its name."""
+        return Rules(
+            key=tuple(names.get(name, name) for name in self.key),
+            uniques=tuple(tuple(names.get(name, name) for name in columns) for columns in self.uniques),
+            ranges=tuple(
+                replace(rule, property=names.get(rule.property, rule.property)) for rule in self.ranges
+            ),
+            checks=tuple(
+                replace(rule, property=names.get(rule.property, rule.property)) for rule in self.checks
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
