@@ -145,7 +145,7 @@ def _enum(expression: TypeExpression) -> EnumType | TypeMistake:
             return TypeMistake(SchemaCode.ENUM_VALUE, literal.span, message, hint)
         if word in seen:
             message = f"the enum has the duplicate value {quoted(word)}"
-            return TypeMistake(SchemaCode.ENUM_VALUE_TWICE, literal.span, message, "remove one")
+            return TypeMistake(SchemaCode.DUPLICATE_ENUM_VALUE, literal.span, message, "remove one")
         seen.add(word)
     return EnumType(tuple(sorted(seen)))
 

@@ -34,7 +34,7 @@ REJECTED = {
     "other endpoints": (
         "Knows: Person -> Person",
         "Knows: Person -> Company",
-        EvolutionCode.ENDS_CHANGED,
+        EvolutionCode.ENDPOINTS_CHANGED,
         "its target is another node type than before",
     ),
     "another kind": (
@@ -59,13 +59,13 @@ REJECTED = {
     "a property renamed to an existing name": (
         "age: I32?  mood: enum(glad, sad)  name: String }",
         "mood: enum(glad, sad)  name: String @rename_from(age) }",
-        EvolutionCode.RENAME_TAKEN,
+        EvolutionCode.RENAME_TO_EXISTING,
         "age would become name, which already exists",
     ),
     "a type renamed to an existing name": (
         PERSON + COMPANY + KNOWS,
         "node Company @rename_from(Person) { name: String @key }\n",
-        EvolutionCode.RENAME_TAKEN,
+        EvolutionCode.RENAME_TO_EXISTING,
         "node:Person would become node:Company, which already exists",
     ),
     "a property renamed from an unknown name": (
@@ -116,8 +116,8 @@ def test_every_code_is_tested() -> None:
     tested = {code for _, _, code, _ in REJECTED.values()}
     others = {
         EvolutionCode.EMBEDDING_CHANGED,
-        EvolutionCode.BLOB_BESIDE_DEFAULT,
-        EvolutionCode.BLOB_BESIDE_HARD_DROP,
+        EvolutionCode.BLOB_WITH_DEFAULT,
+        EvolutionCode.BLOB_WITH_HARD_DROP,
     }
     assert tested | others == set(EvolutionCode)
     assert len({code.code for code in EvolutionCode}) == len(EvolutionCode)
@@ -139,7 +139,7 @@ def test_a_change_that_copies_a_blob_is_rejected() -> None:
     accepted = catalog_of("node N { b: Blob }")
     desired = catalog_of("node N { b: Blob?  i: I32 @default(1) }")
     rejected = find_steps(accepted, desired, populated(accepted)).unsupported
-    assert [change.code for change in rejected] == [EvolutionCode.BLOB_BESIDE_DEFAULT]
+    assert [change.code for change in rejected] == [EvolutionCode.BLOB_WITH_DEFAULT]
     assert find_steps(accepted, desired).unsupported == ()
     for text in ("node N { b: Blob  i: I32 @default(1) }", "node N { b: Blob?  i: I32? }"):
         assert find_steps(accepted, catalog_of(text), populated(accepted)).unsupported == ()

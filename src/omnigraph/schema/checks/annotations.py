@@ -72,7 +72,7 @@ def check_annotations(scope: SchemaScope, problems: ProblemList) -> None:
         _check_constraints(member, problems)
         for annotation in declaration.body.misplaced:
             problems.report(
-                SchemaCode.STRAY_ANNOTATION,
+                SchemaCode.MISPLACED_ANNOTATION,
                 annotation.span,
                 f"{member.label}: `@{annotation.name.text[:60]}` follows no property",
                 "move it directly after its property, or before the `{` if it is about the type",
@@ -102,12 +102,12 @@ def _check_group(
             continue
         if name in seen:
             message = f"{where} has a duplicate `@{name}`"
-            problems.report(SchemaCode.ANNOTATION_TWICE, annotation.span, message, "remove one")
+            problems.report(SchemaCode.DUPLICATE_ANNOTATION, annotation.span, message, "remove one")
         seen.add(name)
         if name not in allowed:
             message = f"{where}: `@{name}` has no meaning here"
             problems.report(
-                SchemaCode.ANNOTATION_PLACE, annotation.span, message, f"use it on {_PLACES[name]}"
+                SchemaCode.ANNOTATION_POSITION, annotation.span, message, f"use it on {_PLACES[name]}"
             )
         elif name in _SHAPES:
             _check_shape(annotation, _SHAPES[name], where, problems)

@@ -63,7 +63,7 @@ def _check_names(member: DeclaredType, constraint: Annotation, problems: Problem
             )
         if name.text in seen:
             message = f"{member.label}: `@{kind}` has the duplicate property {quoted(name.text)}"
-            problems.report(SchemaCode.COLUMN_TWICE, name.span, message, "remove one")
+            problems.report(SchemaCode.DUPLICATE_COLUMN, name.span, message, "remove one")
         seen.add(name.text)
 
 
@@ -91,7 +91,7 @@ def _check_duplicates(member: DeclaredType, problems: ProblemList) -> None:
         # `check_keys` reports a second key, even if it is the same.
         if meanings & seen and kind != "key":
             message = f"{member.label}: duplicate `@{kind}` of the same properties"
-            problems.report(SchemaCode.CONSTRAINT_TWICE, constraint.span, message, "remove one")
+            problems.report(SchemaCode.DUPLICATE_CONSTRAINT, constraint.span, message, "remove one")
         seen |= meanings
     for declared in member.declaration.body.properties:
         name = WordLiteral(declared.name.text)
@@ -100,7 +100,7 @@ def _check_duplicates(member: DeclaredType, problems: ProblemList) -> None:
             own = (kind, frozenset({name}) if kind == "unique" else (name,))
             if annotation and own in seen:
                 message = f"{member.label}: property {quoted(name.text)} has `@{kind}` here and in the body"
-                problems.report(SchemaCode.CONSTRAINT_TWICE, annotation.span, message, "remove one")
+                problems.report(SchemaCode.DUPLICATE_CONSTRAINT, annotation.span, message, "remove one")
 
 
 def _constrained_properties(member: DeclaredType, kind: str) -> list[tuple[str, Span]]:
@@ -196,14 +196,14 @@ def _check_count(member: DeclaredType, own: list[_Key], inherited: list[_Key], p
     hint = "write one composite key in the body: `@key(a, b)`"
     for key in own[1:]:
         message = f"{member.label}: has more than one key"
-        problems.report(SchemaCode.KEY_TWICE, key.span, message, hint)
+        problems.report(SchemaCode.SEVERAL_KEYS, key.span, message, hint)
     different = {key.names for key in inherited}
     if own and different - {own[0].names}:
         message = f"{member.label}: has a key that differs from the key of its interface"
-        problems.report(SchemaCode.KEY_TWICE, own[0].span, message, "remove one of the two")
+        problems.report(SchemaCode.SEVERAL_KEYS, own[0].span, message, "remove one of the two")
     elif not own and len(different) > 1:
         message = f"{member.label}: its interfaces have different keys"
-        problems.report(SchemaCode.KEY_TWICE, member.declaration.name.span, message, "remove one of them")
+        problems.report(SchemaCode.SEVERAL_KEYS, member.declaration.name.span, message, "remove one of them")
 
 
 def _check_columns(member: DeclaredType, key: _Key, problems: ProblemList) -> None:
@@ -230,7 +230,7 @@ def _check_edge_key(member: DeclaredType, key: _Key, problems: ProblemList) -> N
     problems.report(
         SchemaCode.EDGE_KEY,
         key.span,
-        f"{member.label}: the key of an edge starts with `src, dst`",
+        f"{member.label}: the key of an edge must start with `src, dst`",
         f"write in its body: `@key(src, dst{', ' if rest else ''}{rest[:60]})`",
     )
 

@@ -112,7 +112,7 @@ def _check_implements(
             )
         if name.text in seen:
             message = f"{member.label}: duplicate interface {quoted(name.text)}"
-            problems.report(SchemaCode.INTERFACE_TWICE, name.span, message, "remove one")
+            problems.report(SchemaCode.DUPLICATE_INTERFACE, name.span, message, "remove one")
         seen.add(name.text)
 
 

@@ -49,13 +49,13 @@ def _check_type_name(declaration: Declaration, scope: SchemaScope, problems: Pro
         problems.report(
             SchemaCode.TYPE_NAME_CASE,
             name.span,
-            f"{declaration.label}: the name of a type starts with an upper-case letter",
+            f"{declaration.label}: the name of a type must start with an upper-case letter",
             f"write {quoted(better)}" if better[:1].isalpha() else "",
         )
     first = scope.by_name[name.text]
     if first is not declaration:
         problems.report(
-            SchemaCode.TYPE_TWICE,
+            SchemaCode.DUPLICATE_TYPE,
             name.span,
             f"{declaration.label}: the name is already used by {first.label} in line {first.name.span.line}",
             "nodes, edges and interfaces need different names; rename or remove one",
@@ -98,7 +98,7 @@ def _check_property_names(declaration: Declaration, problems: ProblemList) -> No
             )
         if name.text in lines:
             message = f"{where} is already declared in line {lines[name.text]}"
-            problems.report(SchemaCode.PROPERTY_TWICE, name.span, message, "remove or rename one")
+            problems.report(SchemaCode.DUPLICATE_PROPERTY, name.span, message, "remove or rename one")
         lines.setdefault(name.text, name.span.line)
 
 
@@ -146,7 +146,7 @@ def _check_group(
             )
         if old_name.text in first_uses:
             problems.report(
-                SchemaCode.RENAME_TWICE,
+                SchemaCode.DUPLICATE_RENAME,
                 old_name.span,
                 f"{where} is renamed from {quoted(old_name.text)}, and so is {first_uses[old_name.text]}",
                 "remove one of the two annotations",

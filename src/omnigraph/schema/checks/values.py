@@ -58,7 +58,7 @@ def _check_default(
             if _rejects(constraint, declared.name.text, value, resolved):
                 message = f"{where} has a default that violates its own `@{constraint.name.text}`"
                 hint = "change the default or the constraint"
-                problems.report(SchemaCode.DEFAULT_REFUSED, default.arguments[0].span, message, hint)
+                problems.report(SchemaCode.DEFAULT_VIOLATES_RULE, default.arguments[0].span, message, hint)
 
 
 def _default_value(default: Annotation, resolved: PropertyType) -> Value | ValueMistake | None:
@@ -99,7 +99,7 @@ def _check_inherited(
             if _rejects(constraint, column, value, resolved):
                 message = f"{member.label}: this rejects the default of {quoted(column)} from its interface"
                 hint = "change the default or the constraint"
-                problems.report(SchemaCode.DEFAULT_REFUSED, constraint.span, message, hint)
+                problems.report(SchemaCode.DEFAULT_VIOLATES_RULE, constraint.span, message, hint)
 
 
 def check_embeds(scope: SchemaScope, problems: ProblemList) -> None:

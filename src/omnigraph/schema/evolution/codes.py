@@ -27,7 +27,7 @@ class EvolutionCode(Enum):
         "a type's key changes, and with it the id of every row",
         "add a type with the new key, export and load the rows into it, then drop the old one",
     )
-    ENDS_CHANGED = (
+    ENDPOINTS_CHANGED = (
         "OG-DS-104",
         "the source or target of an edge changes to another node type",
         "add an edge type between those nodes, export and load the edges into it, then drop the old one",
@@ -48,7 +48,7 @@ class EvolutionCode(Enum):
         "a property's type changes to a wider one, which rewrites every value",
         "add a property of the wider type under another name, write its values, then drop the old one",
     )
-    RENAME_TAKEN = (
+    RENAME_TO_EXISTING = (
         "OG-MF-103",
         "a type or property is renamed to a name that already exists",
         "drop the type or property that has the name in one change of the schema, and rename in the next",
@@ -64,13 +64,13 @@ class EvolutionCode(Enum):
         "add a vector property with the new `@embed`, fill it, then drop the old one",
     )
 
-    BLOB_BESIDE_DEFAULT = (
+    BLOB_WITH_DEFAULT = (
         "OG-MF-106",
         "a `Blob` becomes nullable or required while another property of the type is filled with a default",
         "make the two changes one after the other",
     )
 
-    BLOB_BESIDE_HARD_DROP = (
+    BLOB_WITH_HARD_DROP = (
         "OG-MF-107",
         "a hard drop of a property from a type with a `Blob`, whose contents cannot be written again",
         "make it a soft drop; or export the rows and load them into a type without the property",

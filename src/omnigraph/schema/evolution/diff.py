@@ -115,7 +115,7 @@ def _match_types(accepted: Catalog, desired: Catalog) -> _TypeMatch:
             matched_ids.add(same.id)
             if source is not None:
                 detail = f"{source.alias} would become {new.alias}, which already exists"
-                unsupported.append(Unsupported(EvolutionCode.RENAME_TAKEN, new.alias, None, detail))
+                unsupported.append(Unsupported(EvolutionCode.RENAME_TO_EXISTING, new.alias, None, detail))
                 matched_ids.add(source.id)
         elif source is not None:
             pairs.append((source, new))
@@ -145,7 +145,7 @@ def _changed_endpoints(old: Entity, new: Entity, ids: Mapping[TypeId, TypeId]) -
     for endpoint, before, after in (("source", old.source, new.source), ("target", old.target, new.target)):
         if ids.get(after) != before:
             detail = f"its {endpoint} is another node type than before"
-            yield Unsupported(EvolutionCode.ENDS_CHANGED, new.alias, None, detail)
+            yield Unsupported(EvolutionCode.ENDPOINTS_CHANGED, new.alias, None, detail)
 
 
 def _with_accepted_ids(entity: Entity, ids: Mapping[TypeId, TypeId]) -> Entity:

@@ -172,7 +172,7 @@ def _check_rename(pair: TypePair, after: Property, old_name: str, difference: Ty
     has_source = pair.old.property_named(old_name) is not None
     if has_same_name and has_source:
         detail = f"{old_name} would become {after.name}, which already exists"
-        difference.reject(EvolutionCode.RENAME_TAKEN, pair, after.name, detail)
+        difference.reject(EvolutionCode.RENAME_TO_EXISTING, pair, after.name, detail)
     if not has_same_name and not has_source:
         detail = f"property {old_name} does not exist"
         difference.reject(EvolutionCode.RENAME_UNKNOWN, pair, after.name, detail)
@@ -184,7 +184,7 @@ def _reject_hard_drop_with_blob(
     blob = next((own for own in remaining if own.type == ScalarType(Scalar.BLOB)), None)
     if pair.hard and pair.rows and blob is not None:
         detail = f"{blob.name} is a Blob and is not dropped"
-        difference.reject(EvolutionCode.BLOB_BESIDE_HARD_DROP, pair, blob.name, detail)
+        difference.reject(EvolutionCode.BLOB_WITH_HARD_DROP, pair, blob.name, detail)
 
 
 def _added_properties(
@@ -215,7 +215,7 @@ def _compare_property(
     _compare_nullability(pair, (before, after), difference)
     if before.nullable != after.nullable and pair.fills and after.type == ScalarType(Scalar.BLOB):
         detail = f"{pair.fills[0]} is filled with its default"
-        difference.reject(EvolutionCode.BLOB_BESIDE_DEFAULT, pair, name, detail)
+        difference.reject(EvolutionCode.BLOB_WITH_DEFAULT, pair, name, detail)
     if after.indexed > before.indexed:
         difference.adding.append(step.AddIndex(type_id, alias, name))
     embedding = before.embedding and before.embedding.renamed(names)
