@@ -30,7 +30,7 @@ def test_order_and_bounds_of_any_ids(ids: list[str], skipped: int, bound: str) -
     assert place_of(ordered, bound) == sum(text < bound for text in ids)
 
 
-def test_a_few_of_many_are_tied() -> None:
+def test_a_few_ids_with_equal_prefixes() -> None:
     ids = [f"{number * 7919 % 10_007:08d}" for number in range(10_000)]
     ids += [f"{ids[9]}-tied-{end}" for end in "cab"]
     order = id_order(pa.array(ids))

@@ -67,7 +67,7 @@ def test_every_code_has_a_golden_file() -> None:
 
 
 def test_every_problem_names_its_declaration() -> None:
-    """Except where there is no declaration: not a schema, the name of a file, or a header with a syntax error."""
+    """Except for a text without a declaration: not a schema, the name of a file, or a header with a syntax error."""
     nameless = {
         f"{path.stem} {problem.code}"
         for path in FILES

@@ -20,6 +20,7 @@ else:
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
+NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
 
 
 def plain_array(column: Column | pa.ChunkedArray[Any]) -> Column:
@@ -91,9 +92,6 @@ def bools(mask: Column) -> Mask:
     filled = mask.fill_null(False) if mask.null_count else mask
     values: Mask = filled.to_numpy(zero_copy_only=False)
     return values
-
-
-NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
 
 
 def mask_of(bools: Column) -> Mask:

@@ -26,6 +26,7 @@ _INVERSE: Final = pow(_RADIX, -1, 2**64)
 _LENGTH_FACTOR: Final = np.uint64(0xD6E8FEB86659FD93)
 _PREFILTER_FACTOR: Final = 16  # so at most 1 of 16 other strings, and at least 1 of 32, passes
 _MIX_FACTORS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_NOT_NULL: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_texts(texts: Column) -> Hashes:
@@ -107,9 +108,6 @@ def mixed(numbers: Hashes) -> Hashes:
     numbers *= _MIX_FACTORS[1]
     numbers ^= numbers >> np.uint64(31)
     return numbers
-
-
-_NOT_NULL: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def digest_rows(batch: pa.RecordBatch, without: str) -> Hashes:

@@ -20,6 +20,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
 
 Observer = Callable[[str, str], None]
+ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
 
 _observers: list[Observer] = []
 
@@ -38,9 +39,6 @@ def observed(observer: Observer) -> Iterator[None]:
         yield
     finally:
         _observers.remove(observer)
-
-
-ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
 
 
 class Failpoint(StrEnum):

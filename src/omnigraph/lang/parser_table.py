@@ -167,7 +167,7 @@ SymbolRow = tuple[str, bool | None]
 """The name of a symbol, and whether trees omit the terminal; None is a nonterminal."""
 
 
-def table_of(parser: Lark) -> Json:
+def make_table(parser: Lark) -> Json:
     """Return the table of a parser that was built from its grammar."""
     frontend: Any = parser.parser
     states: Any = frontend.parser._parse_table
@@ -199,7 +199,7 @@ def table_of(parser: Lark) -> Json:
     }
 
 
-def parser_of(table: Json) -> Lark:
+def load_table(table: Json) -> Lark:
     """Return the parser of a table."""
     symbols = [_symbol(*row) for row in table["symbols"]]
     rules = [_rule(row, symbols) for row in table["rules"]]

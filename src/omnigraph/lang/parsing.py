@@ -3,7 +3,7 @@
 In: a grammar file, or a text. Out: a parser, a tree, positions, or parts of a message. Next to each grammar is its
 table, generated from it, which loads ten times as fast as lark builds the parser. A table is used only with the exact
 grammar and version of lark that it was made from; otherwise the parser is built from the grammar, so an outdated table
-costs time and never changes the meaning of a text. Never writes.
+costs time and never changes the meaning of a text. Lark is imported only when a text is parsed. Never writes.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from lark import Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.lexer import Token
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.lang.syntax import Literal, Name, Span, TypeExpression
 
 if TYPE_CHECKING:
-    from lark import Lark
+    from lark import Lark, Tree, UnexpectedInput
+    from lark.lexer import Token
 
 _FORMAT: Final = 2
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+TypePart: TypeAlias = "Name | Tree[Token] | tuple[Literal, ...]"
+ESCAPES_HINT: Final = r"use one of the escapes \" \\ \/ \b \f \n \r \t \uXXXX; write a backslash as \\"
+_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
+_IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,9 @@ def load_parser(grammar: Grammar) -> Lark:
     if table.get("made_from") != _fingerprint(grammar.text):
         return build_parser(grammar)
 
-    from omnigraph.lang.parser_table import parser_of
+    from omnigraph.lang.parser_table import load_table
 
-    return parser_of(table)
+    return load_table(table)
 
 
 def build_parser(grammar: Grammar) -> Lark:
@@ -78,9 +81,9 @@ def build_parser(grammar: Grammar) -> Lark:
 
 def table_text(grammar: Grammar) -> str:
     """Return the text of a grammar's table: one line for each state, each rule and each terminal."""
-    from omnigraph.lang.parser_table import table_of
+    from omnigraph.lang.parser_table import make_table
 
-    table = {"made_from": _fingerprint(grammar.text), **table_of(build_parser(grammar))}
+    table = {"made_from": _fingerprint(grammar.text), **make_table(build_parser(grammar))}
     text = json.dumps(table, separators=(",", ":"))
     return text.replace("],[", "],\n[") + "\n"
 
@@ -93,9 +96,6 @@ def _fingerprint(text: str) -> dict[str, str | int]:
         "lark": lark.__version__,
         "grammar": hashlib.sha256(text.encode()).hexdigest(),
     }
-
-
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def find_surrogate(text: str) -> Span | None:
@@ -132,11 +132,6 @@ def read_tree(
         start = following.start()
 
 
-TypePart = Name | Tree[Token] | tuple[Literal, ...]
-ESCAPES_HINT: Final = r"use one of the escapes \" \\ \/ \b \f \n \r \t \uXXXX; write a backslash as \\"
-_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
-
-
 @dataclass(frozen=True, slots=True)
 class EscapeMistake:
     """An invalid escape, and its position between the quotes."""
@@ -153,6 +148,8 @@ def token_span(token: Token) -> Span:
 
 def type_expression(parts: list[TypePart], *, is_list: bool) -> TypeExpression:
     """Return a type expression from its parsed parts: name, parameters, and marks of nullable parts."""
+    from lark import Tree
+
     name = parts[0]
     assert isinstance(name, Name)
     marks = {part.data for part in parts if isinstance(part, Tree)}
@@ -182,11 +179,10 @@ def _invalid_escape(escape: re.Match[str], message: str) -> EscapeMistake:
     return EscapeMistake(escape.start(), escape.end() - escape.start(), message)
 
 
-_IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
-
-
 def position_of(error: UnexpectedInput, text: str) -> int:
     """Return the offset of a syntax error."""
+    from lark import UnexpectedToken
+
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return len(text.rstrip())
     return error.pos_in_stream or 0
@@ -207,6 +203,8 @@ def found_text(token: re.Match[str] | None) -> str:
 
 def expected_terminals(error: UnexpectedInput) -> frozenset[str]:
     """Return the names of the terminals that would be valid at the error."""
+    from lark import UnexpectedCharacters, UnexpectedToken
+
     if isinstance(error, UnexpectedToken):
         return frozenset(error.accepts or error.expected) - _IGNORED
     if isinstance(error, UnexpectedCharacters):

@@ -36,18 +36,6 @@ INTERFACE_ANNOTATIONS: Final = frozenset({"description"})
 CONSTRAINTS: Final = frozenset({"key", "unique", "index", "range", "check"})
 EDGE_CONSTRAINTS: Final = frozenset({"key", "unique", "index"})
 KNOWN_ANNOTATIONS: Final = PROPERTY_ANNOTATIONS | EDGE_ANNOTATIONS | CONSTRAINTS
-
-
-def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotation | None:
-    """Return the first annotation of this name."""
-    return next((annotation for annotation in annotations if annotation.name.text == name), None)
-
-
-def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
-    """Return the annotations without a meaning of their own, which the catalog only stores."""
-    return tuple(annotation for annotation in annotations if annotation.name.text not in KNOWN_ANNOTATIONS)
-
-
 _SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
 TYPE_NAMES: Final = (*_SCALARS, "Vector", "enum")
 _ENUM_WORD: Final = re.compile(r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*")
@@ -73,6 +61,17 @@ _OTHER_LANGUAGES: Final = {
     "bytes": "Blob",
     "binary": "Blob",
 }
+_OVERRIDABLE: Final = "description"
+
+
+def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotation | None:
+    """Return the first annotation of this name."""
+    return next((annotation for annotation in annotations if annotation.name.text == name), None)
+
+
+def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
+    """Return the annotations without a meaning of their own, which the catalog only stores."""
+    return tuple(annotation for annotation in annotations if annotation.name.text not in KNOWN_ANNOTATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +169,6 @@ def _list(expression: TypeExpression, item: PropertyType) -> ListType | TypeMist
         message = "the items of a list are never null"
         return TypeMistake(SchemaCode.LIST_ITEM_NULLABLE, span, message, f"write `[{item.scalar.value}]?`")
     return ListType(item.scalar)
-
-
-_OVERRIDABLE: Final = "description"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,10 @@ _WORDS: Final = {
 _KEYWORDS: Final = frozenset({"node", "edge", "interface"})
 _HEADER: Final = re.compile(r"^[ \t]*(node|edge|interface)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_]+|\S")
+_ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
+_CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: ProblemList) -> int:
@@ -115,14 +119,6 @@ def _hint(error: UnexpectedInput, position: int, text: str) -> str:
     if text[line_start:position].strip() in _KEYWORDS and expected == ["`:`"]:
         return "is a `}` missing before this declaration?"
     return f"expected {either(expected)}" if expected else ""
-
-
-_ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
-_CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
-
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-_Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 
 def build_tree(tree: Tree[Token], problems: ProblemList) -> tuple[Declaration, ...]:
