@@ -95,7 +95,7 @@ class Notes:
     embedding: Embedding | None = None
 
 
-class SchemaStep(ABC):
+class EvolutionStep(ABC):
     """One change of a schema. `kind` is its name in JSON."""
 
     __slots__ = ()
@@ -119,7 +119,7 @@ class SchemaStep(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class TypeStep(SchemaStep):
+class TypeStep(EvolutionStep):
     """A change within one type."""
 
     type_id: TypeId
@@ -138,7 +138,7 @@ class TypeStep(SchemaStep):
 
 
 @dataclass(frozen=True, slots=True)
-class AddType(SchemaStep):
+class AddType(EvolutionStep):
     """Add a type with an empty table."""
 
     kind = "add_type"
@@ -163,7 +163,7 @@ class AddType(SchemaStep):
 
 
 @dataclass(frozen=True, slots=True)
-class DropType(SchemaStep):
+class DropType(EvolutionStep):
     """Drop a type for later commits. Hard: the next cleanup deletes the earlier commits and its table."""
 
     kind = "drop_type"
@@ -447,7 +447,7 @@ class UpdateMetadata(TypeStep):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateInterfaces(SchemaStep):
+class UpdateInterfaces(EvolutionStep):
     """Change the declared interfaces; what they add to nodes has its own steps."""
 
     kind = "update_metadata"
@@ -461,7 +461,7 @@ class UpdateInterfaces(SchemaStep):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateText(SchemaStep):
+class UpdateText(EvolutionStep):
     """Store another text of the same schema: comments, order, spaces, a `@rename_from` that is done."""
 
     kind = "update_text"
