@@ -1,4 +1,4 @@
-"""Masks go to Arrow and come back as they are, whatever their length and wherever a slice begins."""
+"""Conversions between masks and Arrow arrays are exact, for every length and every start of a slice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnigraph.arrow.columns import array_without, bool_array, mask_of
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 20), st.integers(0, 40))
-def test_masks_and_arrays_agree(values: list[bool], start: int, length: int) -> None:
+def test_masks_and_arrays_are_equal(values: list[bool], start: int, length: int) -> None:
     mask = np.array(values, dtype=np.bool_)
     assert bool_array(mask).to_pylist() == values
     part = pa.array(values, pa.bool_()).slice(start, length)
@@ -23,6 +23,6 @@ def test_numbers_are_null_where_they_are_missing(values: list[int | None]) -> No
     missing = np.array([value is None for value in values], dtype=np.bool_)
     for kind in (np.float64, np.int64):
         numbers = np.array([7 if value is None else value for value in values], dtype=kind)
-        found = array_without(numbers, missing)
-        found.validate(full=True)
-        assert (found.to_pylist(), found.null_count) == (values, int(missing.sum()))
+        array = array_without(numbers, missing)
+        array.validate(full=True)
+        assert (array.to_pylist(), array.null_count) == (values, int(missing.sum()))

@@ -1,4 +1,4 @@
-"""The hash that chooses buckets is the same everywhere: golden numbers, slices, long texts, spread."""
+"""The hash that chooses buckets is the same everywhere: golden numbers, slices, long strings, distribution."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_another_process_gives_the_same_buckets() -> None:
 
 
 @given(st.lists(st.text(max_size=8), max_size=10), st.integers(0, 3))
-def test_a_text_hashes_the_same_wherever_it_stands(values: list[str], skipped: int) -> None:
+def test_the_hash_does_not_depend_on_the_position(values: list[str], skipped: int) -> None:
     alone = [int(hash_texts(texts([value]))[0]) for value in values[skipped:]]
     assert hash_texts(texts(values)[skipped:]).tolist() == alone
 
 
-def test_texts_longer_than_a_chunk_and_columns_of_many_chunks() -> None:
+def test_strings_longer_than_a_chunk_and_columns_of_many_chunks() -> None:
     long = "x" * (3 * limits.TEXT_HASH_CHUNK_BYTES)
     values = ["a", long, "b", *(str(number) for number in range(200_000)), long + "y"]
     together = hash_texts(texts(values))
@@ -62,7 +62,7 @@ def test_zero_bytes_and_lengths_count() -> None:
     assert len(set(hash_texts(texts(["", "\x00", "\x00\x00", "a", "a\x00"])).tolist())) == 5
 
 
-def test_similar_texts_spread_over_the_buckets() -> None:
+def test_similar_strings_are_distributed_over_the_buckets() -> None:
     for values in (
         [f"person-{number:07d}" for number in range(50_000)],
         [str(n * 64) for n in range(50_000)],
@@ -72,16 +72,16 @@ def test_similar_texts_spread_over_the_buckets() -> None:
         assert sizes.max() < 1200
 
 
-def test_nulls_do_no_harm() -> None:
+def test_nulls_are_hashed() -> None:
     assert len(hash_texts(texts([None, "a", None]))) == 3
     assert len(hash_texts(pa.nulls(3, pa.utf8()))) == 3
     assert len(bucket_of(texts([]), 3)) == 0
 
 
-def test_a_sieve_holds_back_every_text_that_is_there_and_lets_most_others_go() -> None:
-    there = [f"person-{number:07d}" for number in range(10_000)]
-    sieve = HashPrefilter(texts(there))
-    assert sieve.may_have(texts(there)).all()
+def test_the_prefilter_accepts_all_members_and_rejects_most_others() -> None:
+    members = [f"person-{number:07d}" for number in range(10_000)]
+    prefilter = HashPrefilter(texts(members))
+    assert prefilter.may_have(texts(members)).all()
     others = [f"person-{number:07d}" for number in range(10_000, 30_000)]
-    assert sieve.may_have(texts(others)).mean() < 0.1
+    assert prefilter.may_have(texts(others)).mean() < 0.1
     assert not HashPrefilter(texts([])).may_have(texts(["a", "b"])).any()

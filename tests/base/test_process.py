@@ -1,4 +1,4 @@
-"""When a process is known to have ended: the whole rule as a table, and real processes behind a `/proc` that hides."""
+"""When a process certainly ended: the whole rule as a table, and real processes with a `/proc` that hides them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ABSENT: Final = PidView(ProcessState.ENDED, "", shows_other_users=True)
 RUNS: Final = PidView(ProcessState.RUNNING, "6000", shows_other_users=True)
 REUSED: Final = PidView(ProcessState.RUNNING, "7000", shows_other_users=True)
 UNREADABLE: Final = PidView(ProcessState.UNKNOWN, "", shows_other_users=True)
-NOBODY: Final = 65_534
+OTHER_USER: Final = 65_534
 SECONDS_MAX: Final = 60
 
 
@@ -67,18 +67,18 @@ def _hidden(view: PidView) -> PidView:
         ({"started": ""}, ABSENT, ProcessState.ENDED),
     ],
 )
-def test_the_rule(changes: dict[str, Any], view: PidView, state: ProcessState) -> None:
+def test_check_process(changes: dict[str, Any], view: PidView, state: ProcessState) -> None:
     assert check_process(replace(HOLDER, **changes), ME, view) is state
 
 
-def test_two_processes_of_a_machine_without_an_id_know_each_other_by_their_boot() -> None:
+def test_machines_without_an_id_are_compared_by_boot_id() -> None:
     observer, holder = replace(ME, machine_id=""), replace(HOLDER, machine_id="")
     assert check_process(holder, observer, ABSENT) is ProcessState.ENDED
     assert check_process(replace(holder, boot_id="other"), observer, ABSENT) is ProcessState.UNKNOWN
 
 
 @pytest.mark.parametrize("field", ["boot_id", "pid_namespace"])
-def test_a_system_that_reports_nothing_knows_nothing(field: str) -> None:
+def test_a_missing_boot_id_or_namespace_means_unknown(field: str) -> None:
     observer, holder = replace(ME, **{field: ""}), replace(HOLDER, **{field: ""})  # type: ignore[arg-type]
     assert check_process(holder, observer, ABSENT) is ProcessState.UNKNOWN
 
@@ -89,7 +89,7 @@ SYS: Final = "30 22 0:21 /sys /proc/sys ro - proc proc rw\n"
 
 
 @pytest.mark.parametrize(
-    ("mounts", "shown"),
+    ("mountinfo", "shown"),
     [
         (ROOTFS + PLAIN, True),
         (ROOTFS + PLAIN + SYS, True),
@@ -108,8 +108,8 @@ SYS: Final = "30 22 0:21 /sys /proc/sys ro - proc proc rw\n"
         ("garbage\n", False),
     ],
 )
-def test_what_the_mounts_say(mounts: str, shown: bool) -> None:
-    assert shows_other_users(mounts) is shown
+def test_shows_other_users(mountinfo: str, shown: bool) -> None:
+    assert shows_other_users(mountinfo) is shown
 
 
 def test_this_process_and_its_children() -> None:
@@ -132,30 +132,30 @@ if hidepid:
 os.setgroups([])
 os.setresgid(int(uid), int(uid), int(uid))
 os.setresuid(int(uid), int(uid), int(uid))
-print(json.dumps([is_known_gone(ProcessIdentity(**json.loads(one))) for one in identities]))
+print(json.dumps([is_known_gone(ProcessIdentity(**json.loads(identity))) for identity in identities]))
 """
 
 
 @pytest.mark.parametrize("hidepid", ["", "1", "2"])
-def test_a_process_that_proc_hides_is_not_known_to_have_ended(hidepid: str) -> None:
-    """Another user's live process is unknown. A dead one is known only where `/proc` shows other users' processes."""
+def test_a_hidden_process_is_not_reported_as_ended(hidepid: str) -> None:
+    """Another user's running process is unknown. An ended one is known only if `/proc` shows other users' processes."""
     _require_mounts()
     with _sleeper() as child:
         live = _identify(child)
         with _sleeper() as other:
             dead = _identify(other)
-        answers = _observe(hidepid, NOBODY, live, dead)
+        answers = _observe(hidepid, OTHER_USER, live, dead)
     assert answers == [False, not hidepid]
 
 
 @pytest.mark.parametrize("hidepid", ["1", "2"])
-def test_a_dead_process_of_this_user_is_known_behind_a_proc_that_hides(hidepid: str) -> None:
+def test_an_ended_process_of_this_user_is_reported_with_a_hiding_proc(hidepid: str) -> None:
     _require_mounts()
-    with _sleeper(NOBODY) as child:
-        live = replace(_identify(child), uid=NOBODY)
-        with _sleeper(NOBODY) as other:
-            dead = replace(_identify(other), uid=NOBODY)
-        answers = _observe(hidepid, NOBODY, live, dead)
+    with _sleeper(OTHER_USER) as child:
+        live = replace(_identify(child), uid=OTHER_USER)
+        with _sleeper(OTHER_USER) as other:
+            dead = replace(_identify(other), uid=OTHER_USER)
+        answers = _observe(hidepid, OTHER_USER, live, dead)
     assert answers == [False, True]
 
 
@@ -179,7 +179,7 @@ def _observe(hidepid: str, uid: int, *identities: ProcessIdentity) -> list[bool]
 
 @contextmanager
 def _sleeper(uid: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs until the end of the block, and is reaped there."""
+    """Run a process until the end of the block."""
     child = subprocess.Popen(["sleep", "600"], user=uid)
     try:
         yield child

@@ -1,4 +1,4 @@
-"""The packaged tables: what the grammars say today, the same parser as a built one, and never trusted when old."""
+"""The packaged tables: up to date, the same parser as a built one, and not used if they are outdated."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from omnigraph.schema.parser import GRAMMAR as SCHEMA
 from tests.query.golden_files import GOOD as QUERIES
 from tests.schema.golden_files import GOOD as SCHEMAS
 
-BOTH = pytest.mark.parametrize("grammar", [SCHEMA, QUERY], ids=lambda found: found.name)
+BOTH = pytest.mark.parametrize("grammar", [SCHEMA, QUERY], ids=lambda grammar: grammar.name)
 
 
 @BOTH
 def test_the_table_is_up_to_date(grammar: Grammar, update_golden: bool) -> None:
-    """Lark numbers states differently every time, so what the table was made from is compared."""
-    is_old = load_parser(grammar).source_path != "<table>"
-    if is_old and update_golden:
-        room = Path(omnigraph.__file__).parent / grammar.package.rpartition(".")[2]
-        (room / f"{grammar.name}.table.json").write_text(table_text(grammar), encoding="utf-8")
-        is_old = False
-    assert not is_old, "write it with --update-golden"
+    """Lark numbers states differently every time, so only the origin of the table is compared."""
+    is_outdated = load_parser(grammar).source_path != "<table>"
+    if is_outdated and update_golden:
+        package = Path(omnigraph.__file__).parent / grammar.package.rpartition(".")[2]
+        (package / f"{grammar.name}.table.json").write_text(table_text(grammar), encoding="utf-8")
+        is_outdated = False
+    assert not is_outdated, "write it with --update-golden"
 
 
 @BOTH
-def test_the_table_gives_the_trees_of_the_grammar(grammar: Grammar) -> None:
+def test_the_table_parses_like_the_grammar(grammar: Grammar) -> None:
     loaded, built = load_parser(grammar), build_parser(grammar)
     assert loaded.source_path == "<table>"
     folder, ending = (QUERIES, "gq") if grammar is QUERY else (SCHEMAS, "pg")
     texts = [path.read_text("utf-8") for path in sorted(folder.rglob(f"*.{ending}"))]
     assert texts
     for text in texts:
-        found, expected = loaded.parse(text), built.parse(text)
-        assert found == expected
-        assert [tree.meta.__dict__ for tree in found.iter_subtrees()] == [
+        actual, expected = loaded.parse(text), built.parse(text)
+        assert actual == expected
+        assert [tree.meta.__dict__ for tree in actual.iter_subtrees()] == [
             tree.meta.__dict__ for tree in expected.iter_subtrees()
         ]
 

@@ -1,4 +1,4 @@
-"""Golden files of schemas: where they are, and how one is compared or, with `--update-golden`, written."""
+"""Golden files of schemas: their directories, and how to compare one or, with `--update-golden`, write it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ BAD: Final = Path(__file__).parent / "golden" / "bad"
 
 
 def schema_files(folder: Path) -> list[Path]:
-    return sorted(found for found in folder.glob("*.pg") if not found.name.endswith(".canonical.pg"))
+    return sorted(path for path in folder.glob("*.pg") if not path.name.endswith(".canonical.pg"))
 
 
 def read_text(path: Path) -> str:
-    """The text as it is, also its line ends."""
+    """Return the text with its own line ends."""
     return path.read_bytes().decode()
 
 

@@ -1,4 +1,4 @@
-"""Incarnations that count up, so that a catalog can be compared."""
+"""Catalogs with incarnations from a counter, so that two catalogs can be compared."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def counted_incarnations() -> Callable[[], Incarnation]:
 
 
 def catalog_of(schema: Schema | str) -> Catalog:
-    """The catalog of a tree or a text, the same at every call."""
+    """Return the catalog of a tree or a text, the same at every call."""
     tree = parse_schema(schema) if isinstance(schema, str) else schema
     return build_catalog(tree, new_incarnation=counted_incarnations())

@@ -1,4 +1,4 @@
-"""Generated syntax trees: any tree the grammar can say, and schemas that pass every check."""
+"""Generated syntax trees: any tree of the grammar, and schemas that pass every check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from omnigraph.schema.syntax import (
 )
 from omnigraph.schema.transform import canonical, is_constraint
 
-# Pools and not patterns: drawing from a pattern is many times slower.
+# Lists of names, because drawing from a pattern is many times slower.
 _identifiers = st.sampled_from(
     (
         "a",
@@ -70,8 +70,12 @@ _annotation_names = (
 _argument_lists = st.lists(_arguments, max_size=3).map(tuple)
 any_annotation = st.builds(Annotation, _annotation_names.map(Name), _argument_lists).map(canonical)
 _annotation_lists = st.lists(any_annotation, max_size=3).map(tuple)
-_own_annotations = _annotation_lists.map(lambda found: tuple(one for one in found if not is_constraint(one)))
-_constraints = _annotation_lists.map(lambda found: tuple(one for one in found if is_constraint(one)))
+_own_annotations = _annotation_lists.map(
+    lambda drawn: tuple(annotation for annotation in drawn if not is_constraint(annotation))
+)
+_constraints = _annotation_lists.map(
+    lambda drawn: tuple(annotation for annotation in drawn if is_constraint(annotation))
+)
 _types = st.builds(
     TypeExpression, _names, st.none() | st.lists(literals, max_size=3).map(tuple), nullable=st.booleans()
 ) | st.builds(
@@ -95,7 +99,7 @@ _declarations: st.SearchStrategy[Declaration] = st.one_of(
     st.builds(NodeSyntax, _names, _annotation_lists, _implements, _bodies),
     st.builds(EdgeSyntax, _names, _names, _names, _annotation_lists, _implements, _bodies),
 )
-trees = st.lists(_declarations, max_size=4).map(lambda found: Schema(tuple(found)))
+trees = st.lists(_declarations, max_size=4).map(lambda drawn: Schema(tuple(drawn)))
 
 _metadata = st.builds(
     Annotation, _identifiers.map(lambda text: Name(f"x_{text}")), st.lists(_arguments, max_size=2).map(tuple)
@@ -113,7 +117,7 @@ _SCALAR_DEFAULTS: dict[str, st.SearchStrategy[Literal]] = {
     "F64": st.floats(allow_nan=False, allow_infinity=False).map(lambda number: NumberLiteral(repr(number))),
     "Date": st.dates().map(lambda day: StringLiteral(day.isoformat())),
     "DateTime": st.datetimes().map(
-        lambda moment: StringLiteral(moment.replace(microsecond=0).isoformat(timespec="milliseconds") + "Z")
+        lambda time: StringLiteral(time.replace(microsecond=0).isoformat(timespec="milliseconds") + "Z")
     ),
 }
 _RANGED = ("I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")
@@ -139,7 +143,7 @@ def _valid_types(draw: st.DrawFn, kind: str, nullable: bool) -> TypeExpression:
 
 @st.composite
 def _valid_bodies(draw: st.DrawFn, prefix: str, *, edge: bool = False) -> Body:
-    """Properties of every type, with defaults, indexes, keys and constraints that the checks accept."""
+    """Draw properties of every type, with valid defaults, indexes, keys and constraints."""
     properties: list[PropertySyntax] = []
     constraints: list[Annotation] = []
     scalars: list[str] = []
@@ -174,8 +178,8 @@ def _valid_bodies(draw: st.DrawFn, prefix: str, *, edge: bool = False) -> Body:
 
 @st.composite
 def valid_schemas(draw: st.DrawFn) -> Schema:
-    """A schema that builds: an interface, some nodes, some edges between them."""
-    found: list[Declaration] = [InterfaceSyntax(Name("Shared"), body=draw(_valid_bodies("i")))]
+    """Draw a valid schema: an interface, some nodes, and some edges between them."""
+    declarations: list[Declaration] = [InterfaceSyntax(Name("Shared"), body=draw(_valid_bodies("i")))]
     nodes = [f"N{number}" for number in range(draw(st.integers(1, 3)))]
     for name in nodes:
         implements = (Name("Shared"),) if draw(st.booleans()) else ()
@@ -183,12 +187,12 @@ def valid_schemas(draw: st.DrawFn) -> Schema:
         if implements:
             body = Body(body.properties, tuple(rule for rule in body.constraints if rule.name.text != "key"))
         header = tuple(draw(st.lists(_metadata, max_size=1)))
-        found.append(NodeSyntax(Name(name), header, implements, body))
+        declarations.append(NodeSyntax(Name(name), header, implements, body))
     for number in range(draw(st.integers(0, 2))):
         low, extra = draw(st.integers(0, 5)), draw(st.none() | st.integers(1, 5))
         high = None if extra is None else NumberLiteral(str(low + extra))
         card = Annotation(Name("card"), (RangeArgument(NumberLiteral(str(low)), high),))
         ends = [Name(draw(st.sampled_from(nodes))) for _ in range(2)]
         body = draw(_valid_bodies("p", edge=True))
-        found.append(EdgeSyntax(Name(f"E{number}"), ends[0], ends[1], (card,), body=body))
-    return Schema(tuple(found))
+        declarations.append(EdgeSyntax(Name(f"E{number}"), ends[0], ends[1], (card,), body=body))
+    return Schema(tuple(declarations))

@@ -1,4 +1,4 @@
-"""Bad schemas: the rendered problems, and that every code of the table is shown by a golden file."""
+"""Bad schemas: their problems as text; every code has a golden file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.schema.golden_files import BAD, compare, read_text, schema_files
 
 FILES = schema_files(BAD)
 
-# Texts that no file should hold: too large, or not writable as UTF-8.
-MADE: Final[dict[str, Callable[[], str]]] = {
+# Texts that are not stored as files: too large, or not valid UTF-8.
+GENERATED: Final[dict[str, Callable[[], str]]] = {
     "S002-too-large": lambda: " " * (limits.SCHEMA_TEXT_BYTES_MAX + 1),
     "S003-lone-surrogate": lambda: 'node A {}\nnode B @description("\ud800") {}\n',
     "S005-too-much-inherited": lambda: (
@@ -41,23 +41,23 @@ def test_golden(path: Path, update_golden: bool) -> None:
     compare(path.with_suffix(".problems.txt"), error.render() + "\n", update=update_golden)
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_made(name: str, update_golden: bool) -> None:
-    error = problems_of(MADE[name](), f"{name}.pg")
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated(name: str, update_golden: bool) -> None:
+    error = problems_of(GENERATED[name](), f"{name}.pg")
     assert_sound(error, name)
     shown = error.render().encode("utf-8", "backslashreplace").decode()
     compare(BAD / f"{name}.problems.txt", shown + "\n", update=update_golden)
 
 
 def assert_sound(error: SchemaTextError, name: str) -> None:
-    """The promised code is there, the order is that of the text, every caret is under its line."""
-    places = [(problem.line, problem.column) for problem in error.problems]
-    assert places == sorted(places)
-    assert len(places) <= limits.SCHEMA_PROBLEMS_MAX
+    """Check that the code is the one in the name, the order is that of the text, and carets are within their lines."""
+    positions = [(problem.line, problem.column) for problem in error.problems]
+    assert positions == sorted(positions)
+    assert len(positions) <= limits.SCHEMA_PROBLEMS_MAX
     for problem in error.problems:
         assert problem.column <= max(1, len(problem.text) + 1)
-    promised = name.split("-", maxsplit=1)[0]
-    assert promised == "mixed" or promised in {problem.code for problem in error.problems}
+    expected = name.split("-", maxsplit=1)[0]
+    assert expected == "mixed" or expected in {problem.code for problem in error.problems}
 
 
 def test_every_code_has_a_golden_file() -> None:
@@ -67,7 +67,7 @@ def test_every_code_has_a_golden_file() -> None:
 
 
 def test_every_problem_names_its_declaration() -> None:
-    """But for a text that has none at the place: too large, no schema at all, or a header that cannot be read."""
+    """Except for a text without a declaration: not a schema, the name of a file, or a header with a syntax error."""
     nameless = {
         f"{path.stem} {problem.code}"
         for path in FILES
@@ -77,7 +77,7 @@ def test_every_problem_names_its_declaration() -> None:
     assert nameless == {"S001-glued-keyword S001", "S001-name-of-a-file S001", "S001-not-a-schema S001"}
 
 
-def test_codes_are_distinct_and_told() -> None:
+def test_codes_are_distinct_and_have_a_meaning() -> None:
     codes = [code.code for code in SchemaCode]
     assert codes == sorted(set(codes))
     assert all(code.meaning for code in SchemaCode)

@@ -1,4 +1,4 @@
-"""The catalog: ids, lookups, what interfaces give, and that it travels."""
+"""The catalog: ids, lookups, properties of interfaces, and pickling."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ node Company { slug: String @key }
 
 def test_ids_count_from_one_in_the_order_of_the_text() -> None:
     catalog = catalog_of(TEXT)
-    assert [(found.alias, found.id) for found in catalog.types] == [
+    assert [(entity.alias, entity.id) for entity in catalog.types] == [
         ("node:Person", "0000000000000002"),
         ("node:Company", "0000000000000003"),
         ("edge:Knows", "0000000000000001"),
     ]
     assert catalog.next_type_id == 4
     person = catalog.nodes[0]
-    assert [(found.id, found.name) for found in person.properties] == [(1, "name"), (2, "age")]
+    assert [(own.id, own.name) for own in person.properties] == [(1, "name"), (2, "age")]
     assert person.next_property_id == 3
 
 
-def test_incarnations_are_fresh_for_every_type_and_build() -> None:
+def test_incarnations_are_new_for_every_type_and_build() -> None:
     first, second = (build_catalog(parse_schema(TEXT)) for _ in range(2))
-    made = {found.incarnation for catalog in (first, second) for found in catalog.types}
-    assert len(made) == 6
+    incarnations = {entity.incarnation for catalog in (first, second) for entity in catalog.types}
+    assert len(incarnations) == 6
 
 
 def test_lookups() -> None:
@@ -65,19 +65,19 @@ def test_lookups() -> None:
     assert interface.rules == Rules(uniques=(("name",),))
 
 
-def test_an_interface_gives_properties_and_rules() -> None:
+def test_a_node_has_the_properties_and_rules_of_its_interface() -> None:
     person = catalog_of(TEXT).nodes[0]
     assert person.rules.uniques == (("name",),)
     assert person.properties[0].indexed
 
 
-def test_the_order_of_enum_values_means_nothing() -> None:
+def test_the_order_of_enum_values_has_no_meaning() -> None:
     assert catalog_of("node A { a: enum(x, y) }") == catalog_of("node A { a: enum(y, x) }")
 
 
 @given(valid_schemas())
 @settings(max_examples=40)
-def test_a_catalog_travels(schema: Schema) -> None:
+def test_a_catalog_can_be_pickled(schema: Schema) -> None:
     catalog = catalog_of(schema)
     copy = pickle.loads(pickle.dumps(catalog))
     assert copy == catalog

@@ -1,4 +1,4 @@
-"""The catalog's JSON: canonical, read back exactly, tolerant of what is new, strict about what is wrong."""
+"""The JSON of a catalog: canonical, exact in both directions, tolerant of unknown members, strict about errors."""
 
 from __future__ import annotations
 
@@ -63,24 +63,26 @@ MALFORMED: dict[str, Change] = {
     "no version": lambda whole: whole.pop("v"),
     "no nodes": lambda whole: whole.pop("nodes"),
     "nodes of another kind": lambda whole: whole.update(nodes="none"),
-    "next id is no number": lambda whole: whole.update(next_type_id="x"),
-    "next id is behind": lambda whole: whole.update(next_type_id="2"),
-    "next id is absurd": lambda whole: whole.update(next_type_id="9" * 5000),
+    "next id is not a number": lambda whole: whole.update(next_type_id="x"),
+    "next id is too low": lambda whole: whole.update(next_type_id="2"),
+    "next id is too long": lambda whole: whole.update(next_type_id="9" * 5000),
     "id is not hex": lambda whole: whole["nodes"][0].update(id="1"),
-    "id twice": lambda whole: whole["edges"][0].update(id="0000000000000001"),
+    "duplicate id": lambda whole: whole["edges"][0].update(id="0000000000000001"),
     "incarnation is not hex": lambda whole: whole["nodes"][0].update(incarnation="../../etc/passwd"),
-    "edge ends nowhere": lambda whole: whole["edges"][0].update(source="0000000000000009"),
-    "edge ends at an edge": lambda whole: whole["edges"][0].update(source="0000000000000002"),
-    "node name twice": lambda whole: whole["nodes"].append({**whole["nodes"][0], "id": "0000000000000000"}),
-    "property id twice": lambda whole: whole["nodes"][0]["properties"][0].update(id=2),
-    "property name twice": lambda whole: whole["nodes"][0]["properties"][0].update(name="age"),
-    "property id is still to be given": lambda whole: whole["nodes"][0].update(next_property_id=2),
+    "edge to an unknown node": lambda whole: whole["edges"][0].update(source="0000000000000009"),
+    "edge to an edge": lambda whole: whole["edges"][0].update(source="0000000000000002"),
+    "duplicate node name": lambda whole: whole["nodes"].append(
+        {**whole["nodes"][0], "id": "0000000000000000"}
+    ),
+    "duplicate property id": lambda whole: whole["nodes"][0]["properties"][0].update(id=2),
+    "duplicate property name": lambda whole: whole["nodes"][0]["properties"][0].update(name="age"),
+    "property id is not assigned yet": lambda whole: whole["nodes"][0].update(next_property_id=2),
     "unknown type": lambda whole: whole["nodes"][0]["properties"][0].update(type={"kind": "Decimal"}),
     "vector without size": lambda whole: whole["nodes"][0]["properties"][0].update(type={"kind": "Vector"}),
     "default of another type": lambda whole: whole["nodes"][0]["properties"][1].update(default="x"),
     "bound of another type": lambda whole: whole["nodes"][0]["ranges"][0].update(low="x"),
-    "range of nothing": lambda whole: whole["nodes"][0]["ranges"][0].update(property="x"),
-    "key of nothing": lambda whole: whole["nodes"][0].update(key=["x"]),
+    "range of an unknown property": lambda whole: whole["nodes"][0]["ranges"][0].update(property="x"),
+    "key of an unknown property": lambda whole: whole["nodes"][0].update(key=["x"]),
     "metadata without value": lambda whole: whole["nodes"][0].update(
         metadata=[{"name": "x", "arguments": [{"kind": "named"}]}]
     ),
@@ -88,7 +90,7 @@ MALFORMED: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_catalogs_are_refused(name: str) -> None:
+def test_malformed_catalogs_are_rejected(name: str) -> None:
     whole = copy.deepcopy(json.loads(CANONICAL))
     MALFORMED[name](whole)
     with pytest.raises(FormatError, match="catalog cannot be read") as caught:
@@ -100,6 +102,6 @@ def test_malformed_catalogs_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "null", "[]", CANONICAL[:-5], "[" * 100_000, b"\xff\xfe", '{"v":1e999}']
 )
-def test_what_is_no_json_of_ours_is_refused(text: str | bytes) -> None:
+def test_invalid_json_is_rejected(text: str | bytes) -> None:
     with pytest.raises(FormatError):
         catalog_from_json(text)

@@ -1,4 +1,4 @@
-"""Good schemas: their canonical text, catalog and Arrow schemas, and that each of them reads back the same."""
+"""Good schemas: their canonical text, catalog and Arrow schemas, and that each parses to the same tree again."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_round_trips(path: Path) -> None:
     catalog = catalog_of(tree)
     assert catalog_from_json(catalog_to_json(catalog)) == catalog
     printed = print_schema(schema_from_catalog(catalog))
-    if [found.name for found in catalog.types] == [found.name for found in catalog_of(printed).types]:
+    if [entity.name for entity in catalog.types] == [entity.name for entity in catalog_of(printed).types]:
         assert catalog_of(printed) == catalog
 
 
 def tables_text(catalog: Catalog) -> str:
-    """Columns, nullability and field metadata of each table, and the indexes it should have."""
+    """Return columns, nullability and field metadata of each table, and its declared indexes."""
     lines = []
     for entity in catalog.types:
         lines.append(f"{entity.alias} {entity.id}-{entity.incarnation}")

@@ -1,4 +1,4 @@
-"""No text makes the parser or the checks do anything but answer: random text, broken schemas, soups of tokens."""
+"""Any text gives a catalog or problems, never another error: random text, changed schemas, random tokens."""
 
 from __future__ import annotations
 
@@ -54,36 +54,36 @@ TOKENS = (
 CPU_SECONDS_MAX = 60.0
 
 
-def answers(text: str) -> None:
-    """Either a problem, or a catalog that survives printing and storing."""
-    refused: SchemaTextError | None = None
+def assert_handled(text: str) -> None:
+    """Check that a text gives problems, or a catalog that can be printed and stored."""
+    rejected: SchemaTextError | None = None
     try:
         tree = parse_schema(text)
         assert parse_schema(print_schema(tree)) == tree
         catalog = build_catalog(tree)
     except SchemaTextError as error:
-        refused = error
-    if refused is None:
+        rejected = error
+    if rejected is None:
         assert catalog_from_json(catalog_to_json(catalog)) == catalog
     else:
-        assert refused.problems
-        assert refused.render()
+        assert rejected.problems
+        assert rejected.render()
 
 
 @given(st.text(alphabet=st.characters(), max_size=200))
 def test_random_text(text: str) -> None:
-    answers(text)
+    assert_handled(text)
 
 
 @given(st.lists(st.sampled_from(TOKENS), max_size=60), st.sampled_from((" ", "", "\n")))
 @settings(max_examples=300)
-def test_token_soup(tokens: list[str], glue: str) -> None:
-    answers(glue.join(tokens))
+def test_random_tokens(tokens: list[str], glue: str) -> None:
+    assert_handled(glue.join(tokens))
 
 
 @st.composite
 def mutated_schemas(draw: st.DrawFn) -> str:
-    """A schema with a few pieces cut out, doubled, or replaced by a token."""
+    """Draw a schema with a few pieces removed, doubled, or replaced by a token."""
     text = draw(st.sampled_from(TEXTS))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
@@ -96,12 +96,12 @@ def mutated_schemas(draw: st.DrawFn) -> str:
 @given(mutated_schemas())
 @settings(max_examples=300)
 def test_mutated_schemas(text: str) -> None:
-    answers(text)
+    assert_handled(text)
 
 
 @st.composite
 def token_schemas(draw: st.DrawFn) -> str:
-    """Bodies that follow the grammar and mean nonsense, so that the checks are reached."""
+    """Draw texts with valid syntax and no meaning, which reach the checks."""
     words = st.sampled_from(("name", "age", "src", "id", "Person", "Named", "nothing"))
     types = st.sampled_from(
         ("String", "I32?", "[I32]", "Blob", "Vector(3)", "Vector(0)", "enum(a, b)", "enum()", "Nope")
@@ -113,7 +113,7 @@ def token_schemas(draw: st.DrawFn) -> str:
         ("key", "unique", "index", "range", "check", "card", "embed", "default", "rename_from", "x")
     )
     annotation = st.builds(
-        lambda name, given: f"@{name}({', '.join(given)})" if given else f"@{name}",
+        lambda name, arguments: f"@{name}({', '.join(arguments)})" if arguments else f"@{name}",
         names,
         st.lists(literal | words, max_size=3),
     )
@@ -129,8 +129,8 @@ def token_schemas(draw: st.DrawFn) -> str:
 
 @given(token_schemas())
 @settings(max_examples=120)
-def test_nonsense_that_follows_the_grammar(text: str) -> None:
-    answers(text)
+def test_valid_syntax_without_meaning(text: str) -> None:
+    assert_handled(text)
 
 
 HALF = limits.SCHEMA_TEXT_BYTES_MAX // 2
@@ -160,9 +160,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_sizes_are_answered_in_time(name: str) -> None:
-    started = time.process_time()  # what other processes do does not count
-    answers(HOSTILE[name])
+def test_hostile_texts_take_limited_time(name: str) -> None:
+    started = time.process_time()  # CPU time, so other processes do not count
+    assert_handled(HOSTILE[name])
     assert time.process_time() - started < CPU_SECONDS_MAX
 
 

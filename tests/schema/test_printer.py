@@ -1,4 +1,4 @@
-"""Printing: what is printed reads back as the same tree, whatever the tree, and prints the same again."""
+"""Printing: the text of any tree parses to the same tree, and prints the same again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_print_and_parse(tree: Schema) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_every_string_can_be_written(value: str) -> None:
+def test_every_string_can_be_printed(value: str) -> None:
     tree = Schema((NodeSyntax(Name("A"), (Annotation(Name("x"), (StringLiteral(value),)),)),))
     assert parse_schema(print_schema(tree)) == tree
 

@@ -1,4 +1,4 @@
-"""The Arrow schema is one that Lance accepts and stores as meant, Blob columns included."""
+"""Lance accepts and stores the Arrow schemas of tables, also with Blob columns."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ assert not dataset.schema.field("tags").type.value_field.nullable
 
 
 @pytest.mark.parametrize("first", ["", "import lance"], ids=["lance-later", "lance-first"])
-def test_a_blob_is_a_blob_column_whenever_lance_is_imported(first: str, tmp_path: Path) -> None:
-    """In a process of its own, because importing Lance registers its extension types."""
+def test_a_blob_column_does_not_depend_on_when_lance_is_imported(first: str, tmp_path: Path) -> None:
+    """Runs in its own process, because the import of Lance registers its extension types."""
     script = BLOB.format(first=first)
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True, check=False
@@ -48,8 +48,8 @@ def test_a_blob_is_a_blob_column_whenever_lance_is_imported(first: str, tmp_path
     assert done.returncode == 0, done.stderr
 
 
-def test_lance_keeps_every_column(tmp_path: Path) -> None:
-    """A table as it is created: names, nullability, identity and primary key survive."""
+def test_lance_stores_every_column(tmp_path: Path) -> None:
+    """Names, nullability, property ids and the primary key of a new table are stored."""
     catalog = catalog_of(
         read_text(GOOD / "every-type.pg") + "edge E: Everything -> Everything { since: Date }"
     )
@@ -61,11 +61,11 @@ def test_lance_keeps_every_column(tmp_path: Path) -> None:
         ).schema
         assert stored.names == schema.names
         for column in schema:
-            kept = stored.field(column.name)
-            wanted = {
+            stored_column = stored.field(column.name)
+            metadata = {
                 key: value for key, value in (column.metadata or {}).items() if key != b"ARROW:extension:name"
             }
-            assert kept.nullable == column.nullable
-            assert (kept.metadata or {}) == wanted
+            assert stored_column.nullable == column.nullable
+            assert (stored_column.metadata or {}) == metadata
             if not pa.types.is_struct(column.type):
-                assert kept.type == column.type
+                assert stored_column.type == column.type

@@ -1,1 +1,1 @@
-"""Arrow kernels: buffers and masks, hashes, order, ULIDs. Knows no schema and no graph."""
+"""Kernels over Arrow columns: buffers and masks, hashes, order, ULIDs. Independent of schemas and graphs."""

@@ -1,15 +1,7 @@
-"""Columns as a reader delivers them, before they have the types of the schema.
+"""Arrow columns in plain types, and conversions between Arrow arrays and numpy buffers and masks.
 
-A raw column is an Arrow array, all of one kind, or `Cells`: values of mixed kinds as Python has them after reading
-JSON. The contract with readers:
-
-- A JSON reader asks the native parser for `raw_schema`. What that parser refuses (a wrong kind, a number beyond 64
-  bits, two kinds in one column) it reads again with a parser that keeps Python values (whole numbers of any size stay
-  whole numbers) and delivers as `Cells`. So no digit is ever lost on the way.
-- Columns of other sources (Parquet, CSV, frames) come as they are; dictionaries, large and view types, run ends and
-  extension types are unwrapped here. A frame's float column that stands for whole numbers with gaps is the reader's
-  to cast: here a float is never a whole number.
-- A missing column and a column of nulls are the same. `id` is the given id; the ends of an edge are `from` and `to`.
+In: columns of any source. Out: single arrays of plain types (no dictionary, view, run ends, extension or large text),
+row numbers, masks and buffers. Values are never converted to another kind: a float is never read as an integer.
 """
 
 from __future__ import annotations
@@ -28,10 +20,11 @@ else:
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
+NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
 
 
 def plain_array(column: Column | pa.ChunkedArray[Any]) -> Column:
-    """The column as one array of a plain type: no dictionary, view, run ends, extension or large text."""
+    """Return the column as one array of a plain type."""
     array = whole_array(column)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -40,8 +33,8 @@ def plain_array(column: Column | pa.ChunkedArray[Any]) -> Column:
         return plain_array(pc.cast(array, kind.value_type))
     if pa.types.is_run_end_encoded(kind):
         return plain_array(pc.run_end_decode(array))
-    wanted = _plain_type(kind)
-    return array if wanted == kind else pc.cast(array, wanted)
+    plain = _plain_type(kind)
+    return array if plain == kind else pc.cast(array, plain)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
@@ -57,7 +50,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
-    """The column as one array; what is in one piece already is not copied."""
+    """Return the column as one array, without a copy if it has one chunk."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     joined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -65,20 +58,20 @@ def whole_array(column: Column | pa.ChunkedArray[Any]) -> Column:
 
 
 def nulls(count: int, kind: pa.DataType) -> Column:
-    """A column without values."""
+    """Return a column of nulls."""
     make: Any = pa.nulls
     column: Column = make(count, kind)
     return column
 
 
 def taken_array(array: Column, rows: Rows) -> Column:
-    """The values of some rows of an array."""
-    chosen: Column = array.take(pa.array(rows, pa.int64()))
-    return chosen
+    """Return the values of some rows of an array."""
+    taken: Column = array.take(pa.array(rows, pa.int64()))
+    return taken
 
 
 def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
-    """The offsets of a column of text, one more than it has rows, and the bytes they point into."""
+    """Return the offsets of a column of text, one more than it has rows, and the bytes that they refer to."""
     buffers: list[Any] = texts.buffers()
     _, offsets, data = buffers
     if offsets is None or not len(texts):
@@ -90,41 +83,38 @@ def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
 
 
 def rows_where(mask: Column) -> Rows:
-    """The rows in which a boolean column is true; null is not."""
+    """Return the rows in which a boolean column is true; null counts as false."""
     return np.flatnonzero(bools(mask)).astype(np.int64, copy=False)
 
 
 def bools(mask: Column) -> Mask:
-    """A boolean column as numpy has it; null is false."""
+    """Return a boolean column as a numpy mask; null counts as false."""
     filled = mask.fill_null(False) if mask.null_count else mask
-    found: Mask = filled.to_numpy(zero_copy_only=False)
-    return found
-
-
-NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
+    values: Mask = filled.to_numpy(zero_copy_only=False)
+    return values
 
 
 def mask_of(bools: Column) -> Mask:
-    """The values of a boolean array that has no nulls."""
+    """Return a boolean array without nulls as a numpy mask."""
     if not len(bools):
         return np.zeros(0, dtype=np.bool_)
-    packed: Any = bools.buffers()[1]
+    data: Any = bools.buffers()[1]
     first, skipped = divmod(bools.offset, 8)
-    bits = np.frombuffer(packed, dtype=np.uint8)[first:]
+    bits = np.frombuffer(data, dtype=np.uint8)[first:]
     return np.unpackbits(bits, count=skipped + len(bools), bitorder="little")[skipped:].view(np.bool_)
 
 
 def bool_array(mask: Mask) -> Column:
-    """A mask as Arrow has it."""
+    """Return a numpy mask as a boolean array."""
     return _array(pa.bool_(), len(mask), None, np.packbits(mask, bitorder="little"))
 
 
 def array_without(values: npt.NDArray[Any], missing: Mask) -> Column:
-    """Numbers, null where they are missing. They are not copied, so nobody may change them any more."""
+    """Return numbers as an array with null where they are missing. Not copied: the caller must not change them."""
     return _array(pa.from_numpy_dtype(values.dtype), len(values), ~missing, values)
 
 
 def _array(kind: pa.DataType, length: int, present: Mask | None, data: npt.NDArray[Any]) -> Column:
     validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little").data)
-    made: Column = pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])
-    return made
+    array: Column = pa.Array.from_buffers(kind, length, [validity, pa.py_buffer(data.data)])
+    return array

@@ -1,8 +1,8 @@
-"""A hash of texts that is the same in every process, on every machine and in every release, for whole columns.
+"""Hashes of strings and rows that are the same in every process, on every machine and in every release.
 
-It decides which bucket a key goes to, so that all rows with one key meet in one task. It is not secret and not made
-against attack: whoever needs to know that two texts are equal compares the texts. The bytes of a text are digits of a
-number to a large odd radix, modulo 2**64; sums over the whole column give the number of every text at once.
+In: whole Arrow columns. Out: 64-bit hashes, buckets of keys (all rows with one key belong to one task) and digests of
+rows. The hash is not cryptographic: to decide that two strings are equal, compare the strings. The bytes of a string
+are the digits of a number with a large odd radix, modulo 2**64; running sums give the numbers of a whole column.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ Hashes = npt.NDArray[np.uint64]
 _RADIX: Final = 0x9E3779B97F4A7C15
 _INVERSE: Final = pow(_RADIX, -1, 2**64)
 _LENGTH_FACTOR: Final = np.uint64(0xD6E8FEB86659FD93)
-_SIEVE_FACTOR: Final = 16  # so one text in sixteen at most, and one in 32 at least, slips through
+_PREFILTER_FACTOR: Final = 16  # so at most 1 of 16 other strings, and at least 1 of 32, passes
 _MIX_FACTORS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_NOT_NULL: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_texts(texts: Column) -> Hashes:
-    """64 bits for each text; what a null hashes to means nothing."""
+    """Return a 64-bit hash of each string; the hash of null has no meaning."""
     offsets, data = text_buffers(texts)
     hashes = np.zeros(len(texts), dtype=np.uint64)
     for start, stop in _chunks(offsets):
@@ -41,27 +42,27 @@ def hash_texts(texts: Column) -> Hashes:
 
 
 def bucket_of(texts: Column, buckets: int) -> npt.NDArray[np.int32]:
-    """The bucket, from 0, to which each text belongs."""
-    assert buckets > 0, "there is at least one bucket"
+    """Return the bucket of each string, from 0."""
+    assert buckets > 0, "at least one bucket"
     return (hash_texts(texts) % np.uint64(buckets)).astype(np.int32)
 
 
 class HashPrefilter:
-    """Tells quickly of most texts that they are not among some others, by their hashes alone."""
+    """A fast filter by hashes that rejects most strings that are not in a set."""
 
     def __init__(self, texts: Column) -> None:
-        self._mask = np.uint64((1 << (_SIEVE_FACTOR * len(texts)).bit_length()) - 1)
-        self._there = np.zeros(int(self._mask) + 1, dtype=np.bool_)
-        self._there[hash_texts(texts) & self._mask] = True
+        self._mask = np.uint64((1 << (_PREFILTER_FACTOR * len(texts)).bit_length()) - 1)
+        self._slots = np.zeros(int(self._mask) + 1, dtype=np.bool_)
+        self._slots[hash_texts(texts) & self._mask] = True
 
     def may_have(self, texts: Column) -> Mask:
-        """False where a text is certainly not among them; true for a few that are not."""
-        found: Mask = self._there[hash_texts(texts) & self._mask]
-        return found
+        """Return False for strings that are certainly not in the set. True can be wrong, for a few strings."""
+        possible: Mask = self._slots[hash_texts(texts) & self._mask]
+        return possible
 
 
 def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
-    """Rows whose bytes fit the processor's cache, at least one at a time."""
+    """Return ranges of rows whose bytes fit the processor's cache, at least one row each."""
     start, rows = 0, len(offsets) - 1
     while start < rows:
         fitting = (
@@ -75,7 +76,7 @@ def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
 def _numbers(bounds: Rows, data: npt.NDArray[np.uint8]) -> Hashes:
     powers = _powers(_RADIX, len(data))
     sums = np.zeros(len(data) + 1, dtype=np.uint64)
-    # A zero byte counts too, so every byte is one more than it is.
+    # Digits are one more than the byte, because a zero byte must count too.
     np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers, out=sums[1:])
     numbers: Hashes = (sums[bounds[1:]] - sums[bounds[:-1]]) * _powers(_INVERSE, len(data) + 1)[bounds[:-1]]
     return numbers
@@ -100,7 +101,7 @@ def _computed_powers(base: int, count: int) -> Hashes:
 
 
 def mixed(numbers: Hashes) -> Hashes:
-    """The numbers, changed in place so that every bit of each reaches every bit of it."""
+    """Mix the numbers in place, so that every bit of a number depends on all its bits, and return them."""
     numbers ^= numbers >> np.uint64(30)
     numbers *= _MIX_FACTORS[0]
     numbers ^= numbers >> np.uint64(27)
@@ -109,11 +110,8 @@ def mixed(numbers: Hashes) -> Hashes:
     return numbers
 
 
-_NOT_NULL: Final = np.uint64(0x9E3779B97F4A7C15)
-
-
 def digest_rows(batch: pa.RecordBatch, without: str) -> Hashes:
-    """The digest of each row over every column but one."""
+    """Return the digest of each row over every column but one."""
     total = np.zeros(batch.num_rows, dtype=np.uint64)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name != without:
@@ -122,24 +120,24 @@ def digest_rows(batch: pa.RecordBatch, without: str) -> Hashes:
 
 
 def _digest(column: Column) -> Hashes:
-    """A number per value; 0 for null, never 0 for anything else."""
+    """Return a number for each value: 0 for null, and never 0 for other values."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
-    values = _values(column)
+    values = _hash_values(column)
     values = mixed(values + _NOT_NULL) | np.uint64(1)
     if column.null_count:
         values[np.asarray(column.is_null())] = 0
     return values
 
 
-def _values(column: Column) -> Hashes:
+def _hash_values(column: Column) -> Hashes:
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
-        return _combined(column, np.full(len(column), kind.list_size, dtype=np.int64))
+        return _digest_lists(column, np.full(len(column), kind.list_size, dtype=np.int64))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _combined(column, _as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64))
+        return _digest_lists(column, _as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64))
     if pa.types.is_struct(kind):
-        return _struct(column)
+        return _digest_structs(column)
     if pa.types.is_string(kind):
         return hash_texts(column.fill_null(""))
     if pa.types.is_large_string(kind):
@@ -162,24 +160,24 @@ def _digest_numbers(column: Column) -> Hashes:
     return hash_texts(pa.array([repr(value) for value in column.to_pylist()], pa.utf8()))
 
 
-def _struct(column: Any) -> Hashes:
+def _digest_structs(column: Any) -> Hashes:
     total = np.zeros(len(column), dtype=np.uint64)
-    for place, field in enumerate(column.type):
-        total += mixed(_digest(column.field(place)) * _factor(field.name))
+    for position, field in enumerate(column.type):
+        total += mixed(_digest(column.field(position)) * _factor(field.name))
     return total
 
 
-def _combined(column: Any, lengths: npt.NDArray[np.int64]) -> Hashes:
-    """The digest of lists: every item by its place, and how many there are. What a null list holds does not count."""
+def _digest_lists(column: Any, lengths: npt.NDArray[np.int64]) -> Hashes:
+    """Return the digest of lists from every item, its position and the length. Items of a null list do not count."""
     if column.null_count:
         lengths = np.where(np.asarray(column.is_null()), 0, lengths)
         column = column.filter(column.is_valid())
     items = _digest(column.flatten())
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
-    place = np.arange(len(items), dtype=np.int64) - np.repeat(starts[:-1], lengths)
+    positions = np.arange(len(items), dtype=np.int64) - np.repeat(starts[:-1], lengths)
     sums = np.zeros(len(items) + 1, dtype=np.uint64)
-    np.cumsum(mixed(items + _NOT_NULL * (place.astype(np.uint64) + np.uint64(1))), out=sums[1:])
+    np.cumsum(mixed(items + _NOT_NULL * (positions.astype(np.uint64) + np.uint64(1))), out=sums[1:])
     return sums[starts[1:]] - sums[starts[:-1]] + lengths.astype(np.uint64) * _NOT_NULL
 
 

@@ -1,4 +1,7 @@
-"""Rows as a packed Arrow stream in memory: how they travel in the parts of tasks and in files of scratch."""
+"""Batches as a compressed Arrow stream in memory.
+
+In: batches of one schema. Out: bytes, which tasks return and scratch files store.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-_PACKED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def packed_stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
-    """The bytes of some batches of one schema."""
+    """Return batches of one schema as compressed bytes."""
     sink: Any = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_PACKED) as writer:
+    with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream

@@ -1,7 +1,8 @@
-"""The order of ids by their bytes, which is that of their characters too.
+"""The order of ids by their bytes, which is also the order of their characters.
 
-Arrow compares texts one pair at a time. Most ids differ within a few bytes after what all of them begin with, so those
-bytes are compared as one number instead, and only ids that are alike in them are compared as texts.
+In: columns of distinct ids. Out: positions. Arrow compares strings one pair at a time. Most ids differ within a few
+bytes after their common prefix, so these bytes are compared as one number, and only ids with equal numbers are compared
+as strings.
 """
 
 from __future__ import annotations
@@ -16,33 +17,33 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, text_buffers
 
 _DIGITS: Final = 8
-_ALIKE_SHARE_MAX: Final = 0.1
+_TIES_SHARE_MAX: Final = 0.1
 
 Order = npt.NDArray[np.int64]
 
 
 def id_order(ids: Column) -> Column | None:
-    """The places of distinct ids in ascending order; None when they are in it already."""
+    """Return the positions of distinct ids in ascending order; None if they are already sorted."""
     if pc.all(pc.less(ids[:-1], ids[1:])).as_py() is not False:
         return None
-    keys = _beginnings(ids)
+    keys = _prefix_numbers(ids)
     order: Order = np.argsort(keys, kind="stable")
     keys = keys[order]
     same = keys[1:] == keys[:-1]
-    alike = np.zeros(len(order), dtype=np.bool_)
-    alike[1:] |= same
-    alike[:-1] |= same
-    if alike.mean() > _ALIKE_SHARE_MAX:
+    tied = np.zeros(len(order), dtype=np.bool_)
+    tied[1:] |= same
+    tied[:-1] |= same
+    if tied.mean() > _TIES_SHARE_MAX:
         slow: Column = pc.sort_indices(ids)
         return slow
-    if alike.any():
-        some = order[alike]
-        order[alike] = some[_sorted_places(ids.take(pa.array(some)))]
+    if tied.any():
+        some = order[tied]
+        order[tied] = some[_sort_positions(ids.take(pa.array(some)))]
     return pa.array(order)
 
 
 def place_of(ids: Column, bound: str) -> int:
-    """How many of some ordered ids lie before a bound."""
+    """Return how many of the sorted ids are less than a bound."""
     low, high = 0, len(ids)
     while low < high:
         middle = (low + high) // 2
@@ -53,23 +54,25 @@ def place_of(ids: Column, bound: str) -> int:
     return low
 
 
-def _beginnings(ids: Column) -> npt.NDArray[np.uint64]:
-    """The first bytes behind what all ids share, as one number; a shorter id is filled up with zeros."""
+def _prefix_numbers(ids: Column) -> npt.NDArray[np.uint64]:
+    """Return the first bytes after the common prefix as one number; shorter ids are padded with zeros."""
     extremes: Any = pc.min_max(ids).as_py()
     least, greatest = extremes["min"].encode(), extremes["max"].encode()
     pairs = enumerate(zip(least, greatest, strict=False))
-    shared = next((at for at, (a, b) in pairs if a != b), min(len(least), len(greatest)))
+    shared = next(
+        (position for position, (low, high) in pairs if low != high), min(len(least), len(greatest))
+    )
     offsets, data = text_buffers(ids)
     padded = np.concatenate([data[: offsets[-1]], np.zeros(shared + _DIGITS, dtype=np.uint8)])
     keys = np.zeros(len(ids), dtype=np.uint64)
     for digit in range(shared, shared + _DIGITS):
-        at = offsets[:-1] + digit
+        positions = offsets[:-1] + digit
         keys <<= np.uint64(8)
-        keys |= np.where(at < offsets[1:], padded[at], 0).astype(np.uint64)
+        keys |= np.where(positions < offsets[1:], padded[positions], 0).astype(np.uint64)
     return keys
 
 
-def _sorted_places(texts: Column) -> Order:
-    places: Any = pc.sort_indices(texts).to_numpy(zero_copy_only=False)
-    answer: Order = places.astype(np.int64)
-    return answer
+def _sort_positions(texts: Column) -> Order:
+    positions: Any = pc.sort_indices(texts).to_numpy(zero_copy_only=False)
+    order: Order = positions.astype(np.int64)
+    return order

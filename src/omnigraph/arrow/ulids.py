@@ -1,8 +1,8 @@
-"""Many ULIDs at once.
+"""Many new ULIDs in one call.
 
-The ULIDs of one call share the millisecond and a random beginning and count up from a random number, so they are
-sorted, which makes them cheap to store and to index. Two calls, in any process on any machine, differ in their random
-bits: 40 that they share, and about 40 from which each counts.
+The ULIDs of one call share the millisecond and a random prefix and count up from a random number. So they are sorted,
+which makes them cheap to store and to index. Two calls, in any process on any machine, differ in their random bits: 40
+bits of the prefix, and about 40 bits of the first number.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _SHARED_BITS: Final = 40
 def new_ulids(
     count: int, clock: Clock = SYSTEM_CLOCK, random: Callable[[int], int] = secrets.randbelow
 ) -> Column:
-    """Fresh ULIDs in ascending order. `random` gives a number below its argument."""
-    assert 0 <= count <= limits.ULIDS_PER_CALL_MAX, "more rows than one batch has"
+    """Return new ULIDs in ascending order. `random` returns a number below its argument."""
+    assert 0 <= count <= limits.ULIDS_PER_CALL_MAX, "at most the rows of one batch"
     prefix = _digits(clock.now_us() // 1000, _TIME_DIGITS) + _digits(
         random(2**_SHARED_BITS), _SHARED_BITS // 5
     )

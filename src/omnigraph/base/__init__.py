@@ -1,1 +1,1 @@
-"""Errors, ids, limits, clock, failpoints and progress events: what every other package may use."""
+"""Errors, hints, ids, limits, the clock, processes, failpoints and progress events, for every other package."""

@@ -1,9 +1,7 @@
-"""The identity of a process, and whether the process that holds a lease or a marker is known to have ended.
+"""The actor of a write: the name in the history that says who wrote a commit.
 
-In: identities as they are stored in control objects. Out: running, ended or unknown, by one pure function,
-`check_process`. *Ended* is certain: host name, machine id, boot id and PID namespace are this process's own, `/proc`
-shows the processes of that user, and no process has that pid and start time. Everything else is unknown, because
-containers share host names and `/proc` may hide processes. Nothing here writes.
+In: the `actor` of a call, or nothing. Out: that name, or the login name of this process. A separate module, because
+every package that writes needs it and `process` is about other processes.
 """
 
 from __future__ import annotations
@@ -11,10 +9,11 @@ from __future__ import annotations
 import getpass
 
 from omnigraph.base.errors import UsageError
+from omnigraph.base.hints import Argument, Placeholder, hint
 
 
 def login_name() -> str:
-    """Whom this process runs for."""
+    """Return the login name of the user of this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -22,11 +21,11 @@ def login_name() -> str:
 
 
 def refuse_blank_actor(actor: str | None) -> str | None:
-    """The actor that was named, if one was; raise for a name that nobody could read in the history."""
+    """Return the actor of a call; raise for a name without visible characters."""
     if actor is not None and not actor.strip():
         raise UsageError(
-            "the actor has no name",
+            "the actor is blank: expected a name",
             code="actor_blank",
-            hint="name who writes, or leave --as out for your login name",
+            hint=hint("Pass {}, or omit it to use your login name.", Argument("actor", Placeholder("NAME"))),
         )
     return actor

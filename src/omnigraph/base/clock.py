@@ -1,4 +1,7 @@
-"""Points in time as people read and write them."""
+"""The clock that other packages use, and times as text.
+
+In: microseconds since the epoch. Out: RFC 3339 text, or an age such as `3d`. Tests pass their own `Clock`.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,33 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-_STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_MONOTONIC: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """What the rooms may ask about time."""
+    """The source of time for everything that waits or stores a time."""
 
     def now_us(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return microseconds since the epoch, UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back and go on while the machine sleeps; comparable on this machine only."""
+        """Return seconds that never decrease and include sleep; comparable only on this machine."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         ...
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The clock of the machine."""
 
     def now_us(self) -> int:
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:
-        return time.clock_gettime(_STEADY)
+        return time.clock_gettime(_MONOTONIC)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -51,7 +54,7 @@ def moment(microseconds: int) -> str:
 
 
 def age(microseconds: int, now_us: int) -> str:
-    """How long ago that was, in the largest unit that fits: 3d, 5h, 12m, 40s."""
+    """Return how long ago a time was, in the largest unit that fits: 3d, 5h, 12m, 40s."""
     seconds = max(0, (now_us - microseconds) // 1_000_000)
-    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    size, unit = next((unit for unit in _UNITS if seconds >= unit[0]), _UNITS[-1])
     return f"{seconds // size}{unit}"

@@ -16,7 +16,7 @@ from typing import Final
 from omnigraph.base.hints import Hint
 
 _UNPRINTABLE: Final = "\N{REPLACEMENT CHARACTER}"
-"""What stands for a letter that could send codes to a terminal; it takes one place, as the caret expects."""
+"""The replacement for characters that could control a terminal. It is one column wide, as the caret expects."""
 
 _LISTED_MAX: Final = 20
 

@@ -1,8 +1,8 @@
-"""Named points at every durable step, where a test can kill, stop, fail or hold this process.
+"""Failpoints: named points at every durable step, where a test can kill, stop, fail or hold this process.
 
-Switched on only by the environment: `OMNIGRAPH_FAILPOINTS="publish.before=kill;arm.after=stop"`. Off, a point costs one
-truth test. Actions: `kill` (SIGKILL), `stop` (SIGSTOP), `raise`, `hold:<path>` (create `<path>.reached`, wait for
-`<path>`). `name@3=kill` acts at the third hit.
+Only the environment enables them: `OMNIGRAPH_FAILPOINTS="publish.before=kill;arm.after=stop"`. A disabled point costs
+one truth test. Actions: `kill` (SIGKILL), `stop` (SIGSTOP), `raise`, `hold:<path>` (create `<path>.reached`, wait for
+`<path>`). `name@3=kill` acts at the third hit. Observers of a test in the same process get every durable call.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
 
 Observer = Callable[[str, str], None]
+ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
 
 _observers: list[Observer] = []
 
 
 def announce(effect: str, target: str) -> None:
-    """Tell the observers that `effect` is about to happen to `target`."""
+    """Call the observers before `effect` happens to `target`."""
     for observer in _observers:
         observer(effect, target)
 
 
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
-    """Have `observer` told of every durable call within the block, in this process."""
+    """Call `observer` for every durable call within the block, in this process."""
     _observers.append(observer)
     try:
         yield
@@ -40,11 +41,8 @@ def observed(observer: Observer) -> Iterator[None]:
         _observers.remove(observer)
 
 
-ENVIRONMENT_VARIABLE = "OMNIGRAPH_FAILPOINTS"
-
-
 class Failpoint(StrEnum):
-    """Every point there is, in the order a write meets them."""
+    """Every failpoint, in the order in which a write reaches them."""
 
     INIT_REMOVE_BEFORE = "init.remove.before"
     INIT_MARK_BEFORE = "init.mark.before"
@@ -103,17 +101,17 @@ class Failpoint(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Action:
-    what: str
+    name: str
     argument: str
     at_hit: int
 
 
 class FailpointError(InvariantError):
-    """Raised by a point whose action is `raise`."""
+    """The action of a failpoint is `raise`, is unknown, or waited too long."""
 
 
 def failpoint(point: Failpoint) -> None:
-    """Do what the environment says for this point; nothing by default."""
+    """Run the action that the environment sets for this point, if any."""
     if _actions:
         _hit(point)
 
@@ -121,10 +119,10 @@ def failpoint(point: Failpoint) -> None:
 def _parse(text: str) -> dict[str, _Action]:
     actions = {}
     for entry in filter(None, text.split(";")):
-        name, _, action = entry.partition("=")
-        name, _, hit = name.partition("@")
-        what, _, argument = action.partition(":")
-        actions[str(Failpoint(name))] = _Action(what, argument, int(hit or 1))
+        point, _, action = entry.partition("=")
+        point, _, hit = point.partition("@")
+        name, _, argument = action.partition(":")
+        actions[str(Failpoint(point))] = _Action(name, argument, int(hit or 1))
     return actions
 
 
@@ -139,7 +137,7 @@ def _hit(point: Failpoint) -> None:
     _hits[point] = _hits.get(point, 0) + 1
     if _hits[point] != action.at_hit:
         return
-    match action.what:
+    match action.name:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "stop":
@@ -149,7 +147,7 @@ def _hit(point: Failpoint) -> None:
         case "hold":
             _hold(Path(action.argument))
         case _:
-            raise FailpointError(f"unknown failpoint action '{action.what}'", code="failpoint_action")
+            raise FailpointError(f"unknown failpoint action '{action.name}'", code="failpoint_action")
 
 
 def _hold(gate: Path) -> None:
@@ -157,5 +155,8 @@ def _hold(gate: Path) -> None:
     deadline = time.monotonic() + limits.FAILPOINT_HOLD_SECONDS_MAX
     while not gate.exists():
         if time.monotonic() > deadline:
-            raise FailpointError(f"nobody opened {gate}", code="failpoint_hold")
+            raise FailpointError(
+                f"failpoint held too long: {gate} was not created within {limits.FAILPOINT_HOLD_SECONDS_MAX:g} seconds",
+                code="failpoint_hold",
+            )
         time.sleep(0.01)

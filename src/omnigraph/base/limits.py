@@ -1,6 +1,6 @@
-"""The bounds of the system that somebody may want to know or change, named, in one place. Units come last in a name.
+"""The limits and tuning constants of the system, by name. Units come last in a name.
 
-A number that follows from a format, or that only one function can make sense of, stays beside that function.
+A number that a format fixes, or that only one function uses, is defined next to that function.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ ENGINE_TAKE_ROWS_MAX: Final = 1_000
 ENGINE_TOUCHES_MIN: Final = 2
 ENGINE_EAGER_ROWS_MAX: Final = 20_000
 ENGINE_EAGER_BYTES_MAX: Final = 64 * 1024**2
-ENGINE_TIMED_ROWS_MIN: Final = 1_000_000  # a scan of fewer rows answers in no time
+ENGINE_TIMED_ROWS_MIN: Final = 1_000_000  # a scan of fewer rows is fast enough
 ENGINE_TIMED_POLL_SECONDS: Final = 0.1
 ENGINE_WORDS_BYTES_MAX: Final = 64 * 1024**2
-ENGINE_WORDS_FACTOR: Final = 8  # what splitting texts takes at its peak, by their bytes
+ENGINE_WORDS_FACTOR: Final = 8  # peak memory of splitting text, per byte of text
 
 MANIFEST_FRAGMENTS_MAX: Final = 8
 MANIFEST_ROWS_PER_FRAGMENT: Final = 16_384
@@ -105,7 +105,7 @@ VIOLATIONS_KEPT_MAX: Final = 100
 VIOLATION_VALUE_LENGTH_MAX: Final = 80
 CHECK_THREADS_ROWS_MIN: Final = 100_000
 TEXT_HASH_CHUNK_BYTES: Final = 256 * 1024
-ULIDS_PER_CALL_MAX: Final = 2**31 // 26 - 1  # what one Arrow array of text holds
+ULIDS_PER_CALL_MAX: Final = 2**31 // 26 - 1  # the capacity of one Arrow array of text
 
 LOAD_RANGE_BYTES: Final = 32 * 1024 * 1024
 LOAD_RANGE_BYTES_MIN: Final = 8 * 1024 * 1024
@@ -121,7 +121,7 @@ PARQUET_FIELD_TEXT_BYTES: Final = 8
 CSV_HEADER_BYTES_MAX: Final = 1024 * 1024
 LOAD_DRIVER_BYTES_MAX: Final = 512 * 1024 * 1024
 LOAD_MERGE_DRIVER_BYTES_MAX: Final = 256 * 1024 * 1024
-LOAD_UPSERT_ROWS_MAX: Final = 10_000  # beyond it Lance may join in more memory than it grants itself
+LOAD_UPSERT_ROWS_MAX: Final = 10_000  # above it a join of Lance may exceed its own memory limit
 LOAD_PACKED_FACTOR: Final = 8
 LOAD_KEY_FILE_BYTES: Final = 32 * 1024 * 1024
 LOAD_BUCKET_BYTES: Final = 64 * 1024 * 1024
@@ -163,13 +163,13 @@ REPAIR_LOOK_SECONDS: Final = 0.2
 COMPACTION_ROWS: Final = 1024 * 1024
 COMPACTION_FRAGMENT_BYTES: Final = 1024**3
 COMPACTION_DELETED_SHARE: Final = 0.1
-COMPACTION_NUMBER_GAP: Final = 4_096  # for the fragments that others add during the first attempt
-COMPACTION_NUMBER_GAP_FACTOR: Final = 16  # each further attempt leaves more numbers to others
-OPTIMIZE_GROUP_TASKS: Final = 16  # what one commit of --partial-progress takes on
+COMPACTION_NUMBER_GAP: Final = 4_096  # for fragments that other writers add during the first attempt
+COMPACTION_NUMBER_GAP_FACTOR: Final = 16  # each further attempt leaves more numbers to other writers
+OPTIMIZE_GROUP_TASKS: Final = 16  # tasks of one commit with partial progress
 OPTIMIZE_COMMITS_MAX: Final = 10_000
 MANIFEST_COMPACTION_ATTEMPTS_MAX: Final = 20
 ADJACENCY_EDGES_MAX: Final = 20_000_000
-MOVED_GRAPH_IDS_LEFT_OUT: Final = 1_000_000  # more than the branches that cannot be read have given
+MOVED_GRAPH_IDS_LEFT_OUT: Final = 1_000_000  # more than the unreadable branches have assigned
 SCHEMA_ROWS_PER_TASK: Final = 1_000_000
 SCHEMA_DRIVER_ROWS_MAX: Final = 200_000
 INDEX_ROWS_PER_TASK: Final = 4_000_000
@@ -177,7 +177,7 @@ INDEX_BYTES_PER_TASK: Final = 1024**3
 INDEX_PACKED_ROWS: Final = 100_000
 INDEX_SEGMENTS_MAX: Final = 16
 UPKEEP_ATTEMPTS_MAX: Final = 3
-MAINTENANCE_LEASE_ROWS_MAX: Final = 65_536  # what the last attempt rewrites while it holds the branch's lease
+MAINTENANCE_LEASE_ROWS_MAX: Final = 65_536  # rows that the last attempt rewrites under the branch's lease
 MAINTENANCE_LEASE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 CLEANUP_AGE_SECONDS_MIN: Final = 600.0  # longer than any lease, and than any wait for one
@@ -194,4 +194,4 @@ DELETE_THREADS: Final = 8
 REACH_ROWS: Final = 1_000_000
 
 FILE_CHECK_THREADS: Final = 16
-"""Files that are checked at the same time: staged ones before a write is armed, and those that `doctor` opens."""
+"""Files that are checked in parallel: staged files before a write is armed, and files that `doctor` opens."""

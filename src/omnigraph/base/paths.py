@@ -1,4 +1,7 @@
-"""Where this user's files live that can be made again: launchers, archives, logs, what is known of a warm server."""
+"""Directories of this installation and this user.
+
+The cache directory holds files that can be created again: launchers, archives, logs and the state of a warm server.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ from omnigraph.base.errors import MachineError
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """`OMNIGRAPH_HOME`, or the usual cache."""
-    if chosen := environ.get("OMNIGRAPH_HOME"):
-        return Path(chosen).absolute()
+    """Return `OMNIGRAPH_HOME`, or `omnigraph` in the user's cache directory."""
+    if home := environ.get("OMNIGRAPH_HOME"):
+        return Path(home).absolute()
     cache = environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "omnigraph"
 
 
-def cache_not_writable(place: Path, error: OSError) -> MachineError:
-    """The error for a place below it that nothing can be written to."""
+def cache_not_writable(path: Path, error: OSError) -> MachineError:
+    """Return the error for a path in the cache directory that is not writable."""
     return MachineError(
-        f"cannot write to {place}: {error.strerror}",
+        f"cannot write to {path}: {error.strerror}",
         code="cache_not_writable",
-        hint="set OMNIGRAPH_HOME to a directory you can write to",
+        hint="Set OMNIGRAPH_HOME to a directory that you can write to.",
     )
 
 

@@ -3,7 +3,7 @@
 In: identities as they are stored in control objects. Out: running, ended or unknown, by one pure function,
 `check_process`. *Ended* is certain: host name, machine id, boot id and PID namespace are this process's own, `/proc`
 shows the processes of that user, and no process has that pid and start time. Everything else is unknown, because
-containers share host names and `/proc` may hide processes. Nothing here writes.
+containers share host names and `/proc` may hide processes. Never writes.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ def is_known_gone(process: ProcessIdentity, observer: ProcessIdentity | None = N
 def shows_other_users(mountinfo: str) -> bool:
     """Return whether `/proc` shows every user's processes, from the text of `/proc/self/mountinfo`."""
     options = [_super_options(line) for line in mountinfo.splitlines() if _mount_point(line) == str(_PROC)]
-    return bool(options) and all(one is not None and _hides_nothing(one) for one in options)
+    return bool(options) and all(mount is not None and _hides_nothing(mount) for mount in options)
 
 
 def _is_same_system(holder: ProcessIdentity, observer: ProcessIdentity) -> bool:
-    """Whether both are in one PID namespace of one boot of one machine, as far as both report it."""
+    """Return whether both are in one PID namespace of one boot of one machine, as far as both report it."""
     if holder.machine_id is None or not holder.boot_id or not holder.pid_namespace:
         return False
     return (holder.host, holder.machine_id, holder.boot_id, holder.pid_namespace) == (
@@ -112,9 +112,9 @@ def _is_same_system(holder: ProcessIdentity, observer: ProcessIdentity) -> bool:
 
 @cache
 def _read_system(pid: int) -> tuple[str, str, str, str]:
-    """Host name, machine id, boot id and PID namespace of this process, whose pid is `pid`.
+    """Return host name, machine id, boot id and PID namespace of this process, whose pid is `pid`.
 
-    A `/proc` of another PID namespace shows other processes under our pids, so that nothing is known from it.
+    A `/proc` of another PID namespace shows other processes under the same pids. Its namespace is then empty.
     """
     host, machine_id = socket.gethostname(), _read_machine_id()
     try:
@@ -136,20 +136,20 @@ def _read_machine_id() -> str:
 
 
 def _read_pid(pid: int) -> tuple[ProcessState, str]:
-    """Whether a process has this pid, and its start time in ticks of the kernel."""
+    """Return whether a process has this pid, and its start time in ticks of the kernel."""
     if not 0 < pid <= _PID_MAX:
         return ProcessState.UNKNOWN, ""
     try:
         stat = (_PROC / f"{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        is_missing = error.errno in (errno.ENOENT, errno.ESRCH) and not _answers(pid)
+        is_missing = error.errno in (errno.ENOENT, errno.ESRCH) and not _accepts_signals(pid)
         return ProcessState.ENDED if is_missing else ProcessState.UNKNOWN, ""
     fields = stat.rpartition(")")[2].split()
     return (ProcessState.ENDED, "") if fields[0] in _ENDED_STATES else (ProcessState.RUNNING, fields[19])
 
 
-def _answers(pid: int) -> bool:
-    """Whether the kernel finds a process with this pid; `hidepid` hides it from `/proc`, not from signals."""
+def _accepts_signals(pid: int) -> bool:
+    """Return whether the kernel has a process with this pid. `hidepid` hides it from `/proc`, not from signals."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -172,7 +172,7 @@ def _mount_point(line: str) -> str:
 
 
 def _super_options(line: str) -> list[str] | None:
-    """The options of a mount of a whole proc file system; None for any other mount."""
+    """Return the options of a mount of a whole proc file system; None for any other mount."""
     fields = line.partition(" - ")[2].split(" ")
     is_whole = line.split(" ")[3] == "/"
     return fields[2].split(",") if len(fields) > 2 and fields[0] == "proc" and is_whole else None

@@ -1,4 +1,8 @@
-"""How far a piece of bulk work is, as values. Whoever asked for the work decides what to show of it."""
+"""Progress of bulk work as values, and events for the log.
+
+In: counts of tasks, rows and bytes. Out: `Progress` values for the caller's `report` function, and log records with
+facts. Never prints: the caller decides what to show.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ from omnigraph.base.errors import Fact
 
 def log_event(
     logger: logging.Logger,
-    sentence: str,
+    message: str,
+    /,
     *,
     level: int = logging.INFO,
     in_result: bool = False,
@@ -19,35 +24,35 @@ def log_event(
 ) -> None:
     """Log one event. The logger's name starts with `omnigraph.`.
 
-    `in_result`: the caller also gets this as a part of the result, so a command does not print it twice.
+    `in_result`: the event is also part of the result, so a command does not print it again.
     """
-    logger.log(level, sentence, extra={"facts": facts, "in_result": in_result})
+    logger.log(level, message, extra={"facts": facts, "in_result": in_result})
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one step of some work is, as `report` is told. What is not known yet is None."""
+    """The progress of one step, as `report` receives it. A number that is not known yet is None."""
 
     step: str
-    """What is being done, such as `load`, `check`, `sort` or `index`."""
+    """The name of the step, such as `load`, `check`, `sort` or `index`."""
     seconds: float
-    """How long the step has taken so far."""
+    """The time of the step so far."""
     tasks_done: int
-    """How many tasks have finished."""
+    """The number of finished tasks."""
     tasks_total: int
-    """How many there are."""
+    """The number of tasks."""
     rows: int | None = None
-    """How many rows the finished tasks had."""
+    """The rows of the finished tasks."""
     bytes: int | None = None
-    """How many bytes they had."""
+    """The bytes of the finished tasks."""
     bytes_total: int | None = None
-    """How many bytes all tasks together will have; None when only the tasks tell what remains."""
+    """The bytes of all tasks; None if they are not known in advance."""
     is_last: bool = False
-    """Whether the step is done."""
+    """Whether this is the last report of the step."""
 
 
 Report = Callable[[Progress], None]
 
 
 def report_nothing(_: Progress) -> None:
-    """For callers that do not want to know."""
+    """Ignore progress."""

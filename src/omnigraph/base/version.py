@@ -1,4 +1,4 @@
-"""The storage format that this release writes, apart from what reads it, so that `omnigraph version` is quick."""
+"""The version of the storage format that this release writes. In its own module to keep `omnigraph version` fast."""
 
 from __future__ import annotations
 

@@ -29,9 +29,6 @@ from omnigraph.schema.evolution.steps import (
     Unsupported,
     UpdateInterfaces,
     UpdateText,
-    cost_of,
-    kind_of,
-    text_of,
 )
 from omnigraph.schema.evolution.type_diff import null_filled
 from omnigraph.schema.parser import parse_schema
@@ -67,9 +64,9 @@ class PlannedStep:
         """`step` is its kind, `table_key` the type, `text` a sentence, the others as here."""
         table = None if isinstance(self.step, UpdateInterfaces | UpdateText) else self.step.alias
         return {
-            "step": kind_of(self.step),
+            "step": self.step.kind,
             "table_key": table,
-            "text": text_of(self.step),
+            "text": self.step.describe(),
             "cost": self.cost.value,
             "rows": self.rows,
             "filled_rows": self.filled_rows,
@@ -181,14 +178,14 @@ def planned_step(
 ) -> PlannedStep:
     """A step with what it costs on types that have so many rows, and so many nulls that get a default."""
     if isinstance(step, AddType | UpdateInterfaces | UpdateText):
-        return PlannedStep(step, cost_of(step, 0), 0)
+        return PlannedStep(step, step.cost(0), 0)
     size, filled = rows.get(step.type_id, 0), 0
     match step:
         case AddProperty(property=added) if added.fill is not None:
             filled = size
         case AddConstraint(constraint=RequiredRule(name, fill)) if fill is not None:
             filled = nulls.get(step.type_id, {}).get(name, 0)
-    return PlannedStep(step, cost_of(step, size, filled), size, filled)
+    return PlannedStep(step, step.cost(size, filled), size, filled)
 
 
 def refusal_text(found: Unsupported) -> str:

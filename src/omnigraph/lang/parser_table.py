@@ -1,8 +1,8 @@
-"""A parser as a table of numbers and texts, and back.
+"""A Lark parser as a table of numbers and strings, and back.
 
-Lark's own way to save a parser names every symbol wherever it stands, and making all that again takes longer than
-reading a text. Here a symbol, a rule and an action are made once each and shared. Comes in and goes out: a Lark parser,
-and what JSON can say. Nothing is read or written.
+In and out: a Lark parser, and values for JSON. Lark's own format repeats every symbol at each use, and creating all of
+them again takes longer than parsing a text. Here symbols, rules and actions are created once and shared, and the lexers
+of states when the parser reaches them. Reads and writes no files.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from lark.parsers.lalr_parser import LALR_Parser, _Parser
 from lark.utils import TextSlice
 
 Match = Callable[[str, int, int], str | None]
-"""What of a text between two places a terminal matches at the first of them."""
+"""From a text, a start and an end: the part that a terminal matches at the start, or None."""
 
 _KEYWORD: Final = re.compile(r"([A-Za-z_]+)\\b")
 
 
 class LazyLexer(ContextualLexer):
-    """A lexer that makes the lexer of a state when the parser comes to it."""
+    """A lexer that creates the lexer of a state when the parser reaches it."""
 
     def __init__(
         self, conf: Any, states: Mapping[int, Collection[str]], always_accept: Collection[str] = ()
     ) -> None:
         plain = copy(conf)
-        # The grammar was checked when its table was made.
+        # The grammar was validated when its table was made.
         plain.skip_validation = True
         self.lexers = _Lexers(plain, states, always_accept)
         self.root_lexer = _SharingLexer(plain)
 
 
 class _Lexers(dict[int, AbstractBasicLexer]):
-    """The lexers by state; states that accept the same share one."""
+    """The lexers by state; states that accept the same terminals share one."""
 
     def __init__(
         self, conf: Any, states: Mapping[int, Collection[str]], always_accept: Collection[str]
@@ -65,57 +65,57 @@ class _Lexers(dict[int, AbstractBasicLexer]):
 
     def __missing__(self, state: int) -> AbstractBasicLexer:
         accepted = frozenset(self._states[state])
-        found = self._by_accepted.get(accepted)
-        if found is None:
-            conf, named = copy(self._conf), self._conf.terminals_by_name
-            conf.terminals = [named[name] for name in accepted | self._always if name in named]
-            found = self._by_accepted[accepted] = _SharingLexer(conf)
-        self[state] = found
-        return found
+        lexer = self._by_accepted.get(accepted)
+        if lexer is None:
+            conf, terminals = copy(self._conf), self._conf.terminals_by_name
+            conf.terminals = [terminals[name] for name in accepted | self._always if name in terminals]
+            lexer = self._by_accepted[accepted] = _SharingLexer(conf)
+        self[state] = lexer
+        return lexer
 
 
 class _SharingLexer(BasicLexer):
-    """The lexer of some states, whose scanner shares the patterns of its terminals with the others."""
+    """The lexer of some states; its scanner shares compiled patterns with the other lexers."""
 
     def _build_scanner(self) -> Scanner:
-        texts = [found for found in self.terminals if isinstance(found.pattern, PatternStr)]
-        inside: set[str] = set()
+        strings = [terminal for terminal in self.terminals if isinstance(terminal.pattern, PatternStr)]
+        covered: set[str] = set()
         self.callback = dict(self.user_callbacks)
-        for found in self.terminals:
-            if isinstance(found.pattern, PatternStr):
+        for terminal in self.terminals:
+            if isinstance(terminal.pattern, PatternStr):
                 continue
-            match = _matcher(found)
-            same = {
-                text.pattern.value: text.name
-                for text in texts
-                if text.priority == found.priority
-                and match(text.pattern.value, 0, len(text.pattern.value)) == text.pattern.value
+            match = _matcher(terminal)
+            covered_names = {
+                string.pattern.value: string.name
+                for string in strings
+                if string.priority == terminal.priority
+                and match(string.pattern.value, 0, len(string.pattern.value)) == string.pattern.value
             }
-            if same:
-                # A fixed text within a pattern: the pattern finds it, and it is named as the text.
-                inside.update(same.values())
-                self.callback[found.name] = _Renaming(same)
-        return _OneByOne([found for found in self.terminals if found.name not in inside])
+            if covered_names:
+                # The pattern also matches a fixed string, so a token of the pattern may get the string's name.
+                covered.update(covered_names.values())
+                self.callback[terminal.name] = _RenameToken(covered_names)
+        return _SequentialScanner([terminal for terminal in self.terminals if terminal.name not in covered])
 
 
-class _OneByOne(Scanner):
-    """Terminals that are tried one after another."""
+class _SequentialScanner(Scanner):
+    """A scanner that tries terminals one after another."""
 
     def __init__(self, terminals: Collection[TerminalDef]) -> None:
-        self.allowed_types = {found.name for found in terminals}
-        self._tried = tuple((found.name, _matcher(found)) for found in terminals)
+        self.allowed_types = {terminal.name for terminal in terminals}
+        self._matchers = tuple((terminal.name, _matcher(terminal)) for terminal in terminals)
 
     def match(self, text: TextSlice[str], pos: int) -> tuple[str, str] | None:
         whole, end = text.text, text.end
-        for name, match in self._tried:
-            found = match(whole, pos, end)
-            if found is not None:
-                return found, name
+        for name, match in self._matchers:
+            matched = match(whole, pos, end)
+            if matched is not None:
+                return matched, name
         return None
 
 
-class _Renaming:
-    """Names a token after the fixed text that it is."""
+class _RenameToken:
+    """A callback that gives a token the name of the fixed string that it equals."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
@@ -132,8 +132,8 @@ def _matcher(terminal: TerminalDef) -> Match:
 
 
 @cache
-def _text(wanted: str) -> Match:
-    return lambda whole, pos, end: wanted if whole.startswith(wanted, pos, end) else None
+def _text(text: str) -> Match:
+    return lambda whole, pos, end: text if whole.startswith(text, pos, end) else None
 
 
 @cache
@@ -141,34 +141,34 @@ def _pattern(regexp: str) -> Match:
     word = _KEYWORD.fullmatch(regexp)
     if word is not None:
         return _keyword(word[1])
-    match = re.compile(regexp).match
+    compiled = re.compile(regexp)
 
-    def found(whole: str, pos: int, end: int) -> str | None:
-        at = match(whole, pos, end)
-        return None if at is None else at.group()
+    def match(whole: str, pos: int, end: int) -> str | None:
+        matched = compiled.match(whole, pos, end)
+        return None if matched is None else matched.group()
 
-    return found
+    return match
 
 
 def _keyword(word: str) -> Match:
-    """The word where no letter, digit or `_` follows."""
+    """Return a function that matches the word if no letter, digit or `_` follows."""
 
-    def found(whole: str, pos: int, end: int) -> str | None:
+    def match(whole: str, pos: int, end: int) -> str | None:
         if not whole.startswith(word, pos, end):
             return None
         after = pos + len(word)
         return word if after >= end or not (whole[after].isalnum() or whole[after] == "_") else None
 
-    return found
+    return match
 
 
 Json = Any
 SymbolRow = tuple[str, bool | None]
-"""The name of a symbol, and whether a terminal is left out of trees; None is a nonterminal."""
+"""The name of a symbol, and whether trees omit the terminal; None is a nonterminal."""
 
 
-def table_of(parser: Lark) -> Json:
-    """The table of a parser that was built from its grammar."""
+def make_table(parser: Lark) -> Json:
+    """Return the table of a parser that was built from its grammar."""
     frontend: Any = parser.parser
     states: Any = frontend.parser._parse_table
     symbols: dict[SymbolRow, int] = {}
@@ -185,7 +185,7 @@ def table_of(parser: Lark) -> Json:
         "options": {"propagate_positions": bool(parser.options.propagate_positions)},
         "start": [states.start_states["start"], states.end_states["start"]],
         "ignore": list(parser.ignore_tokens),
-        "terminals": [_terminal_row(found) for found in parser.terminals],
+        "terminals": [_terminal_row(terminal) for terminal in parser.terminals],
         "symbols": list(symbols),
         "rules": [_rule_row(rule, symbols) for rule in rules],
         "states": [
@@ -199,8 +199,8 @@ def table_of(parser: Lark) -> Json:
     }
 
 
-def parser_of(table: Json) -> Lark:
-    """The parser of a table."""
+def load_table(table: Json) -> Lark:
+    """Return the parser of a table."""
     symbols = [_symbol(*row) for row in table["symbols"]]
     rules = [_rule(row, symbols) for row in table["rules"]]
     names = [symbol.name for symbol in symbols]
@@ -214,14 +214,14 @@ def parser_of(table: Json) -> Lark:
         for state, row in enumerate(table["states"])
     }
     first, last = ({"start": state} for state in table["start"])
-    made: Any = IntParseTable
-    return _assembled(table, rules, made(states, first, last))
+    table_class: Any = IntParseTable
+    return _make_parser(table, rules, table_class(states, first, last))
 
 
-def _assembled(table: Json, rules: list[Rule], states: Any) -> Lark:
-    """What `Lark.load` puts together, from parts that are made already."""
-    found: Any = Lark.__new__(Lark)
-    found.options = LarkOptions(
+def _make_parser(table: Json, rules: list[Rule], states: Any) -> Lark:
+    """Do what `Lark.load` does, with parts that already exist."""
+    lark: Any = Lark.__new__(Lark)
+    lark.options = LarkOptions(
         {
             "parser": "lalr",
             "lexer": "contextual",
@@ -230,21 +230,21 @@ def _assembled(table: Json, rules: list[Rule], states: Any) -> Lark:
             **table["options"],
         }
     )
-    found.rules = rules
-    found.source_path = "<table>"
-    found.terminals = [_terminal(*row) for row in table["terminals"]]
-    found.ignore_tokens = table["ignore"]
-    found.lexer_conf = LexerConf(found.terminals, re, table["ignore"], skip_validation=True)
-    found.lexer_conf.lexer_type = "contextual"
-    found._prepare_callbacks()
-    found._terminals_dict = found.lexer_conf.terminals_by_name
+    lark.rules = rules
+    lark.source_path = "<table>"
+    lark.terminals = [_terminal(*row) for row in table["terminals"]]
+    lark.ignore_tokens = table["ignore"]
+    lark.lexer_conf = LexerConf(lark.terminals, re, table["ignore"], skip_validation=True)
+    lark.lexer_conf.lexer_type = "contextual"
+    lark._prepare_callbacks()
+    lark._terminals_dict = lark.lexer_conf.terminals_by_name
     parser: Any = LALR_Parser.__new__(LALR_Parser)
     parser._parse_table = states
-    parser.parser = _Parser(states, found._callbacks)
-    parser.parser_conf = ParserConf(rules, found._callbacks, ["start"])
+    parser.parser = _Parser(states, lark._callbacks)
+    parser.parser_conf = ParserConf(rules, lark._callbacks, ["start"])
     parser.parser_conf.parser_type = "lalr"
-    found.parser = ParsingFrontend(found.lexer_conf, parser.parser_conf, found.options, parser=parser)
-    return found  # type: ignore[no-any-return]
+    lark.parser = ParsingFrontend(lark.lexer_conf, parser.parser_conf, lark.options, parser=parser)
+    return lark  # type: ignore[no-any-return]
 
 
 def _terminal_row(terminal: TerminalDef) -> Json:
@@ -253,7 +253,7 @@ def _terminal_row(terminal: TerminalDef) -> Json:
     return [terminal.name, pattern.value, sorted(pattern.flags), pattern.raw, terminal.priority, width]
 
 
-def _terminal(  # noqa: PLR0913, PLR0917  # the members of its row
+def _terminal(  # noqa: PLR0913, PLR0917  # the columns of a row of the table
     name: str, value: str, flags: list[str], raw: str | None, priority: int, width: list[int] | None
 ) -> TerminalDef:
     if width is None:
@@ -264,12 +264,12 @@ def _terminal(  # noqa: PLR0913, PLR0917  # the members of its row
 
 
 def _symbol_row(symbol: Symbol) -> SymbolRow:
-    """Lark takes two terminals for the same of which only one is left out of trees."""
+    """Return name and filter flag: Lark's own equality ignores the flag."""
     return str(symbol.name), symbol.filter_out if isinstance(symbol, Terminal) else None
 
 
-def _symbol(name: str, is_left_out: bool | None) -> Symbol:
-    return NonTerminal(name) if is_left_out is None else Terminal(name, is_left_out)
+def _symbol(name: str, is_omitted: bool | None) -> Symbol:
+    return NonTerminal(name) if is_omitted is None else Terminal(name, is_omitted)
 
 
 def _rule_row(rule: Rule, symbols: dict[SymbolRow, int]) -> Json:

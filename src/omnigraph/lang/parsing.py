@@ -1,9 +1,9 @@
-"""Parsers from grammars, without building them at every start.
+"""Parsers of both languages, and the common parts of their syntax errors and literals.
 
-Comes in: a grammar file of this package. Goes out: its parser. Beside each grammar stands its table, generated from it
-and packaged with it, which loads in a tenth of the time that building takes. A table counts only for the very grammar
-and the very version of lark that made it; otherwise the parser is built from the grammar, so that an old table
-costs time and never changes what a text means. Writes nothing.
+In: a grammar file, or a text. Out: a parser, a tree, positions, or parts of a message. Next to each grammar is its
+table, generated from it, which loads ten times as fast as lark builds the parser. A table is used only with the exact
+grammar and version of lark that it was made from; otherwise the parser is built from the grammar, so an outdated table
+costs time and never changes the meaning of a text. Lark is imported only when a text is parsed. Never writes.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from lark import Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.lexer import Token
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.lang.syntax import Literal, Name, Span, TypeExpression
 
 if TYPE_CHECKING:
-    from lark import Lark
+    from lark import Lark, Tree, UnexpectedInput
+    from lark.lexer import Token
 
 _FORMAT: Final = 2
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+TypePart: TypeAlias = "Name | Tree[Token] | tuple[Literal, ...]"
+ESCAPES_HINT: Final = r"use one of the escapes \" \\ \/ \b \f \n \r \t \uXXXX; write a backslash as \\"
+_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
+_IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Where a grammar is: `name.lark` in a package, and its table `name.table.json` beside it."""
+    """A grammar: `name.lark` in a package, with its table `name.table.json` in the same directory."""
 
     package: str
     name: str
@@ -39,32 +42,32 @@ class Grammar:
 
     @property
     def text(self) -> str:
-        return self._beside(f"{self.name}.lark").read_text("utf-8")
+        return self._path(f"{self.name}.lark").read_text("utf-8")
 
     @property
     def table(self) -> str:
-        return self._beside(f"{self.name}.table.json").read_text("utf-8")
+        return self._path(f"{self.name}.table.json").read_text("utf-8")
 
-    def _beside(self, name: str) -> Path:
+    def _path(self, name: str) -> Path:
         # Not importlib.resources, whose import alone takes longer than reading the table.
-        place = import_module(self.package).__file__
-        assert place is not None, "a package is a directory"
-        return Path(place).parent / name
+        package_file = import_module(self.package).__file__
+        assert package_file is not None, "a package is a directory"
+        return Path(package_file).parent / name
 
 
 def load_parser(grammar: Grammar) -> Lark:
-    """The parser, from its table where that fits."""
+    """Return the parser of a grammar, from its table if the table is up to date."""
     table = json.loads(grammar.table)
-    if table.get("made_from") != _made_from(grammar.text):
+    if table.get("made_from") != _fingerprint(grammar.text):
         return build_parser(grammar)
 
-    from omnigraph.lang.parser_table import parser_of
+    from omnigraph.lang.parser_table import load_table
 
-    return parser_of(table)
+    return load_table(table)
 
 
 def build_parser(grammar: Grammar) -> Lark:
-    """The parser, from the grammar."""
+    """Build the parser of a grammar."""
     from lark import Lark
 
     return Lark(
@@ -77,15 +80,15 @@ def build_parser(grammar: Grammar) -> Lark:
 
 
 def table_text(grammar: Grammar) -> str:
-    """What the table of a grammar should say: one line for each state, each rule and each terminal."""
-    from omnigraph.lang.parser_table import table_of
+    """Return the text of a grammar's table: one line for each state, each rule and each terminal."""
+    from omnigraph.lang.parser_table import make_table
 
-    table = {"made_from": _made_from(grammar.text), **table_of(build_parser(grammar))}
+    table = {"made_from": _fingerprint(grammar.text), **make_table(build_parser(grammar))}
     text = json.dumps(table, separators=(",", ":"))
     return text.replace("],[", "],\n[") + "\n"
 
 
-def _made_from(text: str) -> dict[str, str | int]:
+def _fingerprint(text: str) -> dict[str, str | int]:
     import lark
 
     return {
@@ -95,13 +98,10 @@ def _made_from(text: str) -> dict[str, str | int]:
     }
 
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
 def find_surrogate(text: str) -> Span | None:
-    """Where a text has a lone surrogate, which no UTF-8 file can hold."""
-    found = _SURROGATE.search(text)
-    return None if found is None else Span.at(found.start(), text)
+    """Return the position of a lone surrogate, which UTF-8 cannot encode."""
+    surrogate = _SURROGATE.search(text)
+    return None if surrogate is None else Span.at(surrogate.start(), text)
 
 
 def read_tree(
@@ -110,7 +110,10 @@ def read_tree(
     report: Callable[[UnexpectedInput], int],
     problems: ProblemList,
 ) -> Tree[Token]:
-    """The first tree of the text of `problems`. `report` adds a mistake to them and says at which offset it is."""
+    """Return the tree of the text of `problems`, or raise all syntax errors.
+
+    `report` adds an error to `problems` and returns its offset in the text.
+    """
     from lark import UnexpectedInput
     from lark.utils import TextSlice
 
@@ -120,23 +123,18 @@ def read_tree(
             return parser.parse(TextSlice(text, start, len(text)))
         except UnexpectedInput as error:
             position = report(error)
-        # The line of the mistake may itself be the next declaration: that is how a missing `}` shows.
+        # The line of the error may itself be the next declaration, as after a missing `}`.
         line_start = text.rfind("\n", 0, position) + 1
         following = declaration.search(text, max(start + 1, line_start))
         if following is None or problems.is_full:
             problems.raise_if_any()
-            raise AssertionError("a syntax error was found and not reported")
+            raise AssertionError("report() adds every syntax error")
         start = following.start()
-
-
-TypePart = Name | Tree[Token] | tuple[Literal, ...]
-ESCAPES_HINT: Final = r"the escapes are \" \\ \/ \b \f \n \r \t \uXXXX; a backslash itself is written \\"
-_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
 
 
 @dataclass(frozen=True, slots=True)
 class EscapeMistake:
-    """An escape that means no character, and its place between the quotes."""
+    """An invalid escape, and its position between the quotes."""
 
     start: int
     length: int
@@ -144,12 +142,14 @@ class EscapeMistake:
 
 
 def token_span(token: Token) -> Span:
-    """Where a token stands."""
+    """Return the position of a token."""
     return Span(token.line or 1, token.column or 1, max(1, len(token)))
 
 
 def type_expression(parts: list[TypePart], *, is_list: bool) -> TypeExpression:
-    """A type as it is written: its name, its parameters, and marks for what may be null."""
+    """Return a type expression from its parsed parts: name, parameters, and marks of nullable parts."""
+    from lark import Tree
+
     name = parts[0]
     assert isinstance(name, Name)
     marks = {part.data for part in parts if isinstance(part, Tree)}
@@ -163,39 +163,38 @@ def type_expression(parts: list[TypePart], *, is_list: bool) -> TypeExpression:
 
 
 def unescaped(inner: str) -> str | EscapeMistake:
-    """The characters of a string, given what stands between its quotes."""
+    """Return the characters of a string from the text between its quotes, or its first invalid escape."""
     for escape in _ESCAPE.finditer(inner):
         if escape.group(1) is None and escape.group(2) is None:
-            return _mistake(escape, f"a string has the unknown escape `{escape.group()}`")
-    # Tabs and other control characters are characters of the string; only the escapes are JSON's.
+            return _invalid_escape(escape, f"a string contains the unknown escape `{escape.group()}`")
+    # Control characters such as tabs are allowed, unlike in JSON; only the escapes are those of JSON.
     value: str = json.loads(f'"{inner}"', strict=False)
     if any("\ud800" <= ch <= "\udfff" for ch in value):
         first = next(iter(_ESCAPE.finditer(inner)))
-        return _mistake(first, "a string has half of a surrogate pair")
+        return _invalid_escape(first, "a string contains half of a surrogate pair")
     return value
 
 
-def _mistake(escape: re.Match[str], message: str) -> EscapeMistake:
+def _invalid_escape(escape: re.Match[str], message: str) -> EscapeMistake:
     return EscapeMistake(escape.start(), escape.end() - escape.start(), message)
 
 
-_IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
-
-
 def position_of(error: UnexpectedInput, text: str) -> int:
-    """Where the text stops making sense."""
+    """Return the offset of a syntax error."""
+    from lark import UnexpectedToken
+
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return len(text.rstrip())
     return error.pos_in_stream or 0
 
 
 def span_of(token: re.Match[str] | None, position: int, text: str) -> Span:
-    """The place of what was found; a single character at the end of the text."""
+    """Return the position of an unexpected token; one character wide at the end of the text."""
     return Span.at(position, text, token.end() - token.start() if token else 1)
 
 
 def found_text(token: re.Match[str] | None) -> str:
-    """What was found."""
+    """Return an unexpected token as part of a message."""
     if token is None:
         return "end of the text"
     word = token.group()
@@ -203,7 +202,9 @@ def found_text(token: re.Match[str] | None) -> str:
 
 
 def expected_terminals(error: UnexpectedInput) -> frozenset[str]:
-    """The names of what could have stood there."""
+    """Return the names of the terminals that would be valid at the error."""
+    from lark import UnexpectedCharacters, UnexpectedToken
+
     if isinstance(error, UnexpectedToken):
         return frozenset(error.accepts or error.expected) - _IGNORED
     if isinstance(error, UnexpectedCharacters):
@@ -212,5 +213,5 @@ def expected_terminals(error: UnexpectedInput) -> frozenset[str]:
 
 
 def either(words: list[str]) -> str:
-    """The words as alternatives."""
+    """Return the words as alternatives: `a, b or c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,8 +1,8 @@
-"""Collects the problems of one schema text and raises them together.
+"""The list of problems of one schema or query text, raised together.
 
-Comes in: a code, a place, a sentence that names the declaration, and a hint. Goes out: one `SchemaTextError` with the
-problems in the order of the text. At most `SCHEMA_PROBLEMS_MAX` are kept, and no name or line is shown at full length
-if it is absurdly long, so that a hostile text cannot make a huge answer.
+In: codes, positions, messages and hints. Out: one `SchemaTextError` or `QueryTextError` with the problems in the order
+of the text. A list has at most `SCHEMA_PROBLEMS_MAX` problems, and long names and lines are shortened, so a hostile
+text cannot cause a huge answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omnigraph.lang.syntax import Span
 
 
 class Code(Protocol):
-    """A stable code of one language, as its enum defines it."""
+    """A stable code of one language, a member of its enum."""
 
     @property
     def code(self) -> str: ...
@@ -26,19 +26,19 @@ class Code(Protocol):
 
 @dataclass(slots=True)
 class ProblemList:
-    """The problems found so far in one text."""
+    """The problems of one schema text."""
 
     source: str
     text: str
-    _found: dict[tuple[int, int, str], Problem] = field(default_factory=dict)
+    _by_position: dict[tuple[int, int, str], Problem] = field(default_factory=dict)
     _lines: list[str] | None = None
 
-    def add(self, code: Code, span: Span, message: str, hint: str = "") -> None:
-        """Keep a problem; the same code at the same place is kept once."""
+    def report(self, code: Code, span: Span, message: str, hint: str = "") -> None:
+        """Add a problem, unless the list is full or has the same code at the same position."""
         key = (span.line, span.column, code.code)
-        if self.is_full or key in self._found:
+        if self.is_full or key in self._by_position:
             return
-        self._found[key] = Problem(
+        self._by_position[key] = Problem(
             code=code.code,
             message=message,
             hint=hint,
@@ -51,24 +51,24 @@ class ProblemList:
 
     @property
     def is_full(self) -> bool:
-        return len(self._found) >= limits.SCHEMA_PROBLEMS_MAX
+        return len(self._by_position) >= limits.SCHEMA_PROBLEMS_MAX
 
     def did_you_mean(self, word: str, candidates: Iterable[str]) -> str:
-        """A hint with the nearest known word, or nothing. Never compares more than is quick."""
+        """Return a hint with the most similar candidate, or an empty string. Compares few enough to be fast."""
         if self.is_full or len(word) > limits.SCHEMA_NAME_LENGTH_MAX:
             return ""
         from difflib import get_close_matches
 
-        known = {name.lower(): name for name in islice(candidates, limits.SCHEMA_SUGGESTION_CANDIDATES_MAX)}
-        near = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-        return f"did you mean {quoted(known[near[0]])}?" if near else ""
+        names = {name.lower(): name for name in islice(candidates, limits.SCHEMA_SUGGESTION_CANDIDATES_MAX)}
+        near = get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+        return f"did you mean {quoted(names[near[0]])}?" if near else ""
 
     def sorted(self) -> tuple[Problem, ...]:
-        return tuple(self._found[key] for key in sorted(self._found))
+        return tuple(self._by_position[key] for key in sorted(self._by_position))
 
     def raise_if_any(self) -> None:
-        """Raise all problems at once, in the order of the text."""
-        if self._found:
+        """Raise all problems together, in the order of the text."""
+        if self._by_position:
             raise SchemaTextError(self.sorted())
 
     def _line(self, span: Span) -> str:
@@ -81,28 +81,24 @@ class ProblemList:
 
 
 def quoted(word: str) -> str:
-    """A word of the text in backquotes, shortened when it is absurdly long."""
+    """Return a word of the text in backquotes, shortened if it is long."""
     if len(word) > limits.PROBLEM_WORD_LENGTH_MAX:
         word = word[: limits.PROBLEM_WORD_LENGTH_MAX] + "…"
     return f"`{word}`"
 
 
 class QueryProblems(ProblemList):
-    """The problems found so far in one query text."""
+    """The problems of one query text."""
 
     __slots__ = ()
 
-    def report(self, code: Code, span: Span, message: str, hint: str = "") -> None:
-        """Keep a problem; the same code at the same place is kept once."""
-        self.add(code, span, message, hint)
-
     def include(self, others: QueryProblems) -> None:
-        """Take over the problems of another list on the same text."""
-        for key, problem in others._found.items():
+        """Add the problems of another list of the same text."""
+        for key, problem in others._by_position.items():
             if not self.is_full:
-                self._found.setdefault(key, problem)
+                self._by_position.setdefault(key, problem)
 
     def raise_if_any(self) -> None:
-        """Raise all problems at once, in the order of the text."""
-        if found := self.sorted():
-            raise QueryTextError(found)
+        """Raise all problems together, in the order of the text."""
+        if self._by_position:
+            raise QueryTextError(self.sorted())

@@ -1,7 +1,7 @@
-"""The syntax tree of a `.pg` text: what was written, nothing resolved, every part with its place.
+"""The nodes that the syntax trees of both languages share: positions, names, literals, annotations, types.
 
-Places do not take part in equality, so that two texts that say the same give equal trees. The tree can hold mistakes
-(an unknown type, a stray annotation): the checks find them, the tree only has to be able to show where they are.
+Nothing is resolved. Positions are not compared, so two texts with the same meaning have equal trees. A tree can contain
+errors, such as an unknown type; the checks of each language report them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in the text: line and column from 1, and a length in characters."""
+    """A position in a text: line and column from 1, and a length in characters."""
 
     line: int
     column: int
@@ -20,7 +20,7 @@ class Span:
 
     @classmethod
     def at(cls, position: int, text: str, length: int = 1) -> Span:
-        """The place at an offset."""
+        """Return the position of an offset."""
         line_start = text.rfind("\n", 0, position) + 1
         return cls(text.count("\n", 0, position) + 1, position - line_start + 1, length)
 
@@ -30,7 +30,7 @@ NOWHERE: Final = Span(1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name with its place."""
+    """A name with its position."""
 
     text: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -38,7 +38,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class StringLiteral:
-    """A quoted string, its escapes already read."""
+    """A quoted string, without its escapes."""
 
     value: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -46,7 +46,7 @@ class StringLiteral:
 
 @dataclass(frozen=True, slots=True)
 class NumberLiteral:
-    """A number as written; only a column's type can say what it is worth."""
+    """A number as written; its value depends on the type of the column."""
 
     text: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -54,7 +54,7 @@ class NumberLiteral:
 
 @dataclass(frozen=True, slots=True)
 class WordLiteral:
-    """A bare word: `true`, an enum value, a property's name."""
+    """A word without quotes: `true`, an enum value, the name of a property."""
 
     text: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -62,7 +62,7 @@ class WordLiteral:
 
 @dataclass(frozen=True, slots=True)
 class TimeLiteral:
-    """`date("2026-01-01")` or `datetime("2026-01-01T00:00:00Z")`: a text that is a value of exactly that type."""
+    """`date("2026-01-01")` or `datetime("2026-01-01T00:00:00Z")`: a value of exactly that type."""
 
     is_datetime: bool
     text: str
@@ -78,7 +78,7 @@ Literal = StringLiteral | NumberLiteral | WordLiteral | TimeLiteral
 
 @dataclass(frozen=True, slots=True)
 class RangeArgument:
-    """`low..high`; an absent end, or `*` as the upper one, is open."""
+    """`low..high`; an end is open if it is absent or, for the upper one, `*`."""
 
     low: Literal | None
     high: Literal | None
@@ -102,7 +102,7 @@ Argument = Literal | RangeArgument | NamedArgument
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """`@name` or `@name(argument, …)`; also a constraint of a body, and the metadata that we only keep."""
+    """`@name` or `@name(argument, …)`: also a constraint in a body, and metadata without a meaning of its own."""
 
     name: Name
     arguments: tuple[Argument, ...] = ()
@@ -114,7 +114,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class TypeExpression:
-    """A property's type as written. `parameters` is None where no parentheses stand."""
+    """A property's type as written. `parameters` is None without parentheses."""
 
     name: Name
     parameters: tuple[Literal, ...] | None = None

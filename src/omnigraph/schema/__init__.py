@@ -1,1 +1,1 @@
-"""Schema text to syntax tree to `Catalog`, and what follows from a catalog: Arrow schemas and indexes. Does no I/O."""
+"""Schema text → syntax tree → `Catalog`, and the Arrow schemas and indexes of a catalog. Does no I/O."""

@@ -1,9 +1,9 @@
-"""A syntax tree to the catalog of a fresh schema.
+"""The catalog of a new schema, from its syntax tree.
 
-Comes in: a `Schema`, and where incarnations come from. Goes out: a `Catalog` with type ids counted from 1 in the order
-of the text and property ids from 1 in the order of each type; the same text and incarnations give the same catalog.
-Checks first, so a tree with mistakes raises `SchemaTextError`. Never looks at an earlier catalog: what a changed schema
-does to existing ids is decided by comparing catalogs.
+In: a `Schema`, and a source of incarnations. Out: a `Catalog` with type ids counted from 1 in the order of the text and
+property ids from 1 in the order of each type; the same text and incarnations give the same catalog. The tree is checked
+first, so a tree with errors raises `SchemaTextError`. Never reads an earlier catalog: `evolution` compares catalogs to
+decide which ids a changed schema keeps.
 """
 
 from __future__ import annotations
@@ -47,65 +47,32 @@ from omnigraph.schema.syntax import (
 from omnigraph.schema.values import RangeBounds, Value, ValueMistake, range_bounds, value_from_literal
 
 
-def build_rules(expansion: Expansion, types: Mapping[str, PropertyType]) -> Rules:
-    """Every rule once, properties' own annotations before the body's constraints."""
-    keys = list(_column_lists(expansion, "key"))
-    uniques: dict[frozenset[str], tuple[str, ...]] = {}
-    for columns in _column_lists(expansion, "unique"):
-        uniques.setdefault(frozenset(columns), columns)
-    return Rules(
-        key=keys[0] if keys else (),
-        uniques=tuple(uniques.values()),
-        ranges=tuple(dict.fromkeys(_ranges(expansion.constraints, types))),
-        checks=tuple(dict.fromkeys(_checks(expansion.constraints))),
-    )
-
-
-def _column_lists(expansion: Expansion, kind: str) -> Iterator[tuple[str, ...]]:
-    for found in expansion.properties:
-        if find_annotation(found.annotations, kind):
-            yield (found.name.text,)
-    for constraint in expansion.constraints:
-        if constraint.name.text == kind:
-            names = (argument.text for argument in constraint.arguments if isinstance(argument, WordLiteral))
-            yield tuple(names)
-
-
-def _ranges(constraints: tuple[Annotation, ...], types: Mapping[str, PropertyType]) -> Iterator[RangeRule]:
-    for constraint in constraints:
-        match constraint.name.text, constraint.arguments:
-            case "range", [WordLiteral(name), RangeArgument() as bounds]:
-                read = range_bounds(bounds, types[name])
-                assert isinstance(read, RangeBounds), "the checks ran before"
-                yield RangeRule(name, read)
-
-
-def _checks(constraints: tuple[Annotation, ...]) -> Iterator[CheckRule]:
-    for constraint in constraints:
-        match constraint.name.text, constraint.arguments:
-            case "check", [WordLiteral(name), StringLiteral(pattern)]:
-                yield CheckRule(name, pattern)
-
-
 def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] = new_incarnation) -> Catalog:
-    """The catalog of a schema that no graph has yet."""
+    """Check a schema and return its catalog, with new ids."""
     check_schema(schema)
-    tables = [found for found in schema.declarations if not isinstance(found, InterfaceSyntax)]
-    ids = {found.name.text: type_id_from_number(number) for number, found in enumerate(tables, start=1)}
+    tables = [
+        declaration for declaration in schema.declarations if not isinstance(declaration, InterfaceSyntax)
+    ]
+    ids = {
+        declaration.name.text: type_id_from_number(number)
+        for number, declaration in enumerate(tables, start=1)
+    }
     interfaces = {
-        found.name.text: found for found in schema.declarations if isinstance(found, InterfaceSyntax)
+        declaration.name.text: declaration
+        for declaration in schema.declarations
+        if isinstance(declaration, InterfaceSyntax)
     }
     nodes: list[NodeType] = []
     edges: list[EdgeType] = []
-    for found in tables:
-        if isinstance(found, NodeSyntax):
-            nodes.append(_node(found, ids, new_incarnation(), interfaces))
+    for declaration in tables:
+        if isinstance(declaration, NodeSyntax):
+            nodes.append(_node(declaration, ids, new_incarnation(), interfaces))
         else:
-            edges.append(_edge(found, ids, new_incarnation()))
+            edges.append(_edge(declaration, ids, new_incarnation()))
     return Catalog(
         tuple(nodes),
         tuple(edges),
-        tuple(_interface(found) for found in interfaces.values()),
+        tuple(_interface(declaration) for declaration in interfaces.values()),
         next_type_id=len(tables) + 1,
     )
 
@@ -170,9 +137,49 @@ def _shapes_and_rules(
         for argument in constraint.arguments
         if constraint.name.text == "index" and isinstance(argument, WordLiteral)
     }
-    shapes = tuple(_shape(found, found.name.text in indexed) for found in expansion.properties)
+    shapes = tuple(_shape(declared, declared.name.text in indexed) for declared in expansion.properties)
     types = {shape.name: shape.type for shape in shapes}
-    return shapes, build_rules(expansion, types)
+    return shapes, _build_rules(expansion, types)
+
+
+def _build_rules(expansion: Expansion, types: Mapping[str, PropertyType]) -> Rules:
+    """Return every rule once, annotations of properties before constraints of the body."""
+    keys = list(_column_lists(expansion, "key"))
+    uniques: dict[frozenset[str], tuple[str, ...]] = {}
+    for columns in _column_lists(expansion, "unique"):
+        uniques.setdefault(frozenset(columns), columns)
+    return Rules(
+        key=keys[0] if keys else (),
+        uniques=tuple(uniques.values()),
+        ranges=tuple(dict.fromkeys(_ranges(expansion.constraints, types))),
+        checks=tuple(dict.fromkeys(_checks(expansion.constraints))),
+    )
+
+
+def _column_lists(expansion: Expansion, kind: str) -> Iterator[tuple[str, ...]]:
+    for declared in expansion.properties:
+        if find_annotation(declared.annotations, kind):
+            yield (declared.name.text,)
+    for constraint in expansion.constraints:
+        if constraint.name.text == kind:
+            names = (argument.text for argument in constraint.arguments if isinstance(argument, WordLiteral))
+            yield tuple(names)
+
+
+def _ranges(constraints: tuple[Annotation, ...], types: Mapping[str, PropertyType]) -> Iterator[RangeRule]:
+    for constraint in constraints:
+        match constraint.name.text, constraint.arguments:
+            case "range", [WordLiteral(name), RangeArgument() as bounds]:
+                parsed = range_bounds(bounds, types[name])
+                assert isinstance(parsed, RangeBounds), "check_schema rejects it"
+                yield RangeRule(name, parsed)
+
+
+def _checks(constraints: tuple[Annotation, ...]) -> Iterator[CheckRule]:
+    for constraint in constraints:
+        match constraint.name.text, constraint.arguments:
+            case "check", [WordLiteral(name), StringLiteral(pattern)]:
+                yield CheckRule(name, pattern)
 
 
 def _numbered(shapes: tuple[PropertyShape, ...]) -> tuple[Property, ...]:
@@ -181,37 +188,37 @@ def _numbered(shapes: tuple[PropertyShape, ...]) -> tuple[Property, ...]:
     )
 
 
-def _shape(found: PropertySyntax, indexed_in_body: bool) -> PropertyShape:
-    resolved = resolve_type(found.type)
-    assert not isinstance(resolved, TypeMistake), "the checks ran before"
-    given = found.annotations
-    embedding = _embedding(given, required=not found.type.nullable)
+def _shape(declared: PropertySyntax, indexed_in_body: bool) -> PropertyShape:
+    resolved = resolve_type(declared.type)
+    assert not isinstance(resolved, TypeMistake), "check_schema rejects it"
+    annotations = declared.annotations
+    embedding = _embedding(annotations, required=not declared.type.nullable)
     return PropertyShape(
-        name=found.name.text,
+        name=declared.name.text,
         type=resolved,
-        nullable=found.type.nullable or embedding is not None,
-        indexed=indexed_in_body or find_annotation(given, "index") is not None,
-        default=_default(given, resolved),
+        nullable=declared.type.nullable or embedding is not None,
+        indexed=indexed_in_body or find_annotation(annotations, "index") is not None,
+        default=_default(annotations, resolved),
         embedding=embedding,
-        description=_text_of(given, "description"),
-        renamed_from=_text_of(given, "rename_from"),
-        metadata=metadata_of(given),
+        description=_text_of(annotations, "description"),
+        renamed_from=_text_of(annotations, "rename_from"),
+        metadata=metadata_of(annotations),
     )
 
 
-def _default(given: tuple[Annotation, ...], resolved: PropertyType) -> Value | None:
-    annotation = find_annotation(given, "default")
+def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Value | None:
+    annotation = find_annotation(annotations, "default")
     if annotation is None:
         return None
     literal = annotation.arguments[0]
-    assert not isinstance(literal, RangeArgument | NamedArgument), "the checks ran before"
+    assert not isinstance(literal, RangeArgument | NamedArgument), "check_schema rejects it"
     value = value_from_literal(literal, resolved)
-    assert not isinstance(value, ValueMistake), "the checks ran before"
+    assert not isinstance(value, ValueMistake), "check_schema rejects it"
     return value
 
 
-def _embedding(given: tuple[Annotation, ...], *, required: bool) -> Embedding | None:
-    annotation = find_annotation(given, "embed")
+def _embedding(annotations: tuple[Annotation, ...], *, required: bool) -> Embedding | None:
+    annotation = find_annotation(annotations, "embed")
     match annotation.arguments if annotation else ():
         case [StringLiteral(source)]:
             return Embedding(source, required=required)
@@ -221,8 +228,8 @@ def _embedding(given: tuple[Annotation, ...], *, required: bool) -> Embedding | 
             return None
 
 
-def _cardinality(given: tuple[Annotation, ...]) -> Cardinality:
-    annotation = find_annotation(given, "card")
+def _cardinality(annotations: tuple[Annotation, ...]) -> Cardinality:
+    annotation = find_annotation(annotations, "card")
     match annotation.arguments if annotation else ():
         case [RangeArgument(low, high)]:
             return Cardinality(cardinality_bound(low) or 0, cardinality_bound(high))
@@ -230,9 +237,9 @@ def _cardinality(given: tuple[Annotation, ...]) -> Cardinality:
             return Cardinality()
 
 
-def _text_of(given: tuple[Annotation, ...], name: str) -> str | None:
-    """The one argument of an annotation that takes a string or a name."""
-    annotation = find_annotation(given, name)
+def _text_of(annotations: tuple[Annotation, ...], name: str) -> str | None:
+    """Return the argument of an annotation that takes one string or one name."""
+    annotation = find_annotation(annotations, name)
     match annotation.arguments if annotation else ():
         case [StringLiteral(text)] | [WordLiteral(text)]:
             return text

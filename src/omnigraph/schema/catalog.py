@@ -1,9 +1,9 @@
-"""The typed catalog: what an accepted schema means, with the ids that outlive names.
+"""The typed catalog: the meaning of an accepted schema, with ids that do not depend on names.
 
-Immutable values. A type's id and a property's id come from counters that never go back, kept here as the next free
-number, so that a rename keeps the id and a drop leaves a gap. Constraints name columns by name: the properties of the
-same type, and `src` and `dst` on edges. Interfaces are already expanded into the nodes; they are kept only to be shown
-and printed. `renamed_from` is what the text asked for; comparing two catalogs is what acts on it.
+Immutable values. The ids of types and properties are assigned by counters that only grow; the catalog has the next free
+number of each, so a rename keeps the id and a drop leaves a gap. Constraints refer to columns by name: the properties
+of the same type, and `src` and `dst` on edges. Interfaces are already expanded into the nodes; they are only shown and
+printed. `renamed_from` is the request of the text; `evolution` acts on it when it compares two catalogs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnigraph.schema.values import RangeBounds, Value
 
 
 class TypeKind(Enum):
-    """Nodes and edges; the value is the first part of an alias."""
+    """Node or edge; the value is the first part of an alias."""
 
     NODE = "node"
     EDGE = "edge"
@@ -28,20 +28,24 @@ class TypeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A vector is made from this String property, by this model if one is named.
+    """The String property that a vector is made from, and the model if the schema names one.
 
-    The property is always nullable: a row without a vector waits for one. `required` says that it was declared without
-    `?`. A graph of an earlier release may have a property that is not nullable instead; it keeps its column and rule.
+    The property is always nullable: a row without a vector gets one later. `required`: it was declared without `?`. A
+    graph of an earlier release may have a property that is not nullable instead; it keeps its column and rule.
     """
 
     source: str
     model: str | None = None
     required: bool = False
 
+    def renamed(self, names: Mapping[str, str]) -> Embedding:
+        """Return the embedding with renamed columns; a column that the mapping lacks keeps its name."""
+        return replace(self, source=names.get(self.source, self.source))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyShape:
-    """A property without identity, as an interface has it. `default` None means that there is none."""
+    """A property without an id, as an interface has it. `default` None: the property has no default."""
 
     name: str
     type: PropertyType
@@ -58,9 +62,9 @@ class PropertyShape:
 class Property(PropertyShape):
     """A property of a node or edge type. Its id is unique within the type and never used again.
 
-    `filled` is the value, or none, that the rows got that were there when the property came; None means that it is
-    the default of now. It stays when the default changes, so that a row from before can be told from a changed one.
-    `null_fills` has a value for each time that the property became required with a default: what nulls became then.
+    `filled` is the value, or nothing, that the existing rows got when the property was added; None: the current
+    default. It is kept when the default changes, to distinguish rows from before the property from changed ones.
+    `null_fills` has the value that replaced null for each time that the property became required with a default.
     """
 
     id: PropertyId
@@ -69,31 +73,31 @@ class Property(PropertyShape):
 
     @classmethod
     def from_shape(cls, shape: PropertyShape, property_id: PropertyId) -> Property:
-        """The shape with an identity."""
+        """Return the shape with an id."""
         filled, null_fills = (shape.filled, shape.null_fills) if isinstance(shape, Property) else (None, ())
         parts = {name: getattr(shape, name) for name in PropertyShape.__slots__}
         return cls(id=property_id, filled=filled, null_fills=null_fills, **parts)
 
     @property
     def fill(self) -> Value | None:
-        """What a row has that was there before the property; None is null."""
-        came_with = self.default if self.filled is None else next(iter(self.filled), None)
-        return self.null_fill(0) if came_with is None else came_with
+        """The value of a row that is older than the property; None is null."""
+        first = self.default if self.filled is None else next(iter(self.filled), None)
+        return self.null_fill(0) if first is None else first
 
-    def null_fill(self, past: int) -> Value | None:
-        """What a null became that was written after `past` of the `null_fills`; None if it is still null."""
-        return next(iter(self.null_fills[past:]), None)
+    def null_fill(self, applied: int) -> Value | None:
+        """Return the value that replaced a null on which `applied` of the `null_fills` were done; None: still null."""
+        return next(iter(self.null_fills[applied:]), None)
 
     def with_default(self, default: Value | None) -> Property:
-        """The same property with another default for rows to come."""
-        was = () if self.fill is None else (self.fill,)
-        now = () if default is None else (default,)
-        return replace(self, default=default, filled=None if was == now else was)
+        """Return the property with another default for new rows."""
+        fill = () if self.fill is None else (self.fill,)
+        new_fill = () if default is None else (default,)
+        return replace(self, default=default, filled=None if fill == new_fill else fill)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeRule:
-    """The values of a property lie within these bounds, both included."""
+    """The values of a property are within these bounds, both included."""
 
     property: str
     bounds: RangeBounds
@@ -101,7 +105,7 @@ class RangeRule:
 
 @dataclass(frozen=True, slots=True)
 class CheckRule:
-    """The whole of every value of a property matches this pattern (see `patterns` for the dialect)."""
+    """Every value of a property, as a whole, matches this pattern (see `patterns` for the dialect)."""
 
     property: str
     pattern: str
@@ -109,17 +113,30 @@ class CheckRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What rows must obey beyond their types. An empty key means that the type has none."""
+    """The rules for rows beyond the types of values. An empty key: the type has no key."""
 
     key: tuple[str, ...] = ()
     uniques: tuple[tuple[str, ...], ...] = ()
     ranges: tuple[RangeRule, ...] = ()
     checks: tuple[CheckRule, ...] = ()
 
+    def renamed(self, names: Mapping[str, str]) -> Rules:
+        """Return the rules with renamed columns; a column that the mapping lacks keeps its name."""
+        return Rules(
+            key=tuple(names.get(name, name) for name in self.key),
+            uniques=tuple(tuple(names.get(name, name) for name in columns) for columns in self.uniques),
+            ranges=tuple(
+                replace(rule, property=names.get(rule.property, rule.property)) for rule in self.ranges
+            ),
+            checks=tuple(
+                replace(rule, property=names.get(rule.property, rule.property)) for rule in self.checks
+            ),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Cardinality:
-    """How many edges of the type a source may have; `high` None is unbounded."""
+    """The number of edges of the type that a source may have; `high` None is unbounded."""
 
     low: int = 0
     high: int | None = None
@@ -138,7 +155,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityType:
-    """What node and edge types have in common."""
+    """The common parts of node and edge types."""
 
     id: TypeId
     incarnation: Incarnation
@@ -156,7 +173,7 @@ class EntityType:
 
     @property
     def alias(self) -> str:
-        """`node:T` or `edge:E`; `display_order` is the order in which people see several."""
+        """`node:T` or `edge:E`; `display_order` sorts several of them."""
         return f"{self.kind.value}:{self.name}"
 
     @property
@@ -164,10 +181,10 @@ class EntityType:
         return self.rules.key
 
     def property_named(self, name: str) -> Property | None:
-        return next((found for found in self.properties if found.name == name), None)
+        return next((own for own in self.properties if own.name == name), None)
 
     def property_with_id(self, property_id: PropertyId) -> Property | None:
-        return next((found for found in self.properties if found.id == property_id), None)
+        return next((own for own in self.properties if own.id == property_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +200,7 @@ class NodeType(EntityType):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeType(EntityType):
-    """An edge type from one node type to another; the ends are type ids, so that a renamed node keeps its edges."""
+    """An edge type from one node type to another; the endpoints are type ids, so a renamed node keeps its edges."""
 
     source: TypeId
     target: TypeId
@@ -197,12 +214,12 @@ class EdgeType(EntityType):
 Entity = NodeType | EdgeType
 """A type that has a table."""
 AnyEntity = TypeVar("AnyEntity", NodeType, EdgeType)
-"""A node type where one comes in and an edge type where one does."""
+"""A node type or an edge type, the same in and out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All types of a schema. `next_type_id` is the number of the next type, never of an earlier one."""
+    """All types of a schema. `next_type_id` is the number of the next new type; no earlier type had it."""
 
     nodes: tuple[NodeType, ...] = ()
     edges: tuple[EdgeType, ...] = ()
@@ -213,12 +230,12 @@ class Catalog:
     _edges_by_name: Mapping[str, EdgeType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Plain dictionaries and not read-only views of them: a catalog travels to executors, and views do not pickle.
-        by_id: Iterable[tuple[TypeId, Entity]] = ((found.id, found) for found in self.types)
+        # Plain dictionaries: catalogs are sent to executors, and read-only views cannot be pickled.
+        by_id: Iterable[tuple[TypeId, Entity]] = ((entity.id, entity) for entity in self.types)
         object.__setattr__(self, "_by_id", dict(by_id))
-        nodes = {found.name: found for found in self.nodes}
+        nodes = {entity.name: entity for entity in self.nodes}
         object.__setattr__(self, "_nodes_by_name", nodes)
-        edges = {edge_lookup_name(found.name): found for found in self.edges}
+        edges = {edge_lookup_name(entity.name): entity for entity in self.edges}
         object.__setattr__(self, "_edges_by_name", edges)
 
     @property
@@ -230,14 +247,14 @@ class Catalog:
         return self._nodes_by_name.get(name)
 
     def edge_named(self, name: str) -> EdgeType | None:
-        """The edge of this name; the case of the first letter does not matter."""
+        """Return the edge of this name, ignoring the case of the first letter."""
         return self._edges_by_name.get(edge_lookup_name(name))
 
     def interface_named(self, name: str) -> Interface | None:
-        return next((found for found in self.interfaces if found.name == name), None)
+        return next((interface for interface in self.interfaces if interface.name == name), None)
 
     def type_named(self, name: str) -> Entity | None:
-        """The node or edge of exactly this name."""
+        """Return the node or edge of exactly this name."""
         edge = self.edge_named(name)
         return self.node_named(name) or (edge if edge and edge.name == name else None)
 
@@ -245,22 +262,22 @@ class Catalog:
         return self._by_id.get(type_id)
 
     def source_of(self, edge: EdgeType) -> NodeType:
-        return self._end(edge.source)
+        return self._endpoint(edge.source)
 
     def target_of(self, edge: EdgeType) -> NodeType:
-        return self._end(edge.target)
+        return self._endpoint(edge.target)
 
-    def _end(self, type_id: TypeId) -> NodeType:
-        found = self._by_id[type_id]
-        assert isinstance(found, NodeType), "an edge ends at nodes"
-        return found
+    def _endpoint(self, type_id: TypeId) -> NodeType:
+        node = self._by_id[type_id]
+        assert isinstance(node, NodeType), "the endpoints of an edge are nodes"
+        return node
 
 
 def edge_lookup_name(name: str) -> str:
-    """An edge's name with the case of its first letter taken away."""
+    """Return an edge's name with a lower-case first letter."""
     return name[:1].lower() + name[1:]
 
 
 def display_order(alias: str) -> tuple[bool, str]:
-    """A key to sort aliases of tables by, wherever several are shown: nodes before edges, each by name."""
+    """Return the sort key of an alias in every list of tables: nodes before edges, each by name."""
     return alias.startswith("edge:"), alias

@@ -1,8 +1,8 @@
-"""`.pg` text to syntax tree.
+"""`.pg` text → syntax tree.
 
-Comes in: a text and the name to show for it. Goes out: a `Schema`, or one `SchemaTextError` with every declaration's
-first syntax error. Never looks at meaning, never raises anything else, never takes more than time linear in the text:
-its size is bounded, the grammar does not nest, and reading again after an error starts at the next declaration.
+In: a text and its name in messages. Out: a `Schema`, or one `SchemaTextError` with the first syntax error of every
+declaration. Never checks the meaning and never raises anything else. The time is linear in the text: its size is
+limited, the grammar does not nest, and after an error the parser continues at the next declaration.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DECLARATION: Final = re.compile(r"^[ \t]*(?:node|edge|interface)[ \t]+[A-Za-z_]
 
 
 def parse_schema(text: str, source: str = "<schema>") -> Schema:
-    """Read a text into its syntax tree, or raise `SchemaTextError`."""
+    """Return the syntax tree of a text, or raise `SchemaTextError`."""
     problems = ProblemList(source, text)
     _check_text(text, problems)
     tree = _parse(text, problems)
@@ -41,19 +41,23 @@ def parse_schema(text: str, source: str = "<schema>") -> Schema:
 
 
 def _check_text(text: str, problems: ProblemList) -> None:
-    """Refuse what cannot be a file of acceptable size before anything reads it."""
+    """Reject a text that is too large, not Unicode or only the name of a file, before it is parsed."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.SCHEMA_TEXT_BYTES_MAX:
-        message = f"the schema has {size} bytes, more than {limits.SCHEMA_TEXT_BYTES_MAX}"
-        problems.add(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "is this the right file?")
+        message = (
+            f"the schema is too large: expected at most {limits.SCHEMA_TEXT_BYTES_MAX:,} bytes, got {size:,}"
+        )
+        problems.report(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "check that this is the right file")
     if text.endswith(".pg") and not any(map(str.isspace, text)):
-        hint = "pass the text of the file, such as Path('schema.pg').read_text()"
-        problems.add(SchemaCode.SYNTAX, NOWHERE, "this is the name of a file, not a schema", hint)
+        hint = "pass the text of the file, such as `Path('schema.pg').read_text()`"
+        problems.report(
+            SchemaCode.SYNTAX, NOWHERE, "expected the text of a schema, got the name of a file", hint
+        )
     if (surrogate := find_surrogate(text)) is not None:
-        problems.add(
+        problems.report(
             SchemaCode.NOT_UNICODE,
             surrogate,
-            "the schema has a lone surrogate, which is not a character",
+            "the schema contains a lone surrogate, which is not a character",
             "save the file as UTF-8",
         )
     problems.raise_if_any()
@@ -70,5 +74,5 @@ def _parse(text: str, problems: ProblemList) -> Tree[Token]:
 
 @cache
 def _parser() -> Lark:
-    """The parser, made once per process when the first text is read."""
+    """Load the parser, once per process."""
     return load_parser(GRAMMAR)

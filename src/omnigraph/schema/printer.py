@@ -1,7 +1,7 @@
-"""A catalog back to a syntax tree, so that it can be printed as `.pg`.
+"""A syntax tree as canonical `.pg` text, and a catalog as a syntax tree.
 
-Nodes are printed with the properties that their interfaces gave them, because that is what the catalog knows; for a
-fresh catalog, building the result gives an equal one. Ids and gaps in their numbering have no text.
+In: a `Schema` or a `Catalog`. Out: a text, or a `Schema` that builds an equal catalog if the catalog is new. Nodes have
+the properties of their interfaces, because the catalog has them expanded. Ids and gaps between them have no text.
 """
 
 from __future__ import annotations
@@ -48,38 +48,38 @@ from omnigraph.schema.values import Value, value_text
 
 
 def schema_from_catalog(catalog: Catalog) -> Schema:
-    """Interfaces first, then the types in the order of their ids."""
-    interfaces = (_interface(found) for found in catalog.interfaces)
+    """Return the syntax tree of a catalog: interfaces first, then the types in the order of their ids."""
+    interfaces = (_interface(declared) for declared in catalog.interfaces)
     types = sorted(catalog.types, key=lambda entity: entity.id)
-    return Schema((*interfaces, *(_type_declaration(catalog, found) for found in types)))
+    return Schema((*interfaces, *(_type_declaration(catalog, declared) for declared in types)))
 
 
-def _type_declaration(catalog: Catalog, found: Entity) -> Declaration:
-    return _node(found) if isinstance(found, NodeType) else _edge(catalog, found)
+def _type_declaration(catalog: Catalog, entity: Entity) -> Declaration:
+    return _node(entity) if isinstance(entity, NodeType) else _edge(catalog, entity)
 
 
-def _interface(found: Interface) -> InterfaceSyntax:
-    header = (*_described(found.description), *found.metadata)
-    return InterfaceSyntax(Name(found.name), header, (), _body(found.properties, found.rules))
+def _interface(interface: Interface) -> InterfaceSyntax:
+    header = (*_description(interface.description), *interface.metadata)
+    return InterfaceSyntax(Name(interface.name), header, (), _body(interface.properties, interface.rules))
 
 
-def _node(found: NodeType) -> NodeSyntax:
-    implements = tuple(Name(name) for name in found.implements)
-    return NodeSyntax(Name(found.name), _header(found), implements, _body(found.properties, found.rules))
+def _node(node: NodeType) -> NodeSyntax:
+    implements = tuple(Name(name) for name in node.implements)
+    return NodeSyntax(Name(node.name), _header(node), implements, _body(node.properties, node.rules))
 
 
-def _edge(catalog: Catalog, found: EdgeType) -> EdgeSyntax:
+def _edge(catalog: Catalog, edge: EdgeType) -> EdgeSyntax:
     return EdgeSyntax(
-        Name(found.name),
-        Name(catalog.source_of(found).name),
-        Name(catalog.target_of(found).name),
-        (*_card(found.cardinality), *_header(found)),
-        body=_body(found.properties, found.rules),
+        Name(edge.name),
+        Name(catalog.source_of(edge).name),
+        Name(catalog.target_of(edge).name),
+        (*_card(edge.cardinality), *_header(edge)),
+        body=_body(edge.properties, edge.rules),
     )
 
 
-def _header(found: EntityType) -> tuple[Annotation, ...]:
-    return (*_renamed(found.renamed_from), *_described(found.description), *found.metadata)
+def _header(entity: EntityType) -> tuple[Annotation, ...]:
+    return (*_rename_from(entity.renamed_from), *_description(entity.description), *entity.metadata)
 
 
 def _card(cardinality: Cardinality) -> Iterator[Annotation]:
@@ -89,27 +89,27 @@ def _card(cardinality: Cardinality) -> Iterator[Annotation]:
 
 
 def _body(properties: tuple[PropertyShape, ...], rules: Rules) -> Body:
-    types = {found.name: found.type for found in properties}
-    return Body(tuple(_property(found) for found in properties), tuple(_constraints(rules, types)))
+    types = {shape.name: shape.type for shape in properties}
+    return Body(tuple(_property(shape) for shape in properties), tuple(_constraints(rules, types)))
 
 
-def _property(found: PropertyShape) -> PropertySyntax:
-    nullable = found.nullable and not (found.embedding and found.embedding.required)
-    return PropertySyntax(Name(found.name), _type(found.type, nullable), tuple(_annotations(found)))
+def _property(shape: PropertyShape) -> PropertySyntax:
+    nullable = shape.nullable and not (shape.embedding and shape.embedding.required)
+    return PropertySyntax(Name(shape.name), _type(shape.type, nullable), tuple(_annotations(shape)))
 
 
-def _annotations(found: PropertyShape) -> Iterator[Annotation]:
-    if found.indexed:
+def _annotations(shape: PropertyShape) -> Iterator[Annotation]:
+    if shape.indexed:
         yield _annotation("index")
-    if found.default is not None:
-        yield _annotation("default", _literal(found.default, found.type))
-    if found.embedding:
-        model = found.embedding.model
+    if shape.default is not None:
+        yield _annotation("default", _literal(shape.default, shape.type))
+    if shape.embedding:
+        model = shape.embedding.model
         named = (NamedArgument(Name("model"), StringLiteral(model)),) if model is not None else ()
-        yield _annotation("embed", StringLiteral(found.embedding.source), *named)
-    yield from _renamed(found.renamed_from)
-    yield from _described(found.description)
-    yield from found.metadata
+        yield _annotation("embed", StringLiteral(shape.embedding.source), *named)
+    yield from _rename_from(shape.renamed_from)
+    yield from _description(shape.description)
+    yield from shape.metadata
 
 
 def _constraints(rules: Rules, types: dict[str, PropertyType]) -> Iterator[Annotation]:
@@ -131,12 +131,12 @@ def _annotation(name: str, *arguments: Argument) -> Annotation:
     return Annotation(Name(name), arguments)
 
 
-def _renamed(old: str | None) -> Iterator[Annotation]:
+def _rename_from(old: str | None) -> Iterator[Annotation]:
     if old is not None:
         yield _annotation("rename_from", WordLiteral(old))
 
 
-def _described(text: str | None) -> Iterator[Annotation]:
+def _description(text: str | None) -> Iterator[Annotation]:
     if text is not None:
         yield _annotation("description", StringLiteral(text))
 
@@ -166,22 +166,22 @@ def _literal(value: Value, property_type: PropertyType) -> Literal:
 
 
 def print_schema(schema: Schema) -> str:
-    """The canonical text; empty for an empty schema."""
+    """Return the canonical text; empty for an empty schema."""
     return "\n".join(_declaration(declaration) for declaration in schema.declarations)
 
 
 def print_annotation(annotation: Annotation) -> str:
-    """One annotation as it is written."""
+    """Return an annotation as text."""
     text = f"@{annotation.name.text}"
     if not annotation.arguments:
         return text
-    # `@card(0..*)` is how a cardinality is read aloud; everywhere else an open end is just left out.
+    # An open end is written `*` in `@card(0..*)` and omitted everywhere else.
     open_end = "*" if annotation.name.text == "card" else ""
     return f"{text}({', '.join(_argument(argument, open_end) for argument in annotation.arguments)})"
 
 
 def print_type(expression: TypeExpression) -> str:
-    """A type as it is written."""
+    """Return a type as text."""
     text = expression.name.text
     if expression.parameters is not None:
         text += f"({', '.join(_argument(parameter) for parameter in expression.parameters)})"
@@ -210,15 +210,15 @@ def _declaration(declaration: Declaration) -> str:
 
 
 def _body_lines(body: Body) -> list[str]:
-    # Strays come first: only before every property do they still follow none when the text is read again.
-    strays = [print_annotation(annotation) for annotation in body.strays]
-    properties = [_print_property(found) for found in body.properties]
-    return [*strays, *properties, *(print_annotation(constraint) for constraint in body.constraints)]
+    # First, because an annotation after a property belongs to that property when the text is parsed again.
+    misplaced = [print_annotation(annotation) for annotation in body.misplaced]
+    properties = [_print_property(declared) for declared in body.properties]
+    return [*misplaced, *properties, *(print_annotation(constraint) for constraint in body.constraints)]
 
 
-def _print_property(found: PropertySyntax) -> str:
-    annotations = "".join(f" {print_annotation(annotation)}" for annotation in found.annotations)
-    return f"{found.name.text}: {print_type(found.type)}{annotations}"
+def _print_property(declared: PropertySyntax) -> str:
+    annotations = "".join(f" {print_annotation(annotation)}" for annotation in declared.annotations)
+    return f"{declared.name.text}: {print_type(declared.type)}{annotations}"
 
 
 def _argument(argument: Argument, open_end: str = "") -> str:

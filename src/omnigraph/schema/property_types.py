@@ -1,6 +1,6 @@
-"""The types a property can have, and what each type can do: be a key, be unique, have a range, have a default.
+"""The types of properties, and what each type supports: keys, uniqueness, ranges, defaults, indexes.
 
-Pure values, shared by the checks, the catalog, the Arrow schema and the index rule. Nothing here knows the text.
+Pure values, used by the checks, the catalog and the Arrow schemas. Never parses text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class VectorType:
 
 @dataclass(frozen=True, slots=True)
 class EnumType:
-    """One of these words, stored as text. The order means nothing, so the values are kept sorted."""
+    """One of these words, stored as text. Their order has no meaning, so they are sorted."""
 
     values: tuple[str, ...]
 
@@ -67,7 +67,7 @@ _RANGED: Final = frozenset({*INTEGER_BOUNDS, *FLOATS, Scalar.DATE, Scalar.DATETI
 
 
 def type_text(property_type: PropertyType) -> str:
-    """The type as the schema language writes it, without `?`."""
+    """Return the type as the schema language writes it, without `?`."""
     match property_type:
         case ScalarType(scalar):
             return scalar.value
@@ -91,7 +91,7 @@ def item_type(property_type: PropertyType) -> ScalarType | None:
 
 
 def has_single_value(property_type: PropertyType) -> bool:
-    """Whether values are compared as a whole: what a key, `@unique` and `@default` need."""
+    """Return whether values are compared as a whole, as a key, `@unique` and `@default` need."""
     match property_type:
         case ScalarType(scalar):
             return scalar is not Scalar.BLOB
@@ -102,28 +102,28 @@ def has_single_value(property_type: PropertyType) -> bool:
 
 
 def has_range(property_type: PropertyType) -> bool:
-    """Whether `@range` makes sense: numbers, dates and datetimes."""
+    """Return whether the type supports `@range`: numbers, dates and datetimes."""
     return isinstance(property_type, ScalarType) and property_type.scalar in _RANGED
 
 
 def is_free_text(property_type: PropertyType) -> bool:
-    """Whether this is a `String`; an enum is text too, but not free."""
+    """Return whether this is a `String`. An enum is text too, but not any text."""
     return property_type == ScalarType(Scalar.STRING)
 
 
 class IndexKind(Enum):
-    """What an index serves."""
+    """The kind of an index, by the queries that use it."""
 
     BTREE = "btree"
     """Equality and ranges."""
     INVERTED = "inverted"
-    """Search in full text."""
+    """Full-text search."""
     VECTOR = "vector"
     """Nearest neighbours by cosine."""
 
 
 def index_kind(property_type: PropertyType) -> IndexKind | None:
-    """The index that `@index` asks for on this type, or None when the type has none."""
+    """Return the kind of index that `@index` declares for this type, or None if the type has none."""
     match property_type:
         case EnumType():
             return IndexKind.BTREE
@@ -138,5 +138,5 @@ def index_kind(property_type: PropertyType) -> IndexKind | None:
 
 
 def has_index(property_type: PropertyType) -> bool:
-    """Whether `@index` is possible at all."""
+    """Return whether the type supports `@index`."""
     return index_kind(property_type) is not None

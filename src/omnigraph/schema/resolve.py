@@ -1,6 +1,7 @@
-"""A type expression of the text to a property type, or the mistake in it.
+"""The meaning of parts of a syntax tree: type expressions, annotations, and the properties that interfaces add.
 
-Pure: the checks report the mistakes, the catalog builder meets none because the checks ran before it.
+In: syntax nodes. Out: property types and expanded declarations, or the errors in them as values: `checks` report the
+errors, and the catalog builder never meets one, because the checks run before it. Pure.
 """
 
 from __future__ import annotations
@@ -35,18 +36,6 @@ INTERFACE_ANNOTATIONS: Final = frozenset({"description"})
 CONSTRAINTS: Final = frozenset({"key", "unique", "index", "range", "check"})
 EDGE_CONSTRAINTS: Final = frozenset({"key", "unique", "index"})
 KNOWN_ANNOTATIONS: Final = PROPERTY_ANNOTATIONS | EDGE_ANNOTATIONS | CONSTRAINTS
-
-
-def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotation | None:
-    """The first annotation of this name."""
-    return next((annotation for annotation in annotations if annotation.name.text == name), None)
-
-
-def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
-    """The annotations that are only kept."""
-    return tuple(annotation for annotation in annotations if annotation.name.text not in KNOWN_ANNOTATIONS)
-
-
 _SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
 TYPE_NAMES: Final = (*_SCALARS, "Vector", "enum")
 _ENUM_WORD: Final = re.compile(r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*")
@@ -72,11 +61,22 @@ _OTHER_LANGUAGES: Final = {
     "bytes": "Blob",
     "binary": "Blob",
 }
+_OVERRIDABLE: Final = "description"
+
+
+def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotation | None:
+    """Return the first annotation of this name."""
+    return next((annotation for annotation in annotations if annotation.name.text == name), None)
+
+
+def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
+    """Return the annotations without a meaning of their own, which the catalog only stores."""
+    return tuple(annotation for annotation in annotations if annotation.name.text not in KNOWN_ANNOTATIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class TypeMistake:
-    """Why an expression is no type."""
+    """Why an expression is not a valid type."""
 
     code: SchemaCode
     span: Span
@@ -85,7 +85,7 @@ class TypeMistake:
 
 
 def resolve_type(expression: TypeExpression) -> PropertyType | TypeMistake:
-    """The type that an expression names."""
+    """Return the type that an expression names, or why it names none."""
     name = expression.name
     resolved: PropertyType | TypeMistake
     if name.text == "Vector":
@@ -95,8 +95,8 @@ def resolve_type(expression: TypeExpression) -> PropertyType | TypeMistake:
     elif name.text in _SCALARS:
         resolved = _scalar(expression, _SCALARS[name.text])
     else:
-        known = _OTHER_LANGUAGES.get(name.text.lower())
-        hint = f"did you mean `{known}`?" if known else ""
+        equivalent = _OTHER_LANGUAGES.get(name.text.lower())
+        hint = f"did you mean `{equivalent}`?" if equivalent else ""
         resolved = TypeMistake(SchemaCode.UNKNOWN_TYPE, name.span, f"unknown type {quoted(name.text)}", hint)
     if isinstance(resolved, TypeMistake) or not expression.is_list:
         return resolved
@@ -111,24 +111,24 @@ def _scalar(expression: TypeExpression, scalar: Scalar) -> ScalarType | TypeMist
 
 
 def _vector(expression: TypeExpression) -> VectorType | TypeMistake:
-    hint = f"write `Vector(384)`; a size is from 1 to {limits.VECTOR_DIMENSIONS_MAX}"
+    hint = f"write a size from 1 to {limits.VECTOR_DIMENSIONS_MAX}, such as `Vector(384)`"
     span = expression.name.span
     match expression.parameters:
         case None | ():
             return TypeMistake(SchemaCode.VECTOR_SIZE, span, "`Vector` needs a size", hint)
         case [NumberLiteral(text)]:
-            # The length is looked at first: Python refuses to read numbers of thousands of digits.
+            # The length is checked first: Python does not parse integers of thousands of digits.
             digits = text.lstrip("0")
             if digits.isdecimal() and len(digits) <= 9 and 1 <= int(digits) <= limits.VECTOR_DIMENSIONS_MAX:
                 return VectorType(int(digits))
             return TypeMistake(
                 SchemaCode.VECTOR_SIZE,
                 expression.parameters[0].span,
-                f"{quoted(text)} is no size of a vector",
+                f"{quoted(text)} is not a valid size of a vector",
                 hint,
             )
         case _:
-            return TypeMistake(SchemaCode.VECTOR_SIZE, span, "`Vector` needs one whole number", hint)
+            return TypeMistake(SchemaCode.VECTOR_SIZE, span, "`Vector` needs one integer", hint)
 
 
 def _enum(expression: TypeExpression) -> EnumType | TypeMistake:
@@ -139,12 +139,12 @@ def _enum(expression: TypeExpression) -> EnumType | TypeMistake:
     for literal in expression.parameters:
         word = _enum_word(literal)
         if word is None:
-            message = f"{quoted(_shown(literal))} is no value for an enum"
-            hint = "values are words of letters, digits, `_` and inner `-`, without quotes"
+            message = f"{quoted(_shown(literal))} is not a valid enum value"
+            hint = "write words of letters, digits, `_` and inner `-`, without quotes"
             return TypeMistake(SchemaCode.ENUM_VALUE, literal.span, message, hint)
         if word in seen:
-            message = f"the enum has the value {quoted(word)} twice"
-            return TypeMistake(SchemaCode.ENUM_VALUE_TWICE, literal.span, message, "remove one")
+            message = f"the enum has the duplicate value {quoted(word)}"
+            return TypeMistake(SchemaCode.DUPLICATE_ENUM_VALUE, literal.span, message, "remove one")
         seen.add(word)
     return EnumType(tuple(sorted(seen)))
 
@@ -171,22 +171,19 @@ def _list(expression: TypeExpression, item: PropertyType) -> ListType | TypeMist
     return ListType(item.scalar)
 
 
-_OVERRIDABLE: Final = "description"
-
-
 @dataclass(frozen=True, slots=True)
 class PropertyConflict:
-    """A property that two places declare differently; `place` is where the later one is written."""
+    """A property with two different declarations; `later` is the position of the second one."""
 
-    place: Name
+    later: Name
     property_name: str
     first: str
-    what: str
+    difference: str
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """All properties and constraints of a declaration, and which of them it wrote itself."""
+    """All properties and constraints of a declaration, and those that interfaces added."""
 
     properties: tuple[PropertySyntax, ...]
     constraints: tuple[Annotation, ...]
@@ -196,7 +193,7 @@ class Expansion:
 
 
 def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) -> Expansion:
-    """The declaration with its interfaces' properties and constraints. Unknown interfaces are left out."""
+    """Return a declaration with the properties and constraints of its interfaces. Unknown interfaces are skipped."""
     merged: dict[str, tuple[PropertySyntax, str]] = {}
     constraints: dict[Annotation, None] = {}
     conflicts: list[PropertyConflict] = []
@@ -205,16 +202,16 @@ def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) 
         interface = interfaces.get(name.text)
         if interface is None:
             continue
-        for found in interface.body.properties:
-            _merge(found, name, (merged, interface.label), conflicts)
+        for declared in interface.body.properties:
+            _merge(declared, name, (merged, interface.label), conflicts)
         constraints.update(dict.fromkeys(interface.body.constraints))
-    inherited = tuple(found for found, _ in merged.values())
+    inherited = tuple(declared for declared, _ in merged.values())
     inherited_constraints = tuple(constraints)
-    for found in _first_of_each_name(declaration.body.properties):
-        _merge(found, found.name, (merged, declaration.label), conflicts)
+    for declared in _first_of_each_name(declaration.body.properties):
+        _merge(declared, declared.name, (merged, declaration.label), conflicts)
     constraints.update(dict.fromkeys(declaration.body.constraints))
     return Expansion(
-        properties=tuple(found for found, _ in merged.values()),
+        properties=tuple(declared for declared, _ in merged.values()),
         constraints=tuple(constraints),
         inherited=inherited,
         inherited_constraints=inherited_constraints,
@@ -223,35 +220,35 @@ def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) 
 
 
 def _first_of_each_name(properties: tuple[PropertySyntax, ...]) -> list[PropertySyntax]:
-    """Twice the same name in one body is reported as that, and not also as a conflict with itself."""
+    """Return the properties without duplicates, which another check reports."""
     first: dict[str, PropertySyntax] = {}
-    for found in properties:
-        first.setdefault(found.name.text, found)
+    for declared in properties:
+        first.setdefault(declared.name.text, declared)
     return list(first.values())
 
 
 def _merge(
-    found: PropertySyntax,
-    place: Name,
+    declared: PropertySyntax,
+    position: Name,
     target: tuple[dict[str, tuple[PropertySyntax, str]], str],
     conflicts: list[PropertyConflict],
 ) -> None:
     merged, label = target
-    name = found.name.text
+    name = declared.name.text
     if name not in merged:
-        merged[name] = (found, label)
+        merged[name] = (declared, label)
         return
     earlier, first = merged[name]
-    if what := _difference(earlier, found):
-        conflicts.append(PropertyConflict(place, name, first, what))
+    if difference := _difference(earlier, declared):
+        conflicts.append(PropertyConflict(position, name, first, difference))
         return
-    own = {annotation.name.text for annotation in found.annotations}
-    kept = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in own)
-    merged[name] = (PropertySyntax(found.name, found.type, kept + found.annotations), label)
+    own = {annotation.name.text for annotation in declared.annotations}
+    inherited = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in own)
+    merged[name] = (PropertySyntax(declared.name, declared.type, inherited + declared.annotations), label)
 
 
 def _difference(earlier: PropertySyntax, later: PropertySyntax) -> str:
-    """What two declarations of one property disagree about, or nothing."""
+    """Return the part in which two declarations of a property differ, or an empty string."""
     first, second = resolve_type(earlier.type), resolve_type(later.type)
     if isinstance(first, TypeMistake) or isinstance(second, TypeMistake):
         return ""

@@ -1,7 +1,7 @@
-"""The syntax tree of a `.pg` text: what was written, nothing resolved, every part with its place.
+"""The syntax tree of a `.pg` text: declarations with their parts, nothing resolved, every part with its position.
 
-Places do not take part in equality, so that two texts that say the same give equal trees. The tree can hold mistakes
-(an unknown type, a stray annotation): the checks find them, the tree only has to be able to show where they are.
+Positions are not compared, so two texts with the same meaning have equal trees. A tree can contain errors (an unknown
+type, a misplaced annotation); `checks` report them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class PropertySyntax:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What stands between the braces. `strays` are annotations that follow no property."""
+    """The part between the braces. `misplaced` are annotations that follow no property."""
 
     properties: tuple[PropertySyntax, ...] = ()
     constraints: tuple[Annotation, ...] = ()
-    strays: tuple[Annotation, ...] = ()
+    misplaced: tuple[Annotation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ Declaration = InterfaceSyntax | NodeSyntax | EdgeSyntax
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A whole text: its declarations in order, and the text itself so that problems can show their line."""
+    """A whole text: its declarations in order, and the text itself, to show the lines of errors."""
 
     declarations: tuple[Declaration, ...] = ()
     source: str = field(default="<schema>", compare=False)

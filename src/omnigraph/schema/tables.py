@@ -1,8 +1,8 @@
-"""The Arrow schema of a type's table: system columns first, then the properties in the order of the catalog.
+"""The Arrow schema and the indexes of a type's table: system columns first, then the properties in catalog order.
 
-The only module of this room that uses pyarrow, and only when called, so that linting a schema starts fast. Written
-without Lance: a Blob is described by its storage struct and the name of Lance's extension type, which Lance recognises
-whether or not its Python package was imported before.
+In: a type of the catalog. Out: Arrow schemas and `ColumnIndex` values. The only module of the package that imports
+pyarrow, and only inside functions, so that linting a schema starts fast. Never imports Lance: a Blob is described by
+its storage struct and the name of Lance's extension type, which Lance recognises even if it is imported later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PROPERTY_ID_KEY: Final = "omnigraph:property_id"
 NULL_FILLS_KEY: Final = "omnigraph:null_fills"
-"""How many of the property's `null_fills` the column has had; absent for none."""
+"""The number of the property's `null_fills` that were applied to the column; absent for 0."""
 PRIMARY_KEY_KEY: Final = "lance-schema:unenforced-primary-key"
 
 _EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
@@ -36,7 +36,7 @@ _BLOB_EXTENSION: Final = "lance.blob.v2"
 
 
 def arrow_schema(entity: Entity) -> pa.Schema:
-    """The schema with which the table of a type is created and its batches are written."""
+    """Return the schema of a type's table and of its batches."""
     import pyarrow as pa
 
     system = [
@@ -45,28 +45,28 @@ def arrow_schema(entity: Entity) -> pa.Schema:
         )
         for name in system_columns(entity)
     ]
-    return pa.schema([*system, *(arrow_field(found) for found in entity.properties)])
+    return pa.schema([*system, *(arrow_field(own) for own in entity.properties)])
 
 
 def system_columns(entity: Entity) -> tuple[str, ...]:
-    """The columns that every table of the type's kind has, in their order, before those of its properties."""
+    """Return the columns that every table of the type's kind has, which precede the properties."""
     return ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)
 
 
-def arrow_field(found: Property) -> pa.Field[pa.DataType]:
-    """The column of one property, with its identity in the field's metadata."""
+def arrow_field(own: Property) -> pa.Field[pa.DataType]:
+    """Return the column of a property, with the property's id in the field's metadata."""
     import pyarrow as pa
 
-    metadata = {PROPERTY_ID_KEY: str(found.id)}
-    if found.null_fills:
-        metadata[NULL_FILLS_KEY] = str(len(found.null_fills))
-    if found.type == ScalarType(Scalar.BLOB):
+    metadata = {PROPERTY_ID_KEY: str(own.id)}
+    if own.null_fills:
+        metadata[NULL_FILLS_KEY] = str(len(own.null_fills))
+    if own.type == ScalarType(Scalar.BLOB):
         metadata[_EXTENSION_NAME_KEY] = _BLOB_EXTENSION
-    return pa.field(found.name, arrow_type(found.type), nullable=found.nullable, metadata=metadata)
+    return pa.field(own.name, arrow_type(own.type), nullable=own.nullable, metadata=metadata)
 
 
 def arrow_type(property_type: PropertyType) -> pa.DataType:
-    """The Arrow type in which values of a property's type are stored."""
+    """Return the Arrow type that stores the values of a property's type."""
     import pyarrow as pa
 
     match property_type:
@@ -134,16 +134,15 @@ class ColumnIndex:
 
 
 def declared_indexes(entity: Entity) -> tuple[ColumnIndex, ...]:
-    """Every index of a type's table, in the order of its columns."""
-    system = system_columns(entity)
-    always = (ColumnIndex(name, IndexKind.BTREE) for name in system)
-    return (*always, *_property_indexes(entity))
+    """Return every index of a type's table, in the order of its columns."""
+    system = (ColumnIndex(name, IndexKind.BTREE) for name in system_columns(entity))
+    return (*system, *_property_indexes(entity))
 
 
 def _property_indexes(entity: Entity) -> Iterator[ColumnIndex]:
-    for found in entity.properties:
-        declared = index_kind(found.type) if found.indexed else None
+    for own in entity.properties:
+        declared = index_kind(own.type) if own.indexed else None
         if declared is not None:
-            yield ColumnIndex(found.name, declared)
-        if found.name in entity.key and declared is not IndexKind.BTREE:
-            yield ColumnIndex(found.name, IndexKind.BTREE)
+            yield ColumnIndex(own.name, declared)
+        if own.name in entity.key and declared is not IndexKind.BTREE:
+            yield ColumnIndex(own.name, IndexKind.BTREE)

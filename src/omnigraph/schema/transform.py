@@ -1,11 +1,11 @@
-"""The parser's tree to the syntax tree.
+"""The parser's tree → the syntax tree, and the messages for syntax errors.
 
-Comes in: a tree that follows the grammar. Goes out: the declarations, with the annotations of a body sorted into those
-of a property, the constraints of the type and the strays. The only mistakes it can find are escapes in strings.
+In: a tree of the grammar, or an error of the parser. Out: declarations, with the annotations of a body sorted into
+those of a property, constraints of the type and misplaced ones; or a problem. Reports only syntax and escapes.
 
-A body has no separators, so `weight: F64 @index(since)` must be told from `since: Date @index`: `@key`, `@unique` and
-`@index` with arguments, and `@range` and `@check` always, are constraints; everything else belongs to the property
-that it follows. An endpoint written `@src` or `@dst` is the word `src` or `dst`.
+A body has no separators, so the position does not distinguish `weight: F64 @index(since)` from `since: Date @index`.
+The rule: `@key`, `@unique` and `@index` with arguments, and `@range` and `@check` always, are constraints; any other
+annotation belongs to the property before it. The endpoints `@src` and `@dst` become the words `src` and `dst`.
 """
 
 from __future__ import annotations
@@ -76,20 +76,24 @@ _WORDS: Final = {
 _KEYWORDS: Final = frozenset({"node", "edge", "interface"})
 _HEADER: Final = re.compile(r"^[ \t]*(node|edge|interface)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_]+|\S")
+_ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
+_CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: ProblemList) -> int:
-    """Add the problem and return the offset in the text where it is."""
+    """Report the problem of a syntax error and return its offset in the text."""
     position = position_of(error, text)
     token = _TOKEN.match(text, position)
     message = f"{declaration_at(position, text)}unexpected {found_text(token)}"
     hint = _hint(error, position, text)
-    problems.add(SchemaCode.SYNTAX, span_of(token, position, text), message, hint)
+    problems.report(SchemaCode.SYNTAX, span_of(token, position, text), message, hint)
     return position
 
 
 def declaration_at(position: int, text: str) -> str:
-    """The declaration that the place belongs to, as a prefix of the sentence."""
+    """Return the declaration that contains the position, as a prefix of a message."""
     last: re.Match[str] | None = None
     for header in _HEADER.finditer(text, 0, position):
         last = header
@@ -101,43 +105,35 @@ def _hint(error: UnexpectedInput, position: int, text: str) -> str:
     rest = text[position : position + 2]
     expected = sorted({_WORDS.get(name, name) for name in expected_terminals(error)})
     if rest.startswith('"') and "a string" in expected:
-        return 'a string ends with `"` on the line where it starts'
+        return 'end the string with `"` on the same line'
     if rest == "/*":
-        return "this comment has no `*/`"
+        return "end the comment with `*/`"
     if rest[:1] in {"'", "‘", "“"}:
-        return 'strings stand in double quotes: "…"'
+        return 'write strings in double quotes: "…"'
     if rest[:1].isalpha() and not rest[:1].isascii():
-        return "names have the letters A to Z and a to z, digits and `_`"
+        return "a name consists of the letters A to Z and a to z, digits and `_`"
     if rest[:1] in {",", ";"} and "`}`" in expected:
-        return "properties are separated by space only"
+        return "separate properties by spaces or new lines only"
     if rest[:1] == "[" and "a name" in expected:
-        return "a list has scalar items: `[String]`"
+        return "the items of a list are scalars: `[String]`"
     if text[line_start:position].strip() in _KEYWORDS and expected == ["`:`"]:
         return "is a `}` missing before this declaration?"
     return f"expected {either(expected)}" if expected else ""
 
 
-_ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
-_CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
-
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-_Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
-
-
 def build_tree(tree: Tree[Token], problems: ProblemList) -> tuple[Declaration, ...]:
-    """The declarations of a parsed text, in order."""
+    """Return the declarations of a parsed text, in order."""
     return _SchemaBuilder(problems).transform(tree)
 
 
 def is_constraint(annotation: Annotation) -> bool:
-    """Whether an annotation in a body constrains the type and not the property before it."""
+    """Return whether an annotation in a body is a constraint of the type, not part of the property before it."""
     name = annotation.name.text
     return name in _ALWAYS_CONSTRAINTS or (name in _CONSTRAINTS_WITH_ARGUMENTS and bool(annotation.arguments))
 
 
 def canonical(annotation: Annotation) -> Annotation:
-    """Return one tree for both spellings: `@rename_from("Old")` loses its quotes, `@embed(title)` gets them."""
+    """Return one tree for both spellings: `@rename_from("Old")` without quotes, `@embed(title)` with quotes."""
     match annotation:
         case Annotation(Name("rename_from"), (StringLiteral(text, span),)) if _NAME.fullmatch(text):
             return Annotation(annotation.name, (WordLiteral(text, span),))
@@ -212,7 +208,7 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
         low, high = (_range_end(ends.get(side)) for side in ("low", "high"))
         return RangeArgument(low, high, low.span if low else token_span(dots))
 
-    def NAME(self, token: Token) -> Name:  # noqa: N802 - lark calls the method of a terminal by its name
+    def NAME(self, token: Token) -> Name:  # noqa: N802 - lark calls the method that is named like the terminal
         return Name(str(token), token_span(token))
 
     def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
@@ -231,7 +227,7 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
         return StringLiteral(self._unescape(token), token_span(token))
 
     def _unescape(self, token: Token) -> str:
-        """The string's characters; an escape that does not exist is reported and left as it stands."""
+        """Return the characters of a string; report an unknown escape and leave it unchanged."""
         inner = str(token)[1:-1]
         value = unescaped(inner)
         if isinstance(value, str):
@@ -239,14 +235,14 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
         whole = token_span(token)
         span = Span(whole.line, whole.column + 1 + value.start, value.length)
         where = declaration_at(token.start_pos or 0, self._problems.text)
-        self._problems.add(SchemaCode.STRING_ESCAPE, span, where + value.message, ESCAPES_HINT)
+        self._problems.report(SchemaCode.STRING_ESCAPE, span, where + value.message, ESCAPES_HINT)
         return inner
 
 
 def _sort_body(items: list[PropertySyntax | Annotation]) -> Body:
     properties: list[tuple[PropertySyntax, list[Annotation]]] = []
     constraints: list[Annotation] = []
-    strays: list[Annotation] = []
+    misplaced: list[Annotation] = []
     follows_property = False
     for item in items:
         if isinstance(item, PropertySyntax):
@@ -258,15 +254,15 @@ def _sort_body(items: list[PropertySyntax | Annotation]) -> Body:
         elif follows_property:
             properties[-1][1].append(item)
         else:
-            strays.append(item)
+            misplaced.append(item)
     return Body(
-        tuple(PropertySyntax(found.name, found.type, tuple(own)) for found, own in properties),
+        tuple(PropertySyntax(declared.name, declared.type, tuple(own)) for declared, own in properties),
         tuple(constraints),
-        tuple(strays),
+        tuple(misplaced),
     )
 
 
 def _range_end(end: Tree[Literal] | None) -> Literal | None:
-    """The literal at one end; an absent end and `*` are both open."""
+    """Return the literal at one end; None if the end is open, that is absent or `*`."""
     child = end.children[0] if end and end.children else None
     return child if isinstance(child, StringLiteral | NumberLiteral | WordLiteral | TimeLiteral) else None

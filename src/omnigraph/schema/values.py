@@ -1,8 +1,8 @@
-"""Literals of the text to values of a type, and values to their canonical text and back.
+"""Literals and canonical texts as values of a type, and values as canonical text.
 
-The canonical text is that of ids: integers decimal, `true`/`false`, `YYYY-MM-DD`, RFC 3339 in UTC with milliseconds,
-floats the shortest text that reads back the same at the column's width. Floats are always finite. A value is never
-bent to fit: `2.0` is no I32, a finer datetime is refused.
+The canonical text is also that of ids: decimal integers, `true`/`false`, `YYYY-MM-DD`, RFC 3339 in UTC with
+milliseconds, and for floats the shortest text that parses to the same value at the column's width. Floats are always
+finite. Values are never coerced: `2.0` is not a valid I32, and a datetime with microseconds is rejected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from omnigraph.schema.property_types import (
 )
 
 BASE64_PREFIX: Final = "base64:"
-"""How a text begins that stands for the bytes of a Blob."""
+"""The prefix of text that is the base64 of a Blob's bytes."""
 
 Value = str | bool | int | float | date | datetime
 
@@ -51,14 +51,14 @@ _DATETIME: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ValueMistake:
-    """Why a literal is no value of a type."""
+    """Why a literal is not a valid value of a type."""
 
     message: str
     hint: str = ""
 
 
 def value_from_literal(literal: Literal, property_type: PropertyType) -> Value | ValueMistake:
-    """The value that a literal of the text means in a column of this type."""
+    """Return the value of a literal in a column of this type."""
     match property_type, literal:
         case ScalarType(Scalar.DATE), TimeLiteral(False, text):
             return value_from_text(text, property_type)
@@ -70,7 +70,7 @@ def value_from_literal(literal: Literal, property_type: PropertyType) -> Value |
             if text in values:
                 return text
             hint = f"the values are {', '.join(values[:20])}{', …' if len(values) > 20 else ''}"
-            return ValueMistake(f"{quoted(text)} is not one of the enum's values", hint)
+            return ValueMistake(f"{quoted(text)} is not a value of the enum", hint)
         case ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME), StringLiteral(text):
             return value_from_text(text, property_type)
         case ScalarType(Scalar.BOOL), WordLiteral("true" | "false" as text):
@@ -79,14 +79,14 @@ def value_from_literal(literal: Literal, property_type: PropertyType) -> Value |
             return value_from_text(text, property_type)
         case ScalarType() | VectorType() | ListType(), _:
             return _wrong_kind(literal, property_type)
-    raise AssertionError("every literal has one of four kinds")
+    raise AssertionError("the cases cover every literal")
 
 
 def value_from_text(text: str, property_type: PropertyType) -> Value | ValueMistake:
-    """The value that a canonical (or equally clear) text means in a column of this type."""
+    """Return the value of a canonical (or unambiguous) text in a column of this type."""
     match property_type:
         case EnumType(values):
-            return text if text in values else ValueMistake(f"{quoted(text)} is not one of the enum's values")
+            return text if text in values else ValueMistake(f"{quoted(text)} is not a value of the enum")
         case ScalarType(scalar):
             return _scalar_from_text(text, scalar)
         case ListType() | VectorType():
@@ -94,7 +94,7 @@ def value_from_text(text: str, property_type: PropertyType) -> Value | ValueMist
 
 
 def value_text(value: Value, property_type: PropertyType) -> str:
-    """The canonical text of a value."""
+    """Return the canonical text of a value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
@@ -111,7 +111,11 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
         case Scalar.STRING:
             return text
         case Scalar.BOOL:
-            return text == "true" if text in {"true", "false"} else ValueMistake(f"{quoted(text)} is no Bool")
+            return (
+                text == "true"
+                if text in {"true", "false"}
+                else ValueMistake(f"{quoted(text)} is not a valid Bool")
+            )
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _integer(text, scalar)
         case Scalar.F32 | Scalar.F64:
@@ -129,10 +133,12 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
 def _integer(text: str, scalar: Scalar) -> int | ValueMistake:
     low, high = INTEGER_BOUNDS[scalar]
     if not _INTEGER.fullmatch(text):
-        return ValueMistake(f"{quoted(text)} is no whole number")
-    # The length is looked at first: Python refuses to read numbers of thousands of digits.
+        return ValueMistake(f"{quoted(text)} is not an integer")
+    # The length is checked first: Python does not parse integers of thousands of digits.
     if len(text) > _INTEGER_DIGITS_MAX or not low <= int(text) <= high:
-        return ValueMistake(f"{quoted(text)} does not fit {scalar.value}", f"it holds {low} to {high}")
+        return ValueMistake(
+            f"{quoted(text)} is out of range for {scalar.value}", f"the range is {low} to {high}"
+        )
     return int(text)
 
 
@@ -140,19 +146,19 @@ def _float(text: str, scalar: Scalar) -> float | ValueMistake:
     try:
         value = float(text)
     except ValueError:
-        return ValueMistake(f"{quoted(text)} is no number")
+        return ValueMistake(f"{quoted(text)} is not a number")
     if scalar is Scalar.F32:
         value = narrow(value)
     if math.isnan(value):
         return ValueMistake(f"{quoted(text)} is not a number")
     if not math.isfinite(value):
         return ValueMistake(f"{quoted(text)} is too large for {scalar.value}")
-    # Adding zero turns -0.0 into 0.0, which is how ids write it too.
+    # Adding zero turns -0.0 into 0.0, as in ids.
     return value + 0.0
 
 
 def narrow(value: float) -> float:
-    """The nearest 32-bit float; infinity when there is none."""
+    """Return the nearest 32-bit float; infinity if the value is too large."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
@@ -160,7 +166,7 @@ def narrow(value: float) -> float:
 
 
 def _shortest(value: float) -> str:
-    """The shortest text that reads back as the same 32-bit float."""
+    """Return the shortest text that parses to the same 32-bit float."""
     narrowed = narrow(value)
     for digits in range(1, 9):
         text = f"{value:.{digits}g}"
@@ -174,8 +180,8 @@ def _date(text: str) -> date | ValueMistake:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
     except ValueError:
-        return ValueMistake(f"{quoted(text)} is no day of the calendar")
-    return ValueMistake(f"{quoted(text)} is no date", 'write "2024-05-31"')
+        return ValueMistake(f"{quoted(text)} is not a day of the calendar")
+    return ValueMistake(f"{quoted(text)} is not a valid Date", 'write "2024-05-31"')
 
 
 def _datetime(text: str) -> datetime | ValueMistake:
@@ -183,9 +189,9 @@ def _datetime(text: str) -> datetime | ValueMistake:
         if _DATETIME.fullmatch(text):
             return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
-        return ValueMistake(f"{quoted(text)} is no moment of the calendar")
-    hint = 'write "2024-05-31T12:00:00Z", with at most three digits of a second'
-    return ValueMistake(f"{quoted(text)} is no datetime", hint)
+        return ValueMistake(f"{quoted(text)} is not a time of the calendar")
+    hint = 'write "2024-05-31T12:00:00Z", with at most three decimals of a second'
+    return ValueMistake(f"{quoted(text)} is not a valid DateTime", hint)
 
 
 def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
@@ -205,11 +211,11 @@ def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
     hint = hints.get(property_type, "write a finite number, without quotes")
     if isinstance(literal, TimeLiteral):
         hint = _time_hint(literal, property_type) or hint
-    return ValueMistake(f"{quoted(shown)} is no {type_text(property_type)}", hint)
+    return ValueMistake(f"{quoted(shown)} is not a valid {type_text(property_type)}", hint)
 
 
 def _time_hint(literal: TimeLiteral, property_type: PropertyType) -> str:
-    """How to write what `date("…")` or `datetime("…")` cannot be."""
+    """Return the hint for `date("…")` or `datetime("…")` in a column of another type."""
     match property_type:
         case ScalarType(Scalar.DATE):
             return 'write `date("2024-05-31")`'
@@ -223,7 +229,7 @@ def _time_hint(literal: TimeLiteral, property_type: PropertyType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RangeBounds:
-    """Bounds of one type; that they are of one type is what makes comparing them safe."""
+    """Bounds of a range, both of one type, so that they can be compared."""
 
     low: Value | None
     high: Value | None
@@ -238,7 +244,7 @@ class RangeBounds:
         return self.high is None or _not_above(value, self.high)
 
     def is_within(self, outer: RangeBounds) -> bool:
-        """Whether every value within these bounds is within the outer ones; never for bounds of another type."""
+        """Return whether every value within these bounds is within the outer ones; False for bounds of another type."""
         low_fits = outer.low is None or (_same_type(self.low, outer.low) and _not_above(outer.low, self.low))
         high_fits = outer.high is None or (
             _same_type(self.high, outer.high) and _not_above(self.high, outer.high)
@@ -249,16 +255,16 @@ class RangeBounds:
 def range_bounds(
     bounds: RangeArgument, property_type: PropertyType
 ) -> RangeBounds | list[tuple[Literal, ValueMistake]]:
-    """The bounds, or each literal that is no value of the type."""
-    mistakes: list[tuple[Literal, ValueMistake]] = []
+    """Return the bounds, or each literal that is not a valid value of the type."""
+    invalid: list[tuple[Literal, ValueMistake]] = []
     values: list[Value | None] = []
     for literal in (bounds.low, bounds.high):
         value = None if literal is None else value_from_literal(literal, property_type)
         if literal is not None and isinstance(value, ValueMistake):
-            mistakes.append((literal, value))
+            invalid.append((literal, value))
         elif not isinstance(value, ValueMistake):
             values.append(value)
-    return mistakes or RangeBounds(values[0], values[1])
+    return invalid or RangeBounds(values[0], values[1])
 
 
 def _same_type(mine: Value | None, other: Value) -> TypeGuard[Value]:
@@ -266,5 +272,5 @@ def _same_type(mine: Value | None, other: Value) -> TypeGuard[Value]:
 
 
 def _not_above(low: Value, high: Value) -> bool:
-    """`low <= high` for two values of one type, which the type checker cannot know."""
+    """Return `low <= high`. Both values are of one type, which the type checker cannot know."""
     return low <= high  # type: ignore[operator]

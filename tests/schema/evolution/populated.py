@@ -1,4 +1,4 @@
-"""A small schema that the cases of steps and refusals change, and types that have rows."""
+"""A small schema that the cases of steps and rejected changes start from, with rows in every type."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ BASE = PERSON + COMPANY + KNOWS
 
 
 def populated(catalog: Catalog) -> dict[TypeId, int]:
-    return {found.id: 3 for found in catalog.types}
+    return {entity.id: 3 for entity in catalog.types}

@@ -1,4 +1,4 @@
-"""Pairs of schemas of which the second can be reached from the first, and what a catalog says whatever its ids."""
+"""Pairs of schemas where the first can be changed into the second, and the meaning of a catalog without its ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _flag: Final = st.booleans()
 
 @dataclass(frozen=True, slots=True)
 class SchemaPair:
-    """Two texts; the second says what it renames."""
+    """Two texts; the second has `@rename_from` for what it renames."""
 
     before: str
     after: str
@@ -26,9 +26,9 @@ class SchemaPair:
 
 @dataclass(frozen=True, slots=True)
 class _PropertySlot:
-    """A property on both sides, the first and the second."""
+    """A property in the first and the second schema."""
 
-    there: tuple[bool, bool]
+    exists: tuple[bool, bool]
     variant: tuple[bool, bool]
     nullable: tuple[bool, bool]
     indexed: tuple[bool, bool]
@@ -55,9 +55,9 @@ class _PropertySlot:
 
 @dataclass(frozen=True, slots=True)
 class _TypeSlot:
-    """A type on both sides, the first and the second."""
+    """A type in the first and the second schema."""
 
-    there: tuple[bool, bool]
+    exists: tuple[bool, bool]
     variant: tuple[bool, bool]
     described: tuple[bool, bool]
     card: tuple[int, int]
@@ -66,18 +66,18 @@ class _TypeSlot:
     def name(self, prefix: str, slot: int, side: int) -> str:
         return f"{prefix}{slot}{'AB'[self.variant[side]]}"
 
-    def header(self, prefix: str, slot: int, side: int, *, was_there: bool) -> str:
+    def header(self, prefix: str, slot: int, side: int, *, existed: bool) -> str:
         words = ['@description("d")'] if self.described[side] else []
-        if was_there and side == 1 and self.name(prefix, slot, 0) != self.name(prefix, slot, 1):
+        if existed and side == 1 and self.name(prefix, slot, 0) != self.name(prefix, slot, 1):
             words.append(f"@rename_from({self.name(prefix, slot, 0)})")
         return " ".join(words)
 
-    def body(self, side: int, *, was_there: bool, ranged: bool) -> str:
+    def body(self, side: int, *, existed: bool, ranged: bool) -> str:
         lines = [
             line
             for slot, own in enumerate(self.properties)
-            if own.there[side]
-            for line in own.lines(slot, side, renamed=was_there and side == 1 and own.there[0], ranged=ranged)
+            if own.exists[side]
+            for line in own.lines(slot, side, renamed=existed and side == 1 and own.exists[0], ranged=ranged)
         ]
         return "{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
@@ -101,40 +101,40 @@ schema_pairs: Final = st.tuples(
 def _text(nodes: list[_TypeSlot], edges: list[_TypeSlot], side: int) -> str:
     lines = []
     for slot, node in enumerate(nodes):
-        if node.there[side]:
-            header = node.header("N", slot, side, was_there=node.there[0])
-            body = node.body(side, was_there=node.there[0], ranged=True)
+        if node.exists[side]:
+            header = node.header("N", slot, side, existed=node.exists[0])
+            body = node.body(side, existed=node.exists[0], ranged=True)
             lines.append(f"node {node.name('N', slot, side)} {header} {body}")
     for slot, (edge, ends) in enumerate(zip(edges, _ENDS, strict=True)):
         source, target = (nodes[end] for end in ends)
-        if not (edge.there[side] and source.there[side] and target.there[side]):
+        if not (edge.exists[side] and source.exists[side] and target.exists[side]):
             continue
-        was_there = edge.there[0] and source.there[0] and target.there[0]
+        existed = edge.exists[0] and source.exists[0] and target.exists[0]
         names = [node.name("N", end, side) for node, end in zip((source, target), ends, strict=True)]
-        header = f"@card(0..{edge.card[side]}) {edge.header('E', slot, side, was_there=was_there)}"
-        body = edge.body(side, was_there=was_there, ranged=False)
+        header = f"@card(0..{edge.card[side]}) {edge.header('E', slot, side, existed=existed)}"
+        body = edge.body(side, existed=existed, ranged=False)
         lines.append(f"edge {edge.name('E', slot, side)}: {names[0]} -> {names[1]} {header} {body}")
     return "".join(lines)
 
 
 def without_ids(catalog: Catalog) -> dict[str, Any]:
-    """What a catalog says, whatever its ids, its order, its defaults of old, and what its text once renamed."""
-    return {found.alias: _without_ids(catalog, found) for found in catalog.types}
+    """Return the meaning of a catalog without its ids, its order, its earlier defaults and its renames."""
+    return {entity.alias: _without_ids(catalog, entity) for entity in catalog.types}
 
 
-def _without_ids(catalog: Catalog, found: NodeType | EdgeType) -> dict[str, Any]:
-    ends: Any = set(found.implements) if isinstance(found, NodeType) else ()
-    if isinstance(found, EdgeType):
-        ends = (catalog.source_of(found).name, catalog.target_of(found).name, found.cardinality)
+def _without_ids(catalog: Catalog, entity: NodeType | EdgeType) -> dict[str, Any]:
+    links: Any = set(entity.implements) if isinstance(entity, NodeType) else ()
+    if isinstance(entity, EdgeType):
+        links = (catalog.source_of(entity).name, catalog.target_of(entity).name, entity.cardinality)
     return {
-        "ends": ends,
+        "links": links,
         "properties": {
             own.name: replace(own, id=PropertyId(0), renamed_from=None, filled=None, null_fills=())
-            for own in found.properties
+            for own in entity.properties
         },
-        "key": found.key,
-        "uniques": {frozenset(columns) for columns in found.rules.uniques},
-        "ranges": set(found.rules.ranges),
-        "checks": set(found.rules.checks),
-        "notes": (found.description, found.metadata),
+        "key": entity.key,
+        "uniques": {frozenset(columns) for columns in entity.rules.uniques},
+        "ranges": set(entity.rules.ranges),
+        "checks": set(entity.rules.checks),
+        "notes": (entity.description, entity.metadata),
     }

@@ -1,4 +1,4 @@
-"""Every kind of step, from two texts; and over many pairs, that the steps lead where they should."""
+"""Every kind of step, from two texts; over many pairs of schemas, the steps produce the desired schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json, check_soundness
+from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json
+from omnigraph.schema.consistency import require_consistent
 from omnigraph.schema.evolution.apply import next_catalog
 from omnigraph.schema.evolution.diff import find_steps
 from omnigraph.schema.evolution.steps import (
@@ -17,9 +18,6 @@ from omnigraph.schema.evolution.steps import (
     Cost,
     DropProperty,
     DropType,
-    cost_of,
-    kind_of,
-    text_of,
 )
 from tests.schema.evolution.populated import BASE, COMPANY, KNOWS, PERSON, populated
 from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs, without_ids
@@ -28,7 +26,7 @@ from tests.schema.incarnations import catalog_of
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What replaces what in the base text, and the steps that follow, with their costs on populated types."""
+    """A replacement in the base text, and the expected steps with their costs on types with rows."""
 
     old: str
     new: str
@@ -106,7 +104,7 @@ CASES = {
         ("drop_constraint: drop @card(0..5) of edge:Knows", "add_constraint: add @card(1..2) to edge:Knows"),
         "mr",
     ),
-    "loosen a cardinality": Case(
+    "widen a cardinality": Case(
         "@card(0..5)",
         "@card(0..9)",
         ("drop_constraint: drop @card(0..5) of edge:Knows", "add_constraint: add @card(0..9) to edge:Knows"),
@@ -148,7 +146,7 @@ CASES = {
         ("drop_type: drop type edge:Knows [soft]", "drop_type: drop type node:Person [soft]"),
         "mm",
     ),
-    "everything at once, in an order that works": Case(
+    "many changes together, in an order that can be applied": Case(
         "age: I32?  mood: enum(glad, sad)  name: String }",
         "title: String? @rename_from(name)  size: I64 @default(1) @index @range(size, 0..9) @unique(title, size) }",
         (
@@ -179,29 +177,29 @@ CASES = {
 def test_step(case: Case) -> None:
     assert BASE.count(case.old) == 1
     accepted = catalog_of(BASE)
-    wanted = catalog_of(BASE.replace(case.old, case.new))
-    found = find_steps(accepted, wanted, populated(accepted))
-    assert found.unsupported == ()
-    assert tuple(f"{kind_of(step)}: {text_of(step)}" for step in found.steps) == case.steps
+    desired = catalog_of(BASE.replace(case.old, case.new))
+    evolution = find_steps(accepted, desired, populated(accepted))
+    assert evolution.unsupported == ()
+    assert tuple(f"{step.kind}: {step.describe()}" for step in evolution.steps) == case.steps
     letters = {Cost.METADATA: "m", Cost.READS: "r", Cost.REWRITES: "w"}
-    assert "".join(letters[cost_of(step, 3)] for step in found.steps) == case.costs
-    assert without_ids(next_catalog(accepted, found.steps)) == without_ids(wanted)
+    assert "".join(letters[step.cost(3)] for step in evolution.steps) == case.costs
+    assert without_ids(next_catalog(accepted, evolution.steps)) == without_ids(desired)
 
 
-def test_a_rename_that_was_made_is_not_made_again() -> None:
+def test_an_applied_rename_is_not_planned_again() -> None:
     accepted = catalog_of(BASE)
     renamed = catalog_of(BASE.replace("age: I32?", "years: I32? @rename_from(age)"))
     after = next_catalog(accepted, find_steps(accepted, renamed).steps)
     assert find_steps(after, renamed).steps == ()
     person = after.node_named("Person")
     assert person is not None
-    kept, was = person.property_named("years"), accepted.nodes[0].property_named("age")
-    assert kept is not None
-    assert was is not None
-    assert kept.id == was.id
+    renamed_property, old_property = person.property_named("years"), accepted.nodes[0].property_named("age")
+    assert renamed_property is not None
+    assert old_property is not None
+    assert renamed_property.id == old_property.id
 
 
-def test_a_name_that_comes_back_is_somebody_else() -> None:
+def test_a_dropped_name_that_is_added_again_gets_a_new_id() -> None:
     accepted = catalog_of(BASE)
     less = catalog_of(BASE.replace("age: I32?", "").replace(COMPANY, ""))
     without = next_catalog(accepted, find_steps(accepted, less).steps)
@@ -209,34 +207,34 @@ def test_a_name_that_comes_back_is_somebody_else() -> None:
     age, old_age = again.nodes[0].property_named("age"), accepted.nodes[0].property_named("age")
     company, old_company = again.node_named("Company"), accepted.node_named("Company")
     assert [own.id for own in (age, old_age) if own] == [5, 2]
-    assert [int(found.id, 16) for found in (company, old_company) if found] == [4, 2]
+    assert [int(company_type.id, 16) for company_type in (company, old_company) if company_type] == [4, 2]
 
 
-def test_a_wider_range_need_not_be_read() -> None:
+def test_a_wider_range_reads_no_rows() -> None:
     accepted = catalog_of("node N { a: I32 @range(a, 0..10) }")
     for bounds, cost in (("0..20", Cost.METADATA), ("0..", Cost.METADATA), ("1..20", Cost.READS)):
-        found = find_steps(accepted, catalog_of(f"node N {{ a: I32 @range(a, {bounds}) }}"))
-        assert cost_of(found.steps[-1], 3) is cost, bounds
+        evolution = find_steps(accepted, catalog_of(f"node N {{ a: I32 @range(a, {bounds}) }}"))
+        assert evolution.steps[-1].cost(3) is cost, bounds
 
 
 @given(schema_pairs)
-def test_the_steps_lead_to_the_desired_schema(pair: SchemaPair) -> None:
-    accepted, wanted = catalog_of(pair.before), catalog_of(pair.after)
-    found = find_steps(accepted, wanted)
-    assert found.unsupported == ()
-    after = next_catalog(accepted, found.steps)
-    assert without_ids(after) == without_ids(wanted)
+def test_the_steps_produce_the_desired_schema(pair: SchemaPair) -> None:
+    accepted, desired = catalog_of(pair.before), catalog_of(pair.after)
+    evolution = find_steps(accepted, desired)
+    assert evolution.unsupported == ()
+    after = next_catalog(accepted, evolution.steps)
+    assert without_ids(after) == without_ids(desired)
     assert catalog_from_json(catalog_to_json(after)) == after
-    assert find_steps(after, wanted).steps == ()
-    kept_ids(accepted, after)
+    assert find_steps(after, desired).steps == ()
+    assert_ids_are_stable(accepted, after)
 
 
 @given(schema_pairs)
-def test_the_order_of_the_steps_is_safe(pair: SchemaPair) -> None:
+def test_the_catalog_is_consistent_after_every_step(pair: SchemaPair) -> None:
     catalog = catalog_of(pair.before)
     for step in find_steps(catalog, catalog_of(pair.after)).steps:
         catalog = next_catalog(catalog, [step])
-        check_soundness(catalog)
+        require_consistent(catalog)
 
 
 @given(schema_pairs)
@@ -244,8 +242,8 @@ def test_an_equal_schema_needs_no_steps(pair: SchemaPair) -> None:
     assert find_steps(catalog_of(pair.after), catalog_of(pair.after)).steps == ()
 
 
-def kept_ids(before: Catalog, after: Catalog) -> None:
-    """Whatever is there before and after by its id is of the same table and the same type of values."""
+def assert_ids_are_stable(before: Catalog, after: Catalog) -> None:
+    """Check that a type or property with the same id has the same table and the same type of values."""
     for old in before.types:
         new = after.type_with_id(old.id)
         if new is None:
@@ -255,16 +253,16 @@ def kept_ids(before: Catalog, after: Catalog) -> None:
         for own in old.properties:
             still = new.property_with_id(own.id)
             assert still is None or still.type == own.type
-    assert {found.id for found in after.types if int(found.id, 16) < before.next_type_id} <= {
-        found.id for found in before.types
+    assert {entity.id for entity in after.types if int(entity.id, 16) < before.next_type_id} <= {
+        entity.id for entity in before.types
     }
     assert after.next_type_id >= before.next_type_id
 
 
 def test_drops_can_be_hard() -> None:
     accepted = catalog_of(BASE)
-    wanted = catalog_of(BASE.replace(COMPANY, "").replace("age: I32?", ""))
-    steps = find_steps(accepted, wanted, hard=True).steps
+    desired = catalog_of(BASE.replace(COMPANY, "").replace("age: I32?", ""))
+    steps = find_steps(accepted, desired, hard=True).steps
     assert [step.hard for step in steps if isinstance(step, DropType | DropProperty)] == [True, True]
     assert not any(isinstance(step, AddType | AddProperty) for step in steps)
 
@@ -279,17 +277,17 @@ def test_a_required_vector_of_an_earlier_release_keeps_its_column() -> None:
     earlier = replace(vector, nullable=False, embedding=replace(vector.embedding, required=False))
     old = replace(desired, nodes=(replace(note, properties=(*note.properties[:2], earlier)),))
     assert not find_steps(old, desired, populated(old)).steps
-    loosened = catalog_of(text.replace("Vector(2)", "Vector(2)?"))
-    found = find_steps(old, loosened, populated(old))
-    assert [kind_of(step) for step in found.steps] == ["relax_nullability"]
-    assert not found.unsupported
+    relaxed = catalog_of(text.replace("Vector(2)", "Vector(2)?"))
+    evolution = find_steps(old, relaxed, populated(old))
+    assert [step.kind for step in evolution.steps] == ["relax_nullability"]
+    assert not evolution.unsupported
 
 
 @pytest.mark.parametrize(("before", "after"), [("Vector(2)", "Vector(2)?"), ("Vector(2)?", "Vector(2)")])
-def test_the_mark_of_an_embedded_vector_changes_no_row(before: str, after: str) -> None:
+def test_making_an_embedded_vector_nullable_or_required_changes_no_row(before: str, after: str) -> None:
     text = 'node Note {{ k: String @key  t: String  v: {} @embed("t") }}\n'
     old, desired = catalog_of(text.format(before)), catalog_of(text.format(after))
-    found = find_steps(old, desired, populated(old))
-    assert [kind_of(step) for step in found.steps] == ["update_metadata"]
-    assert not found.unsupported
-    assert without_ids(next_catalog(old, found.steps)) == without_ids(desired)
+    evolution = find_steps(old, desired, populated(old))
+    assert [step.kind for step in evolution.steps] == ["update_metadata"]
+    assert not evolution.unsupported
+    assert without_ids(next_catalog(old, evolution.steps)) == without_ids(desired)

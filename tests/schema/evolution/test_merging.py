@@ -1,4 +1,4 @@
-"""What two branches made of one schema, as one; or that it cannot be."""
+"""The schema changes of two branches are merged into one schema, or reported as diverged."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given
 
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json, check_soundness
+from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json
+from omnigraph.schema.consistency import require_consistent
 from omnigraph.schema.evolution.apply import next_catalog, raise_counters
 from omnigraph.schema.evolution.diff import Evolution, find_steps, find_steps_by_id
 from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
-from omnigraph.schema.evolution.steps import kind_of
 from omnigraph.schema.printer import print_schema, schema_from_catalog
 from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs, without_ids
 from tests.schema.incarnations import catalog_of
@@ -25,11 +25,11 @@ node Place implements Seen { code: String @key }
 
 
 def evolved(catalog: Catalog, text: str, *others: Catalog) -> Catalog:
-    """The catalog after a change; `others` have ids that are not given again."""
+    """Return the catalog after a change; ids of `others` are not assigned again."""
     accepted = raise_counters(catalog, others)
-    found = find_steps(accepted, catalog_of(text))
-    assert not found.unsupported
-    return next_catalog(accepted, found.steps)
+    evolution = find_steps(accepted, catalog_of(text))
+    assert not evolution.unsupported
+    return next_catalog(accepted, evolution.steps)
 
 
 def changed(*changes: tuple[str, str]) -> str:
@@ -86,7 +86,7 @@ DIVERGED = {
     "one name for two properties": (
         [("age: I32?", "age: I32?  a: I32?")],
         [("age: I32?", "age: I32?  a: String?")],
-        "`a`",
+        "'a'",
     ),
     "two names for one property": ([RENAMED], [("age: I32?", "old: I32? @rename_from(age)")], "name of"),
     "a drop and a change": ([NO_AGE], [("age: I32?", "age: I32? @index")], "dropped"),
@@ -119,19 +119,19 @@ DIVERGED = {
     "a node and an edge of one name": (
         [CITY],
         [("edge Knows", "edge City: Person -> Person\nedge Knows")],
-        "together are no schema: ",
+        "together are not a valid schema: ",
     ),
     "a node and an interface of one name": (
         [CITY],
         [("edge Knows", "interface City { name: String }\nedge Knows")],
-        "together are no schema: ",
+        "together are not a valid schema: ",
     ),
-    "a dropped interface and who implements it": (
+    "a dropped interface and a node that implements it": (
         [("interface Seen { at: Date? }\n", ""), ("Place implements Seen {", "Place { at: Date? ")],
         [("edge Knows", "node City implements Seen { name: String @key }\nedge Knows")],
         "`Seen`",
     ),
-    "a property of an interface and who implements it": (
+    "a property of an interface and a node that implements it": (
         [("{ at: Date? }", "{ at: Date?  by: String? }")],
         [("edge Knows", "node City implements Seen { name: String @key }\nedge Knows")],
         "add property node:City.by",
@@ -139,7 +139,7 @@ DIVERGED = {
     "a range and a default beyond": (
         [("age: I32?", "age: I32?  @range(age, 0..5)")],
         [("age: I32?", "age: I32? @default(10)")],
-        "no schema",
+        "not a valid schema",
     ),
     "two cardinalities": ([("0..5", "0..7")], [("0..5", "0..9")], "cardinality"),
     "the source of a vector": (
@@ -148,7 +148,7 @@ DIVERGED = {
             ('@embed("name")', '@embed("title")'),
         ],
         [("v: Vector", 'w: Vector(3)? @embed("name")  v: Vector')],
-        "makes w",
+        "the source of w",
     ),
 }
 
@@ -158,15 +158,15 @@ DIVERGED = {
 def test_changes_that_commute(
     left: list[tuple[str, str]], right: list[tuple[str, str]], swapped: bool
 ) -> None:
-    """The order of the sides does not matter, and the result is one change after the other."""
+    """The order of the sides does not matter, and the result is that of both changes in sequence."""
     base = catalog_of(BASE)
-    one = evolved(base, changed(*left))
-    other = evolved(base, changed(*right), one)
-    ours, theirs = (other, one) if swapped else (one, other)
+    first = evolved(base, changed(*left))
+    second = evolved(base, changed(*right), first)
+    ours, theirs = (second, first) if swapped else (first, second)
     merged = merge_catalogs(base, ours, theirs)
     assert isinstance(merged, Catalog)
     if not {old for old, _ in left} & {old for old, _ in right}:
-        assert without_ids(merged) == without_ids(evolved(one, changed(*left, *right), other))
+        assert without_ids(merged) == without_ids(evolved(first, changed(*left, *right), second))
     for side in (ours, theirs):
         assert without_ids(next_catalog(side, find_steps_by_id(side, merged))) == without_ids(merged)
     assert merge_catalogs(theirs, merged, theirs) == merged
@@ -175,13 +175,13 @@ def test_changes_that_commute(
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize(("left", "right", "why"), DIVERGED.values(), ids=DIVERGED.keys())
-def test_changes_that_do_not(
+def test_changes_that_diverge(
     left: list[tuple[str, str]], right: list[tuple[str, str]], why: str, swapped: bool
 ) -> None:
     base = catalog_of(BASE)
-    one = evolved(base, changed(*left))
-    other = evolved(base, changed(*right), one)
-    merged = merge_catalogs(base, *((other, one) if swapped else (one, other)))
+    first = evolved(base, changed(*left))
+    second = evolved(base, changed(*right), first)
+    merged = merge_catalogs(base, *((second, first) if swapped else (first, second)))
     assert isinstance(merged, Diverged)
     assert why in merged.why
 
@@ -194,25 +194,25 @@ def test_changes_that_do_not(
     ],
     ids=["of a node", "of an interface"],
 )
-def test_a_unique_is_the_same_in_any_order_of_its_columns(old: str, new: str) -> None:
+def test_the_order_of_columns_in_unique_has_no_meaning(old: str, new: str) -> None:
     def with_rule(rule: str) -> tuple[str, str]:
         return old, new.replace("RULE", rule)
 
     base = evolved(catalog_of(BASE), changed(with_rule("")))
-    one, other = (
+    first, second = (
         evolved(base, changed(with_rule(rule))) for rule in ("@unique(age, name)", "@unique(name, age)")
     )
-    assert one != other
-    for ours, theirs in ((one, other), (other, one)):
+    assert first != second
+    for ours, theirs in ((first, second), (second, first)):
         assert merge_catalogs(base, ours, theirs) == ours
         grown = evolved(theirs, changed(with_rule("@unique(age, name)"), TOWN))
         merged = merge_catalogs(base, ours, grown)
         assert isinstance(merged, Catalog)
-        assert [kind_of(step) for step in find_steps_by_id(ours, merged)] == ["add_type"]
+        assert [step.kind for step in find_steps_by_id(ours, merged)] == ["add_type"]
 
 
-def test_ids_that_were_given_twice() -> None:
-    """Two branches that add something at the same moment do not see each other."""
+def test_ids_that_two_branches_assigned_diverge() -> None:
+    """Two branches that add a type or property at the same time assign the same id."""
     base = catalog_of(BASE)
     for old, new in (
         ("age: I32?", "age: I32?  p{}: I32?"),
@@ -222,24 +222,24 @@ def test_ids_that_were_given_twice() -> None:
         assert isinstance(merge_catalogs(base, *sides), Diverged)
 
 
-def test_a_raised_counter_is_no_change() -> None:
+def test_a_raised_counter_is_not_a_change() -> None:
     base = catalog_of(BASE)
     dropped = evolved(base, changed(NO_COMPANY))
     counted = evolved(evolved(base, BASE.replace("@key }", "@key  x: I32? }", 1)), BASE)
     assert counted != base
     merged = merge_catalogs(base, dropped, counted)
     assert isinstance(merged, Catalog)
-    assert [one.name for one in merged.nodes] == ["Person", "Place"]
+    assert [node.name for node in merged.nodes] == ["Person", "Place"]
 
 
-def test_what_rows_got_stays_when_the_default_changes() -> None:
+def test_the_fill_of_existing_rows_is_kept_when_the_default_changes() -> None:
     base = catalog_of(BASE)
     states = [base]
     for text in ("n: I32 @default(1)", "n: I32 @default(5)", "n: I32", "n: I32 @default(1)"):
         states.append(evolved(states[-1], changed(("age: I32?", f"age: I32?  {text}"))))
-    found = [state.nodes[0].property_named("n") for state in states[1:]]
-    told = [(one.fill, one.default, one.filled) for one in found if one is not None]
-    assert told == [(1, 1, None), (1, 5, (1,)), (1, None, (1,)), (1, 1, None)]
+    forms = [state.nodes[0].property_named("n") for state in states[1:]]
+    fills = [(form.fill, form.default, form.filled) for form in forms if form is not None]
+    assert fills == [(1, 1, None), (1, 5, (1,)), (1, None, (1,)), (1, 1, None)]
     for state in states:
         assert catalog_from_json(catalog_to_json(state)) == state
     late = evolved(
@@ -252,17 +252,17 @@ def test_what_rows_got_stays_when_the_default_changes() -> None:
 
 
 @given(schema_pairs)
-def test_the_steps_between_two_states_of_one_graph(pair: SchemaPair) -> None:
+def test_steps_by_id_produce_the_same_catalog(pair: SchemaPair) -> None:
     before = catalog_of(pair.before)
-    found = find_steps(before, catalog_of(pair.after))
-    assume(not found.unsupported)
-    after = next_catalog(before, found.steps)
+    evolution = find_steps(before, catalog_of(pair.after))
+    assume(not evolution.unsupported)
+    after = next_catalog(before, evolution.steps)
     by_id = find_steps_by_id(before, after)
-    assert {kind_of(step) for step in by_id} == {kind_of(step) for step in found.steps}
+    assert {step.kind for step in by_id} == {step.kind for step in evolution.steps}
     again = next_catalog(before, by_id)
-    check_soundness(again)
+    require_consistent(again)
     assert without_ids(again) == without_ids(after)
     assert merge_catalogs(before, before, after) == after
     assert merge_catalogs(before, after, before) == after
-    told = catalog_of(print_schema(schema_from_catalog(after)))
-    assert find_steps(after, told) == Evolution(())
+    printed = catalog_of(print_schema(schema_from_catalog(after)))
+    assert find_steps(after, printed) == Evolution(())

@@ -26,7 +26,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.diff import find_steps_by_id
 from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
-from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Step, text_of
+from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Step
 from omnigraph.schema.printer import print_schema, schema_from_catalog
 from omnigraph.schema.tables import arrow_schema
 
@@ -163,7 +163,7 @@ def _base_catalog(base: Base) -> Catalog | None:
 
 def diverged(why: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
     """The conflict over the whole schema, with the two ways that it went."""
-    plans = (tuple(map(text_of, ours)), tuple(map(text_of, theirs)))
+    plans = (tuple(step.describe() for step in ours), tuple(step.describe() for step in theirs))
     return Conflict(ConflictKind.SCHEMA_DIVERGED, None, why, plans=plans)
 
 

@@ -1,6 +1,6 @@
-"""Annotations stand where they mean something, once, with the arguments they need.
+"""Checks of annotations: each is used where it has a meaning, once, with the right kinds of arguments.
 
-What an argument says (is there such a property, is the range empty) is looked at by the check of its subject.
+The meaning of an argument (does the property exist, is the range empty) is checked by the check of its subject.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PLACES: Final = {
     "key": "a property, or with names in a body: `@key(a, b)`",
     "unique": "a property, or with names in a body: `@unique(a, b)`",
     "index": "a property, or with names in a body: `@index(a, b)`",
-    "range": "a node's body: `@range(age, 0..200)`",
-    "check": 'a node\'s body: `@check(slug, "[a-z]+")`',
+    "range": "a property, in a node's body: `@range(age, 0..200)`",
+    "check": 'a property, in a node\'s body: `@check(slug, "[a-z]+")`',
     "embed": "a property of type Vector",
     "default": "a property",
     "description": "a property, or a type before its `{`",
@@ -55,7 +55,7 @@ _SHAPES: Final = {
 }
 _CONSTRAINT_SHAPES: Final = {
     "index": (("w+",), "write names of properties: `@index(a, b)`"),
-    "range": (("wr",), "write `@range(name, low..high)`; either end may be open"),
+    "range": (("wr",), "write `@range(name, low..high)`; one end can be open"),
     "check": (("ws",), 'write `@check(name, "regular expression")`'),
 }
 
@@ -66,16 +66,16 @@ def check_annotations(scope: SchemaScope, problems: ProblemList) -> None:
         declaration = member.declaration
         allowed = _header_annotations(declaration)
         _check_group(declaration.annotations, allowed, member.label, problems)
-        for found in declaration.body.properties:
-            where = f"{member.label}: property {quoted(found.name.text)}"
-            _check_group(found.annotations, PROPERTY_ANNOTATIONS, where, problems)
+        for declared in declaration.body.properties:
+            where = f"{member.label}: property {quoted(declared.name.text)}"
+            _check_group(declared.annotations, PROPERTY_ANNOTATIONS, where, problems)
         _check_constraints(member, problems)
-        for stray in declaration.body.strays:
-            problems.add(
-                SchemaCode.STRAY_ANNOTATION,
-                stray.span,
-                f"{member.label}: `@{stray.name.text[:60]}` follows no property",
-                "put it right after its property, or before the `{` if it is about the type",
+        for annotation in declaration.body.misplaced:
+            problems.report(
+                SchemaCode.MISPLACED_ANNOTATION,
+                annotation.span,
+                f"{member.label}: `@{annotation.name.text[:60]}` follows no property",
+                "move it directly after its property, or before the `{` if it is about the type",
             )
 
 
@@ -94,20 +94,20 @@ def _header_annotations(declaration: Declaration) -> frozenset[str]:
 def _check_group(
     annotations: tuple[Annotation, ...], allowed: frozenset[str], where: str, problems: ProblemList
 ) -> None:
-    """The annotations of one property or of one type's header."""
+    """Check the annotations of one property or of one header of a type."""
     seen: set[str] = set()
     for annotation in annotations:
         name = annotation.name.text
         if name not in KNOWN_ANNOTATIONS:
             continue
         if name in seen:
-            message = f"{where} has `@{name}` twice"
-            problems.add(SchemaCode.ANNOTATION_TWICE, annotation.span, message, "remove one")
+            message = f"{where} has a duplicate `@{name}`"
+            problems.report(SchemaCode.DUPLICATE_ANNOTATION, annotation.span, message, "remove one")
         seen.add(name)
         if name not in allowed:
-            message = f"{where}: `@{name}` means nothing here"
-            problems.add(
-                SchemaCode.ANNOTATION_PLACE, annotation.span, message, f"it belongs to {_PLACES[name]}"
+            message = f"{where}: `@{name}` has no meaning here"
+            problems.report(
+                SchemaCode.ANNOTATION_POSITION, annotation.span, message, f"use it on {_PLACES[name]}"
             )
         elif name in _SHAPES:
             _check_shape(annotation, _SHAPES[name], where, problems)
@@ -117,27 +117,27 @@ def _check_constraints(member: DeclaredType, problems: ProblemList) -> None:
     for constraint in member.declaration.body.constraints:
         name = constraint.name.text
         if isinstance(member.declaration, EdgeSyntax) and name not in EDGE_CONSTRAINTS:
-            problems.add(
+            problems.report(
                 SchemaCode.EDGE_CONSTRAINT,
                 constraint.span,
                 f"{member.label}: an edge cannot have `@{name}`",
-                "the body of an edge has properties, `@key`, `@unique` and `@index`",
+                "an edge can have `@key`, `@unique` and `@index`",
             )
         elif name in _CONSTRAINT_SHAPES:
             _check_shape(constraint, _CONSTRAINT_SHAPES[name], member.label, problems)
         elif name in CONSTRAINTS and not _has_shape(constraint.arguments, "w+"):
             hint = f"write names of properties: `@{name}(a, b)`"
-            message = f"{member.label}: `@{name}` has the wrong arguments"
-            problems.add(SchemaCode.ARGUMENTS, constraint.span, message, hint)
+            message = f"{member.label}: `@{name}` has invalid arguments"
+            problems.report(SchemaCode.ARGUMENTS, constraint.span, message, hint)
 
 
 def _check_shape(
     annotation: Annotation, shape: tuple[tuple[str, ...], str], where: str, problems: ProblemList
 ) -> None:
     allowed, hint = shape
-    if not any(_has_shape(annotation.arguments, wanted) for wanted in allowed):
-        message = f"{where}: `@{annotation.name.text}` has the wrong arguments"
-        problems.add(SchemaCode.ARGUMENTS, annotation.span, message, hint)
+    if not any(_has_shape(annotation.arguments, letters) for letters in allowed):
+        message = f"{where}: `@{annotation.name.text}` has invalid arguments"
+        problems.report(SchemaCode.ARGUMENTS, annotation.span, message, hint)
 
 
 def _has_shape(arguments: tuple[Argument, ...], shape: str) -> bool:

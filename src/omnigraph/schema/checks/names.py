@@ -1,4 +1,4 @@
-"""Names: their case, their length, no two alike, none that a system column has."""
+"""Checks of names: their case and length, no duplicates, no name of a system column, and valid renames."""
 
 from __future__ import annotations
 
@@ -46,51 +46,51 @@ def _check_type_name(declaration: Declaration, scope: SchemaScope, problems: Pro
     _check_length(name, declaration.label, problems)
     if not name.text[0].isupper():
         better = name.text.lstrip("_")[:1].upper() + name.text.lstrip("_")[1:]
-        problems.add(
+        problems.report(
             SchemaCode.TYPE_NAME_CASE,
             name.span,
-            f"{declaration.label}: the name of a type starts with an upper-case letter",
+            f"{declaration.label}: the name of a type must start with an upper-case letter",
             f"write {quoted(better)}" if better[:1].isalpha() else "",
         )
     first = scope.by_name[name.text]
     if first is not declaration:
-        problems.add(
-            SchemaCode.TYPE_TWICE,
+        problems.report(
+            SchemaCode.DUPLICATE_TYPE,
             name.span,
-            f"{declaration.label}: the name is taken by {first.label} in line {first.name.span.line}",
-            "nodes, edges and interfaces share their names; rename or remove one",
+            f"{declaration.label}: the name is already used by {first.label} in line {first.name.span.line}",
+            "nodes, edges and interfaces need different names; rename or remove one",
         )
 
 
 def _check_first_letter(edge: EdgeSyntax, edges: dict[str, Declaration], problems: ProblemList) -> None:
-    """A query may write an edge with a lower-case first letter, so that letter cannot tell two edges apart."""
+    """Report two edges with names that queries do not distinguish: a query may start an edge in lower case."""
     text = edge.name.text
     other = edges.setdefault(text[0].lower() + text[1:], edge)
     if other.name.text != text:
-        problems.add(
+        problems.report(
             SchemaCode.EDGE_FIRST_LETTER,
             edge.name.span,
             f"{edge.label}: differs from {other.label} only in the case of the first letter",
-            "queries do not see that difference; rename one",
+            "rename one; queries ignore the case of the first letter",
         )
 
 
 def _check_property_names(declaration: Declaration, problems: ProblemList) -> None:
     reserved = _EDGE_RESERVED if isinstance(declaration, EdgeSyntax) else _NODE_RESERVED
     lines: dict[str, int] = {}
-    for found in declaration.body.properties:
-        name = found.name
+    for declared in declaration.body.properties:
+        name = declared.name
         where = f"{declaration.label}: property {quoted(name.text)}"
         _check_length(name, declaration.label, problems)
         if not (name.text[0].islower() or name.text[0] == "_"):
-            problems.add(
+            problems.report(
                 SchemaCode.PROPERTY_NAME_CASE,
                 name.span,
                 f"{where} must start with a lower-case letter or `_`",
                 f"write {quoted(name.text[0].lower() + name.text[1:])}",
             )
         if name.text in reserved | _LANCE_RESERVED:
-            problems.add(
+            problems.report(
                 SchemaCode.RESERVED_NAME,
                 name.span,
                 f"{where} has the name of a system column",
@@ -98,17 +98,17 @@ def _check_property_names(declaration: Declaration, problems: ProblemList) -> No
             )
         if name.text in lines:
             message = f"{where} is already declared in line {lines[name.text]}"
-            problems.add(SchemaCode.PROPERTY_TWICE, name.span, message, "remove or rename one")
+            problems.report(SchemaCode.DUPLICATE_PROPERTY, name.span, message, "remove or rename one")
         lines.setdefault(name.text, name.span.line)
 
 
 def _check_length(name: Name, label: str, problems: ProblemList) -> None:
     if len(name.text) > limits.SCHEMA_NAME_LENGTH_MAX:
-        start = label[: limits.SCHEMA_NAME_LENGTH_MAX // 2]
-        problems.add(
+        start, maximum = label[: limits.SCHEMA_NAME_LENGTH_MAX // 2], limits.SCHEMA_NAME_LENGTH_MAX
+        problems.report(
             SchemaCode.NAME_TOO_LONG,
             name.span,
-            f"{start}: a name has {len(name.text)} characters, more than {limits.SCHEMA_NAME_LENGTH_MAX}",
+            f"{start}: name too long: expected at most {maximum} characters, got {len(name.text)}",
         )
 
 
@@ -117,38 +117,38 @@ def check_renames(scope: SchemaScope, problems: ProblemList) -> None:
     types = ((member.label, member.declaration.annotations) for member in scope.members)
     _check_group(types, scope.by_name, problems)
     for member in scope.members:
-        _check_group(_properties(member), member.properties, problems)
+        _check_group(_labelled_annotations(member), member.properties, problems)
 
 
-def _properties(member: DeclaredType) -> Iterable[tuple[str, tuple[Annotation, ...]]]:
-    for found in member.declaration.body.properties:
-        yield f"{member.label}: property {quoted(found.name.text)}", found.annotations
+def _labelled_annotations(member: DeclaredType) -> Iterable[tuple[str, tuple[Annotation, ...]]]:
+    for declared in member.declaration.body.properties:
+        yield f"{member.label}: property {quoted(declared.name.text)}", declared.annotations
 
 
 def _check_group(
     renamed: Iterable[tuple[str, tuple[Annotation, ...]]], existing: Iterable[str], problems: ProblemList
 ) -> None:
-    taken: dict[str, str] = {}
+    first_uses: dict[str, str] = {}
     names = set(existing)
-    for where, given in renamed:
-        annotation = find_annotation(given, "rename_from")
+    for where, own_annotations in renamed:
+        annotation = find_annotation(own_annotations, "rename_from")
         if annotation is None or len(annotation.arguments) != 1:
             continue
-        old = annotation.arguments[0]
-        if not isinstance(old, WordLiteral):
+        old_name = annotation.arguments[0]
+        if not isinstance(old_name, WordLiteral):
             continue
-        if old.text in names:
-            problems.add(
+        if old_name.text in names:
+            problems.report(
                 SchemaCode.RENAME_SOURCE_EXISTS,
-                old.span,
-                f"{where} is renamed from {quoted(old.text)}, which is still declared",
-                "a rename moves a name; remove the old declaration or this annotation",
+                old_name.span,
+                f"{where} is renamed from {quoted(old_name.text)}, which is still declared",
+                "remove the old declaration or this annotation",
             )
-        if old.text in taken:
-            problems.add(
-                SchemaCode.RENAME_TWICE,
-                old.span,
-                f"{where} is renamed from {quoted(old.text)}, and so is {taken[old.text]}",
-                "only one of them can be the old one",
+        if old_name.text in first_uses:
+            problems.report(
+                SchemaCode.DUPLICATE_RENAME,
+                old_name.span,
+                f"{where} is renamed from {quoted(old_name.text)}, and so is {first_uses[old_name.text]}",
+                "remove one of the two annotations",
             )
-        taken.setdefault(old.text, where)
+        first_uses.setdefault(old_name.text, where)

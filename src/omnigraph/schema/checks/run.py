@@ -1,8 +1,8 @@
-"""Whether a syntax tree is a schema: runs every check and raises all problems together.
+"""All checks of a schema: runs each of them and raises all problems together.
 
-Comes in: a `Schema` as parsed. Goes out: nothing, or one `SchemaTextError` with the problems in the order of the text.
-What interfaces multiply is counted first, because every check works on the expanded declarations. After that each
-check sees the whole schema and reports on its own; none of them relies on another having passed.
+In: a `Schema` as parsed. Out: nothing, or one `SchemaTextError` with the problems in the order of the text. The size of
+the expanded declarations is checked first, because every other check works on them. After that each check reads the
+whole schema and reports on its own; no check relies on another one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from omnigraph.schema.syntax import Body, InterfaceSyntax, NodeSyntax, Schema
 def check_inherited_size(schema: Schema, problems: ProblemList) -> None:
     """Report S005."""
     sizes = {
-        found.name.text: _parts(found.body)
-        for found in schema.declarations
-        if isinstance(found, InterfaceSyntax)
+        declaration.name.text: _parts(declaration.body)
+        for declaration in schema.declarations
+        if isinstance(declaration, InterfaceSyntax)
     }
     total = 0
     for declaration in schema.declarations:
@@ -35,22 +35,20 @@ def check_inherited_size(schema: Schema, problems: ProblemList) -> None:
             continue
         total += sum(sizes.get(name.text, 0) for name in declaration.implements)
         if total > limits.SCHEMA_INHERITED_PARTS_MAX:
-            problems.add(
+            problems.report(
                 SchemaCode.TOO_MUCH_INHERITED,
                 declaration.name.span,
                 f"{declaration.label}: interfaces add more than {limits.SCHEMA_INHERITED_PARTS_MAX} properties and "
                 "constraints to the nodes declared so far",
-                "make the interfaces smaller",
+                "remove properties or constraints from the interfaces",
             )
             return
 
 
 def _parts(body: Body) -> int:
-    """Properties, constraints, annotations and parameters: everything that is copied."""
-    properties = sum(
-        1 + len(found.annotations) + len(found.type.parameters or ()) for found in body.properties
-    )
-    return properties + sum(1 + len(found.arguments) for found in body.constraints)
+    """Count everything that is copied: properties, constraints, annotations and parameters."""
+    properties = sum(1 + len(part.annotations) + len(part.type.parameters or ()) for part in body.properties)
+    return properties + sum(1 + len(part.arguments) for part in body.constraints)
 
 
 CHECKS: Final[tuple[Callable[[SchemaScope, ProblemList], None], ...]] = (

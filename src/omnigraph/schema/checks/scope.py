@@ -1,4 +1,7 @@
-"""What every check needs to know about the whole schema: who is called what, and what each declaration has."""
+"""The scope of the checks: declarations by name, and each declaration with everything that it has.
+
+In: a `Schema`. Out: a `SchemaScope` that is computed once and read by every check. Reports nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from omnigraph.schema.property_types import PropertyType
 from omnigraph.schema.resolve import Expansion, TypeMistake, expand, resolve_type
 from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, PropertySyntax, Schema
 
-EDGE_ENDS: Final = ("src", "dst")
+EDGE_ENDPOINTS: Final = ("src", "dst")
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredType:
-    """One declaration and all it has, by property name, whether it wrote it itself or got it from an interface.
+    """One declaration with all its properties by name, its own and those of its interfaces.
 
     `value_rules` are the `@range` and `@check` of each property.
     """
@@ -32,40 +35,44 @@ class DeclaredType:
 
     @property
     def system_columns(self) -> tuple[str, ...]:
-        """System columns that a constraint may name."""
-        return EDGE_ENDS if isinstance(self.declaration, EdgeSyntax) else ()
+        """The system columns that a constraint can name."""
+        return EDGE_ENDPOINTS if isinstance(self.declaration, EdgeSyntax) else ()
 
     def constraints(self, name: str) -> Iterator[Annotation]:
-        """The declaration's own constraints of this name."""
-        return (found for found in self.declaration.body.constraints if found.name.text == name)
+        """Return the declaration's own constraints of this name."""
+        return (
+            constraint for constraint in self.declaration.body.constraints if constraint.name.text == name
+        )
 
     def type_of(self, name: str) -> PropertyType | None:
-        """The type of a property, or None when there is no such property or its type has a mistake."""
-        found = self.properties.get(name)
-        if found is None:
+        """Return the type of a property, or None if the property does not exist or its type is invalid."""
+        declared = self.properties.get(name)
+        if declared is None:
             return None
-        resolved = resolve_type(found.type)
+        resolved = resolve_type(declared.type)
         return None if isinstance(resolved, TypeMistake) else resolved
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaScope:
-    """The declarations of a schema; of several with one name, `by_name` has the first."""
+    """The declarations of a schema; `by_name` has the first of each name."""
 
     by_name: Mapping[str, Declaration]
     members: tuple[DeclaredType, ...]
 
 
 def build_scope(schema: Schema) -> SchemaScope:
-    """Expand every declaration once, so that the checks only look things up."""
+    """Expand every declaration once, for all checks."""
     by_name: dict[str, Declaration] = {}
     for declaration in schema.declarations:
         by_name.setdefault(declaration.name.text, declaration)
-    interfaces = {name: found for name, found in by_name.items() if isinstance(found, InterfaceSyntax)}
+    interfaces = {
+        name: declaration for name, declaration in by_name.items() if isinstance(declaration, InterfaceSyntax)
+    }
     members = []
     for declaration in schema.declarations:
         expansion = expand(declaration, interfaces)
-        properties = {found.name.text: found for found in expansion.properties}
+        properties = {declaration.name.text: declaration for declaration in expansion.properties}
         members.append(DeclaredType(declaration, expansion, properties, _value_rules(expansion)))
     return SchemaScope(by_name, tuple(members))
 
@@ -76,9 +83,9 @@ def _value_rules(expansion: Expansion) -> Mapping[str, tuple[Annotation, ...]]:
         names = column_names(constraint)
         if constraint.name.text in {"range", "check"} and names:
             rules.setdefault(names[0].text, []).append(constraint)
-    return {name: tuple(found) for name, found in rules.items()}
+    return {name: tuple(constraints) for name, constraints in rules.items()}
 
 
 def column_names(constraint: Annotation) -> tuple[WordLiteral, ...]:
-    """The properties that a constraint names, as far as its arguments are names."""
+    """Return the arguments of a constraint that are names of properties."""
     return tuple(argument for argument in constraint.arguments if isinstance(argument, WordLiteral))

@@ -1,4 +1,4 @@
-"""`@default`: a value of the property's type that its own type's constraints would let in."""
+"""Checks of `@default` and `@embed`: a valid value that obeys the constraints of its type, and a String as source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.lang.syntax import (
 )
 from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.patterns import matches_whole, pattern_mistake
+from omnigraph.schema.patterns import matches_whole, pattern_problem
 from omnigraph.schema.property_types import (
     PropertyType,
     VectorType,
@@ -29,40 +29,40 @@ from omnigraph.schema.values import RangeBounds, Value, ValueMistake, range_boun
 def check_defaults(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S319 to S321."""
     for member in scope.members:
-        for found in member.declaration.body.properties:
-            default = find_annotation(found.annotations, "default")
+        for declared in member.declaration.body.properties:
+            default = find_annotation(declared.annotations, "default")
             if default:
-                _check_default(member, found, default, problems)
-        inherited = {found.name.text: found for found in member.expansion.inherited}
+                _check_default(member, declared, default, problems)
+        inherited = {declared.name.text: declared for declared in member.expansion.inherited}
         for constraint in member.declaration.body.constraints:
             _check_inherited(member, constraint, inherited, problems)
 
 
 def _check_default(
-    member: DeclaredType, found: PropertySyntax, default: Annotation, problems: ProblemList
+    member: DeclaredType, declared: PropertySyntax, default: Annotation, problems: ProblemList
 ) -> None:
-    where = f"{member.label}: property {quoted(found.name.text)}"
-    resolved = member.type_of(found.name.text)
+    where = f"{member.label}: property {quoted(declared.name.text)}"
+    resolved = member.type_of(declared.name.text)
     if resolved is None:
         return
     if not has_single_value(resolved):
         message = f"{where} of type `{type_text(resolved)}` cannot have a default"
-        problems.add(SchemaCode.DEFAULT_TYPE, default.span, message, "make it nullable instead")
+        problems.report(SchemaCode.DEFAULT_TYPE, default.span, message, "make it nullable instead")
         return
     value = _default_value(default, resolved)
     if isinstance(value, ValueMistake):
-        message = f"{where} has a wrong default: {value.message}"
-        problems.add(SchemaCode.DEFAULT_VALUE, default.arguments[0].span, message, value.hint)
+        message = f"{where} has an invalid default: {value.message}"
+        problems.report(SchemaCode.DEFAULT_VALUE, default.arguments[0].span, message, value.hint)
     elif value is not None:
-        for constraint in member.value_rules.get(found.name.text, ()):
-            if _refuses(constraint, found.name.text, value, resolved):
-                message = f"{where} has a default that its own `@{constraint.name.text}` refuses"
+        for constraint in member.value_rules.get(declared.name.text, ()):
+            if _rejects(constraint, declared.name.text, value, resolved):
+                message = f"{where} has a default that violates its own `@{constraint.name.text}`"
                 hint = "change the default or the constraint"
-                problems.add(SchemaCode.DEFAULT_REFUSED, default.arguments[0].span, message, hint)
+                problems.report(SchemaCode.DEFAULT_VIOLATES_RULE, default.arguments[0].span, message, hint)
 
 
 def _default_value(default: Annotation, resolved: PropertyType) -> Value | ValueMistake | None:
-    """The default's value; None when its arguments are wrong, which is reported elsewhere."""
+    """Return the value of the default; None if its arguments are invalid, which `annotations` reports."""
     match default.arguments:
         case [StringLiteral() | NumberLiteral() | WordLiteral() | TimeLiteral() as literal]:
             return value_from_literal(literal, resolved)
@@ -70,13 +70,13 @@ def _default_value(default: Annotation, resolved: PropertyType) -> Value | Value
             return None
 
 
-def _refuses(constraint: Annotation, name: str, value: Value, resolved: PropertyType) -> bool:
+def _rejects(constraint: Annotation, name: str, value: Value, resolved: PropertyType) -> bool:
     match constraint.name.text, constraint.arguments:
         case "range", [WordLiteral(column), RangeArgument() as bounds] if column == name:
-            read = range_bounds(bounds, resolved)
-            return isinstance(read, RangeBounds) and not read.is_empty and not read.contains(value)
+            parsed = range_bounds(bounds, resolved)
+            return isinstance(parsed, RangeBounds) and not parsed.is_empty and not parsed.contains(value)
         case "check", [WordLiteral(column), StringLiteral(pattern)] if column == name:
-            if not is_free_text(resolved) or pattern_mistake(pattern):
+            if not is_free_text(resolved) or pattern_problem(pattern):
                 return False
             return not matches_whole(pattern, str(value))
         case _:
@@ -86,7 +86,7 @@ def _refuses(constraint: Annotation, name: str, value: Value, resolved: Property
 def _check_inherited(
     member: DeclaredType, constraint: Annotation, inherited: dict[str, PropertySyntax], problems: ProblemList
 ) -> None:
-    """A constraint of the node may refuse the default that an interface gave."""
+    """Report a constraint of a node that rejects the default of an interface."""
     match constraint.arguments:
         case [WordLiteral(column), *_] if column in inherited:
             default = find_annotation(inherited[column].annotations, "default")
@@ -96,26 +96,24 @@ def _check_inherited(
             value = _default_value(default, resolved)
             if value is None or isinstance(value, ValueMistake):
                 return
-            if _refuses(constraint, column, value, resolved):
-                message = (
-                    f"{member.label}: this refuses the default that {quoted(column)} has from its interface"
-                )
+            if _rejects(constraint, column, value, resolved):
+                message = f"{member.label}: this rejects the default of {quoted(column)} from its interface"
                 hint = "change the default or the constraint"
-                problems.add(SchemaCode.DEFAULT_REFUSED, constraint.span, message, hint)
+                problems.report(SchemaCode.DEFAULT_VIOLATES_RULE, constraint.span, message, hint)
 
 
 def check_embeds(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S322 and S323."""
     for member in scope.members:
-        for found in member.declaration.body.properties:
-            embed = find_annotation(found.annotations, "embed")
+        for declared in member.declaration.body.properties:
+            embed = find_annotation(declared.annotations, "embed")
             if embed is None:
                 continue
-            where = f"{member.label}: property {quoted(found.name.text)}"
-            resolved = member.type_of(found.name.text)
+            where = f"{member.label}: property {quoted(declared.name.text)}"
+            resolved = member.type_of(declared.name.text)
             if resolved is not None and not isinstance(resolved, VectorType):
                 message = f"{where} of type `{type_text(resolved)}` cannot hold an embedding"
-                problems.add(SchemaCode.EMBED_TYPE, embed.span, message, "its type must be `Vector(n)`")
+                problems.report(SchemaCode.EMBED_TYPE, embed.span, message, "change its type to `Vector(n)`")
             if embed.arguments and isinstance(embed.arguments[0], StringLiteral):
                 _check_source(member, where, embed.arguments[0], problems)
 
@@ -126,7 +124,9 @@ def _check_source(member: DeclaredType, where: str, source: StringLiteral, probl
     if name not in member.properties:
         message = f"{where} is embedded from the unknown property {quoted(name)}"
         hint = problems.did_you_mean(name, member.properties) or "name a String property of the same type"
-        problems.add(SchemaCode.EMBED_SOURCE, source.span, message, hint)
+        problems.report(SchemaCode.EMBED_SOURCE, source.span, message, hint)
     elif resolved is not None and not is_free_text(resolved):
-        message = f"{where} is embedded from {quoted(name)}, which is no String"
-        problems.add(SchemaCode.EMBED_SOURCE, source.span, message, "name a String property of the same type")
+        message = f"{where} is embedded from {quoted(name)}, which is not a String"
+        problems.report(
+            SchemaCode.EMBED_SOURCE, source.span, message, "name a String property of the same type"
+        )

@@ -1,7 +1,7 @@
-"""Every code with which a change of a schema is refused, and what to do instead.
+"""The codes of rejected schema changes, what each means, and what to do instead.
 
-The codes are stable: a code keeps its meaning for ever and a retired one is not used again. OG-DS: the change would
-destroy data or identities. OG-MF: it may fail, or it is not clear what is meant.
+The codes are stable: a code never changes its meaning, and a retired code is not used again. OG-DS: the change would
+destroy data or identities. OG-MF: the change may fail, or its meaning is not clear.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class EvolutionCode(Enum):
 
     TYPE_CHANGED = (
         "OG-DS-101",
-        "a property's type changes to one that does not hold every value of the old",
+        "a property's type changes to one that cannot hold every value of the old type",
         "add a property of the new type under another name, write its values, then drop the old one",
     )
     ENUM_NARROWED = (
@@ -27,53 +27,53 @@ class EvolutionCode(Enum):
         "a type's key changes, and with it the id of every row",
         "add a type with the new key, export and load the rows into it, then drop the old one",
     )
-    ENDS_CHANGED = (
+    ENDPOINTS_CHANGED = (
         "OG-DS-104",
-        "an edge begins or ends at another node type",
+        "the source or target of an edge changes to another node type",
         "add an edge type between those nodes, export and load the edges into it, then drop the old one",
     )
     KIND_CHANGED = (
         "OG-DS-105",
-        "a node type becomes an edge type, or the other way round",
+        "a node type becomes an edge type, or an edge type becomes a node type",
         "drop the old type in one change of the schema, and add the new one in the next",
     )
 
     REQUIRED_WITHOUT_DEFAULT = (
         "OG-MF-101",
-        "a required property is added to a type that has rows, and nothing says what they get",
-        "give it a `@default(…)`, or make it nullable with `?`",
+        "a required property without a default is added to a type that has rows",
+        "add `@default(…)`, or make it nullable with `?`",
     )
     TYPE_WIDENED = (
         "OG-MF-102",
         "a property's type changes to a wider one, which rewrites every value",
         "add a property of the wider type under another name, write its values, then drop the old one",
     )
-    RENAME_TAKEN = (
+    RENAME_TO_EXISTING = (
         "OG-MF-103",
-        "something is renamed to a name that already exists",
-        "drop what has the name in one change of the schema, and rename in the next",
+        "a type or property is renamed to a name that already exists",
+        "drop the type or property that has the name in one change of the schema, and rename in the next",
     )
     RENAME_UNKNOWN = (
         "OG-MF-104",
-        "`@rename_from` names something that does not exist",
-        "correct the old name, or remove the annotation to add something new",
+        "`@rename_from` names a type or property that does not exist",
+        "fix the old name, or remove the annotation to add a new type or property",
     )
     EMBEDDING_CHANGED = (
         "OG-MF-105",
-        "a vector's source or model changes while rows have vectors made from the old ones",
+        "a vector's source or model changes while rows have vectors from the old source or model",
         "add a vector property with the new `@embed`, fill it, then drop the old one",
     )
 
-    BLOB_BESIDE_DEFAULT = (
+    BLOB_WITH_DEFAULT = (
         "OG-MF-106",
         "a `Blob` becomes nullable or required while another property of the type is filled with a default",
         "make the two changes one after the other",
     )
 
-    BLOB_BESIDE_HARD_DROP = (
+    BLOB_WITH_HARD_DROP = (
         "OG-MF-107",
-        "a property is to be dropped hard from a type that keeps a `Blob`, whose contents cannot be written once more",
-        "drop it without `--allow-data-loss`; or export and load the rows into a type without the property",
+        "a hard drop of a property from a type with a `Blob`, whose contents cannot be written again",
+        "make it a soft drop; or export the rows and load them into a type without the property",
     )
 
     @property

@@ -1,22 +1,62 @@
-"""The steps that a schema can take from one state to the next, as values.
+"""The steps that change a schema, as values: what each is called, costs and does to a catalog. Pure.
 
-A step carries what it needs to be followed: `next_catalog` makes the next catalog from steps alone. Types are named by
-their id, and by the alias that they have when the step's turn comes, for people.
+A step has everything that it needs to be applied. It names a type by its id, and for people by the alias that the type
+has when the step is applied. Applying a step keeps the order and the ids of everything that it does not name; new types
+and properties are added at the end, and counters of ids only grow, so no id is used twice.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, assert_never
+from typing import Any, ClassVar, assert_never
 
 from omnigraph.base.ids import PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation
-from omnigraph.schema.catalog import Cardinality, CheckRule, Embedding, Entity, Interface, Property, RangeRule
+from omnigraph.schema.catalog import (
+    AnyEntity,
+    Cardinality,
+    Catalog,
+    CheckRule,
+    EdgeType,
+    Embedding,
+    Entity,
+    Interface,
+    NodeType,
+    Property,
+    RangeRule,
+    Rules,
+)
 from omnigraph.schema.evolution.codes import EvolutionCode
-from omnigraph.schema.property_types import type_text
+from omnigraph.schema.property_types import EnumType, type_text
 from omnigraph.schema.values import Value
+
+
+class Cost(Enum):
+    """How the time of a step grows."""
+
+    METADATA = "metadata_only"
+    """The time does not depend on the number of rows."""
+    READS = "reads_data"
+    """The step reads every row of the type."""
+    REWRITES = "rewrites_data"
+    """The step writes every row of the type again, at least in part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A change of the schema that is rejected."""
+
+    code: EvolutionCode
+    """Why, and what to do instead."""
+    alias: str
+    """The type, such as `node:Person`."""
+    property: str | None
+    """The property; None if the change is about the type itself."""
+    detail: str
+    """What is wrong, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +75,7 @@ class CardRule:
 
 @dataclass(frozen=True, slots=True)
 class RequiredRule:
-    """Every row has a value. `fill` is what null becomes; without one there must be no null."""
+    """Every row has a value. `fill` replaces null; without it no row may have null."""
 
     property: str
     fill: Value | None = None
@@ -46,7 +86,7 @@ Constraint = UniqueRule | RangeRule | CheckRule | CardRule | RequiredRule
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What is known of a type or a property and changes no row that is there. Each applies where it has a meaning."""
+    """The parts of a type or a property that change no existing row. Each applies where it has a meaning."""
 
     description: str | None = None
     metadata: tuple[Annotation, ...] = ()
@@ -55,10 +95,53 @@ class Notes:
     embedding: Embedding | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AddType:
-    """A new type with an empty table."""
+class EvolutionStep(ABC):
+    """One change of a schema. `kind` is its name in JSON."""
 
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return what the step does, in one phrase."""
+
+    def column_names(self) -> tuple[str, ...]:
+        """Return the properties that the step names, by their new names where they have one."""
+        return ()
+
+    def cost(self, rows: int, filled_rows: int = 0) -> Cost:  # noqa: ARG002  # most steps cost the same for any rows
+        """Return the cost for a type with `rows` rows, of which `filled_rows` get a default instead of null."""
+        return Cost.METADATA
+
+    @abstractmethod
+    def apply(self, catalog: Catalog) -> Catalog:
+        """Return the catalog after the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeStep(EvolutionStep):
+    """A change within one type."""
+
+    type_id: TypeId
+    alias: str
+
+    def apply(self, catalog: Catalog) -> Catalog:
+        return replace(
+            catalog,
+            nodes=tuple(self.change(node) if node.id == self.type_id else node for node in catalog.nodes),
+            edges=tuple(self.change(edge) if edge.id == self.type_id else edge for edge in catalog.edges),
+        )
+
+    @abstractmethod
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        """Return the type after the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddType(EvolutionStep):
+    """Add a type with an empty table."""
+
+    kind = "add_type"
     entity: Entity
 
     @property
@@ -69,149 +152,325 @@ class AddType:
     def alias(self) -> str:
         return self.entity.alias
 
+    def describe(self) -> str:
+        return f"add type {self.alias}"
+
+    def apply(self, catalog: Catalog) -> Catalog:
+        counter = max(catalog.next_type_id, int(self.entity.id, 16) + 1)
+        if isinstance(self.entity, NodeType):
+            return replace(catalog, nodes=(*catalog.nodes, self.entity), next_type_id=counter)
+        return replace(catalog, edges=(*catalog.edges, self.entity), next_type_id=counter)
+
 
 @dataclass(frozen=True, slots=True)
-class RenameType:
-    """The same type under another name; its table stays where it is."""
+class DropType(EvolutionStep):
+    """Drop a type for later commits. Hard: the next cleanup deletes the earlier commits and its table."""
 
+    kind = "drop_type"
     type_id: TypeId
     alias: str
+    hard: bool = False
+
+    def describe(self) -> str:
+        return f"drop type {self.alias} [{'hard' if self.hard else 'soft'}]"
+
+    def apply(self, catalog: Catalog) -> Catalog:
+        return replace(
+            catalog,
+            nodes=tuple(node for node in catalog.nodes if node.id != self.type_id),
+            edges=tuple(edge for edge in catalog.edges if edge.id != self.type_id),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RenameType(TypeStep):
+    """Rename a type; its table keeps its location."""
+
+    kind = "rename_type"
     name: str
 
+    def describe(self) -> str:
+        return f"rename type {self.alias} to {self.name}"
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        return replace(entity, name=self.name)
+
 
 @dataclass(frozen=True, slots=True)
-class AddProperty:
-    """A new column: null in every row there is, or the default where the property has one."""
+class AddProperty(TypeStep):
+    """Add a column: existing rows have null, or the default if the property has one."""
 
-    type_id: TypeId
-    alias: str
+    kind = "add_property"
     property: Property
 
+    def describe(self) -> str:
+        added = self.property
+        mark = "?" if added.nullable else ""
+        filled = "" if added.fill is None else ", filled with its default"
+        return f"add property {self.alias}.{added.name}: {type_text(added.type)}{mark}{filled}"
+
+    def column_names(self) -> tuple[str, ...]:
+        return (self.property.name,)
+
+    def cost(self, rows: int, filled_rows: int = 0) -> Cost:  # noqa: ARG002
+        return Cost.REWRITES if rows and self.property.fill is not None else Cost.METADATA
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        counter = PropertyId(max(entity.next_property_id, self.property.id + 1))
+        return replace(entity, properties=(*entity.properties, self.property), next_property_id=counter)
+
 
 @dataclass(frozen=True, slots=True)
-class RenameProperty:
-    """The same column under another name."""
+class DropProperty(TypeStep):
+    """Drop a column for later commits.
 
-    type_id: TypeId
-    alias: str
+    Hard: no file of the later commits has its values, and the next cleanup deletes the earlier commits.
+    """
+
+    kind = "drop_property"
+    property_id: PropertyId
+    property: str
+    hard: bool = False
+
+    def describe(self) -> str:
+        return f"drop property {self.alias}.{self.property} [{'hard' if self.hard else 'soft'}]"
+
+    def column_names(self) -> tuple[str, ...]:
+        return (self.property,)
+
+    def cost(self, rows: int, filled_rows: int = 0) -> Cost:  # noqa: ARG002
+        return Cost.REWRITES if rows and self.hard else Cost.METADATA
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        remaining = tuple(own for own in entity.properties if own.id != self.property_id)
+        return replace(entity, properties=remaining)
+
+
+@dataclass(frozen=True, slots=True)
+class RenameProperty(TypeStep):
+    """Rename a column, also in the rules and embeddings that name it."""
+
+    kind = "rename_property"
     property_id: PropertyId
     old: str
     new: str
 
+    def describe(self) -> str:
+        return f"rename property {self.alias}.{self.old} to {self.new}"
+
+    def column_names(self) -> tuple[str, ...]:
+        return (self.new,)
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        names = {self.old: self.new}
+        properties = tuple(
+            replace(
+                own,
+                name=names.get(own.name, own.name),
+                embedding=own.embedding and own.embedding.renamed(names),
+            )
+            for own in entity.properties
+        )
+        return replace(entity, properties=properties, rules=entity.rules.renamed(names))
+
 
 @dataclass(frozen=True, slots=True)
-class AddIndex:
-    """The intent that a column has an index; `ensure indices` builds it."""
+class PropertyStep(TypeStep):
+    """A change of one property that keeps its name."""
 
-    type_id: TypeId
-    alias: str
     property: str
 
+    def column_names(self) -> tuple[str, ...]:
+        return (self.property,)
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        return _change_property(entity, self.property, self.change_property)
+
+    @abstractmethod
+    def change_property(self, own: Property) -> Property:
+        """Return the property after the step."""
+
 
 @dataclass(frozen=True, slots=True)
-class DropIndex:
-    """The intent goes."""
+class AddIndex(PropertyStep):
+    """Declare that a column has an index; `optimize` builds it."""
 
-    type_id: TypeId
-    alias: str
-    property: str
+    kind = "add_index"
+
+    def describe(self) -> str:
+        return f"declare an index on {self.alias}.{self.property}"
+
+    def change_property(self, own: Property) -> Property:
+        return replace(own, indexed=True)
 
 
 @dataclass(frozen=True, slots=True)
-class AddConstraint:
-    """A rule that the rows must already obey. `implied`: they do for certain, so nothing need be read."""
+class DropIndex(PropertyStep):
+    """Declare that a column has no index."""
 
-    type_id: TypeId
-    alias: str
+    kind = "drop_index"
+
+    def describe(self) -> str:
+        return f"drop the index on {self.alias}.{self.property}"
+
+    def change_property(self, own: Property) -> Property:
+        return replace(own, indexed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendEnum(PropertyStep):
+    """Add values to an enum. `values` are the new ones."""
+
+    kind = "extend_enum"
+    values: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"extend the enum {self.alias}.{self.property} by {', '.join(self.values)}"
+
+    def change_property(self, own: Property) -> Property:
+        assert isinstance(own.type, EnumType), "only enums are extended"
+        return replace(own, type=EnumType(tuple(sorted({*own.type.values, *self.values}))))
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxNullability(PropertyStep):
+    """Make a required property nullable."""
+
+    kind = "relax_nullability"
+
+    def describe(self) -> str:
+        return f"make {self.alias}.{self.property} nullable"
+
+    def change_property(self, own: Property) -> Property:
+        return replace(own, nullable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AddConstraint(TypeStep):
+    """Add a rule that the existing rows must obey. `implied`: they certainly do, so no row is read."""
+
+    kind = "add_constraint"
     constraint: Constraint
     implied: bool = False
 
+    def describe(self) -> str:
+        if isinstance(self.constraint, RequiredRule):
+            filled = "" if self.constraint.fill is None else ", filled with its default where it is null"
+            return f"require a value of {self.alias}.{self.constraint.property} in every row{filled}"
+        return f"add {constraint_text(self.constraint)} to {self.alias}"
+
+    def column_names(self) -> tuple[str, ...]:
+        return _constrained_columns(self.constraint)
+
+    def cost(self, rows: int, filled_rows: int = 0) -> Cost:
+        if isinstance(self.constraint, RequiredRule) and filled_rows:
+            return Cost.REWRITES
+        return Cost.READS if rows and not self.implied else Cost.METADATA
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        rules: Rules = entity.rules
+        match self.constraint:
+            case UniqueRule(columns):
+                return replace(entity, rules=replace(rules, uniques=(*rules.uniques, columns)))
+            case RangeRule() as rule:
+                return replace(entity, rules=replace(rules, ranges=(*rules.ranges, rule)))
+            case CheckRule() as rule:
+                return replace(entity, rules=replace(rules, checks=(*rules.checks, rule)))
+            case RequiredRule(name, fill):
+                return _change_property(entity, name, lambda own: _make_required(own, fill))
+            case CardRule(cardinality):
+                return _change_cardinality(entity, cardinality)
+            case _:
+                assert_never(self.constraint)
+
 
 @dataclass(frozen=True, slots=True)
-class DropConstraint:
-    """A rule that holds no longer."""
+class DropConstraint(TypeStep):
+    """Drop a rule."""
 
-    type_id: TypeId
-    alias: str
+    kind = "drop_constraint"
     constraint: UniqueRule | RangeRule | CheckRule | CardRule
 
+    def describe(self) -> str:
+        return f"drop {constraint_text(self.constraint)} of {self.alias}"
+
+    def column_names(self) -> tuple[str, ...]:
+        return _constrained_columns(self.constraint)
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        rules: Rules = entity.rules
+        match self.constraint:
+            case UniqueRule(columns):
+                rules = replace(rules, uniques=_without(rules.uniques, columns))
+            case RangeRule() as rule:
+                rules = replace(rules, ranges=_without(rules.ranges, rule))
+            case CheckRule() as rule:
+                rules = replace(rules, checks=_without(rules.checks, rule))
+            case CardRule():
+                return _change_cardinality(entity, Cardinality())
+            case _:
+                assert_never(self.constraint)
+        return replace(entity, rules=rules)
+
 
 @dataclass(frozen=True, slots=True)
-class ExtendEnum:
-    """More values for an enum. `values` are the new ones."""
+class UpdateMetadata(TypeStep):
+    """Change descriptions, unknown annotations or defaults for later rows. `property` None: of the type itself."""
 
-    type_id: TypeId
-    alias: str
-    property: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RelaxNullability:
-    """A property need not have a value any more."""
-
-    type_id: TypeId
-    alias: str
-    property: str
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateMetadata:
-    """Descriptions, unknown annotations, defaults for later rows. `property` None: of the type itself."""
-
-    type_id: TypeId
-    alias: str
+    kind = "update_metadata"
     property: str | None
     notes: Notes
 
+    def describe(self) -> str:
+        if self.property is None:
+            return f"change the annotations or interfaces of {self.alias}"
+        return f"change the annotations of {self.alias}.{self.property}"
+
+    def column_names(self) -> tuple[str, ...]:
+        return () if self.property is None else (self.property,)
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        if self.property is not None:
+            return _change_property(entity, self.property, self._change_own)
+        changed = replace(entity, description=self.notes.description, metadata=self.notes.metadata)
+        if isinstance(changed, NodeType):
+            return replace(changed, implements=self.notes.implements)
+        return changed
+
+    def _change_own(self, own: Property) -> Property:
+        return replace(
+            own.with_default(self.notes.default),
+            description=self.notes.description,
+            metadata=self.notes.metadata,
+            embedding=self.notes.embedding,
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class UpdateInterfaces:
-    """The interfaces that the schema shows; what they give to nodes is in steps of its own."""
+class UpdateInterfaces(EvolutionStep):
+    """Change the declared interfaces; what they add to nodes has its own steps."""
 
+    kind = "update_metadata"
     interfaces: tuple[Interface, ...]
 
+    def describe(self) -> str:
+        return "update the interfaces"
 
-@dataclass(frozen=True, slots=True)
-class UpdateText:
-    """Another text for the same schema: comments, order, spaces, a `@rename_from` that is done."""
-
-
-@dataclass(frozen=True, slots=True)
-class DropProperty:
-    """A column that later commits do not have.
-
-    Hard: no file of theirs has its values, and the next cleanup lets the earlier commits go.
-    """
-
-    type_id: TypeId
-    alias: str
-    property_id: PropertyId
-    property: str
-    hard: bool = False
+    def apply(self, catalog: Catalog) -> Catalog:
+        return replace(catalog, interfaces=self.interfaces)
 
 
 @dataclass(frozen=True, slots=True)
-class DropType:
-    """A type that later commits do not have. Hard: the next cleanup lets the earlier commits and its table go."""
+class UpdateText(EvolutionStep):
+    """Store another text of the same schema: comments, order, spaces, a `@rename_from` that is done."""
 
-    type_id: TypeId
-    alias: str
-    hard: bool = False
+    kind = "update_text"
 
+    def describe(self) -> str:
+        return "store the new text, which has the same meaning"
 
-@dataclass(frozen=True, slots=True)
-class Unsupported:
-    """A change of the schema that is refused."""
-
-    code: EvolutionCode
-    """Why, and what to do instead."""
-    alias: str
-    """The type, such as `node:Person`."""
-    property: str | None
-    """The property; None when it is about the type itself."""
-    detail: str
-    """What is wrong, in words."""
+    def apply(self, catalog: Catalog) -> Catalog:
+        return catalog
 
 
 Step = (
@@ -233,92 +492,13 @@ Step = (
 )
 
 
-class Cost(Enum):
-    """How a step's time grows."""
-
-    METADATA = "metadata_only"
-    """It takes the same time whatever the number of rows."""
-    READS = "reads_data"
-    """Every row of the type is read."""
-    REWRITES = "rewrites_data"
-    """Every row of the type is written again, at least in part."""
-
-
-def cost_of(step: Step, rows: int, filled_rows: int = 0) -> Cost:
-    """The cost of a step on a type with that many rows, of which so many get a default for null."""
-    match step:
-        case AddConstraint(constraint=RequiredRule()) if filled_rows:
-            return Cost.REWRITES
-        case AddConstraint(implied=False) if rows:
-            return Cost.READS
-        case AddProperty(property=added) if rows and added.fill is not None:
-            return Cost.REWRITES
-        case DropProperty(hard=True) if rows:
-            return Cost.REWRITES
-        case _:
-            return Cost.METADATA
-
-
-_WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
-
-
-def kind_of(step: Step) -> str:
-    """`add_type`, `rename_property`, …: the name of the step in JSON."""
-    name = "UpdateMetadata" if isinstance(step, UpdateInterfaces) else type(step).__name__
-    return _WORD.sub("_", name).lower()
-
-
-def text_of(step: Step) -> str:  # noqa: PLR0912  # one sentence for each kind
-    """What the step does, in a few words."""
-    match step:
-        case AddType():
-            return f"add type {step.alias}"
-        case RenameType(_, alias, name):
-            return f"rename type {alias} to {name}"
-        case AddProperty(_, alias, added):
-            suffix = "?" if added.nullable else ""
-            filled = "" if added.fill is None else ", filled with its default"
-            return f"add property {alias}.{added.name}: {type_text(added.type)}{suffix}{filled}"
-        case RenameProperty(_, alias, _, old, new):
-            return f"rename property {alias}.{old} to {new}"
-        case AddIndex(_, alias, name):
-            return f"declare an index on {alias}.{name}"
-        case DropIndex(_, alias, name):
-            return f"declare no index on {alias}.{name} any more"
-        case AddConstraint(_, alias, RequiredRule(name, fill), _):
-            filled = "" if fill is None else ", filled with its default where it is null"
-            return f"require a value of {alias}.{name} in every row{filled}"
-        case AddConstraint(_, alias, constraint, _):
-            return f"add {constraint_text(constraint)} to {alias}"
-        case DropConstraint(_, alias, constraint):
-            return f"drop {constraint_text(constraint)} of {alias}"
-        case ExtendEnum(_, alias, name, values):
-            return f"extend the enum {alias}.{name} by {', '.join(values)}"
-        case RelaxNullability(_, alias, name):
-            return f"make {alias}.{name} nullable"
-        case UpdateMetadata(_, alias, None, _):
-            return f"change the annotations or interfaces of {alias}"
-        case UpdateMetadata(_, alias, name, _):
-            return f"change the annotations of {alias}.{name}"
-        case UpdateInterfaces():
-            return "update the interfaces"
-        case UpdateText():
-            return "keep the new text, which means the same"
-        case DropProperty(_, alias, _, name, hard):
-            return f"drop property {alias}.{name} [{'hard' if hard else 'soft'}]"
-        case DropType(_, alias, hard):
-            return f"drop type {alias} [{'hard' if hard else 'soft'}]"
-        case _:
-            assert_never(step)
-
-
 def constraint_text(constraint: Constraint) -> str:
-    """A rule about as the schema language writes it."""
+    """Return a rule about as the schema language writes it."""
     match constraint:
         case UniqueRule(columns):
             return f"@unique({', '.join(columns)})"
         case RangeRule(name, bounds):
-            low, high = ("" if end is None else str(end) for end in (bounds.low, bounds.high))
+            low, high = ("" if bound is None else str(bound) for bound in (bounds.low, bounds.high))
             return f"@range({name}, {low}..{high})"
         case CheckRule(name, pattern):
             return f'@check({name}, "{pattern}")'
@@ -329,3 +509,32 @@ def constraint_text(constraint: Constraint) -> str:
             return f"a value in every row of {name}"
         case _:
             assert_never(constraint)
+
+
+def _constrained_columns(constraint: Constraint) -> tuple[str, ...]:
+    match constraint:
+        case UniqueRule(columns):
+            return columns
+        case CardRule():
+            return ()
+        case _:
+            return (constraint.property,)
+
+
+def _change_property(entity: AnyEntity, name: str, change: Callable[[Property], Property]) -> AnyEntity:
+    properties = tuple(change(own) if own.name == name else own for own in entity.properties)
+    return replace(entity, properties=properties)
+
+
+def _make_required(own: Property, fill: Value | None) -> Property:
+    fills = own.null_fills if fill is None else (*own.null_fills, fill)
+    return replace(own, nullable=False, null_fills=fills)
+
+
+def _change_cardinality(entity: AnyEntity, cardinality: Cardinality) -> AnyEntity:
+    assert isinstance(entity, EdgeType), "only edges have a cardinality"
+    return replace(entity, cardinality=cardinality)
+
+
+def _without(rules: tuple[Any, ...], dropped: object) -> tuple[Any, ...]:
+    return tuple(rule for rule in rules if rule != dropped)

@@ -1,7 +1,8 @@
-"""What changes within one type, from its accepted to its desired form. Pure.
+"""The steps within one type, from its accepted to its desired form, and the changes that are rejected. Pure.
 
-Steps come in the order in which they can be followed: rules and indexes go first, under the old names of columns; then
-columns go, are renamed, loosened and come; then notes, indexes and rules come, under the new names.
+The steps are in an order in which they can be applied: rules and indexes are dropped first, under the old names of
+columns; then columns are dropped, renamed, made nullable and added; then notes, indexes and rules are added, under the
+new names.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import (
     Cardinality,
-    CheckRule,
     EdgeType,
     Embedding,
     Entity,
@@ -21,26 +21,8 @@ from omnigraph.schema.catalog import (
     RangeRule,
     Rules,
 )
-from omnigraph.schema.evolution.apply import renamed_rules
+from omnigraph.schema.evolution import steps as step
 from omnigraph.schema.evolution.codes import EvolutionCode
-from omnigraph.schema.evolution.steps import (
-    AddConstraint,
-    AddIndex,
-    AddProperty,
-    CardRule,
-    DropConstraint,
-    DropIndex,
-    DropProperty,
-    ExtendEnum,
-    Notes,
-    RelaxNullability,
-    RenameProperty,
-    RequiredRule,
-    Step,
-    UniqueRule,
-    Unsupported,
-    UpdateMetadata,
-)
 from omnigraph.schema.property_types import (
     EnumType,
     PropertyType,
@@ -51,85 +33,6 @@ from omnigraph.schema.property_types import (
 )
 from omnigraph.schema.values import Value
 
-
-def dropped_rules(old: Entity, new: Entity, names: Mapping[str, str]) -> Iterator[DropConstraint]:
-    """The rules that hold no longer, under the old names of their columns."""
-    after = new.rules
-    kept = {frozenset(columns) for columns in after.uniques}
-    for columns in old.rules.uniques:
-        if frozenset(names.get(name, name) for name in columns) not in kept or not _all_kept(
-            columns, old, names
-        ):
-            yield DropConstraint(old.id, new.alias, UniqueRule(columns))
-    renamed = renamed_rules(old.rules, names)
-    for rule, now in zip(old.rules.ranges, renamed.ranges, strict=True):
-        if now not in after.ranges or rule.property not in names:
-            yield DropConstraint(old.id, new.alias, rule)
-    for check, current in zip(old.rules.checks, renamed.checks, strict=True):
-        if current not in after.checks or check.property not in names:
-            yield DropConstraint(old.id, new.alias, check)
-    was, will = _cardinality(old), _cardinality(new)
-    if was != will and was != Cardinality():
-        yield DropConstraint(old.id, new.alias, CardRule(was))
-
-
-def added_rules(
-    old: Entity, new: Entity, names: Mapping[str, str], added: Mapping[str, Property]
-) -> Iterator[AddConstraint]:
-    """The rules that come, under the new names of their columns."""
-    before = _kept_rules(old, names)
-    held = {frozenset(columns) for columns in before.uniques}
-    for columns in new.rules.uniques:
-        if frozenset(columns) not in held:
-            # A null never collides, and a column that came without a default is null everywhere.
-            implied = any(name in added and added[name].fill is None for name in columns)
-            yield AddConstraint(old.id, new.alias, UniqueRule(columns), implied)
-    for rule in new.rules.ranges:
-        if rule not in before.ranges:
-            implied = _obeyed(rule.property, added) or any(_is_within(kept, rule) for kept in before.ranges)
-            yield AddConstraint(old.id, new.alias, rule, implied)
-    for check in new.rules.checks:
-        if check not in before.checks:
-            yield AddConstraint(old.id, new.alias, check, _obeyed(check.property, added))
-    was, will = _cardinality(old), _cardinality(new)
-    if was != will and will != Cardinality():
-        yield AddConstraint(old.id, new.alias, CardRule(will), _is_looser(was, will))
-
-
-def _obeyed(name: str, added: Mapping[str, Property]) -> bool:
-    """Whether what rows get in a new column obeys its rules: null does, and so does the default of now."""
-    return name in added and (added[name].fill is None or added[name].filled is None)
-
-
-def _all_kept(columns: tuple[str, ...], old: Entity, names: Mapping[str, str]) -> bool:
-    """Whether none of the columns is dropped; the ends of an edge always stay."""
-    return all(name in names or old.property_named(name) is None for name in columns)
-
-
-def _kept_rules(old: Entity, names: Mapping[str, str]) -> Rules:
-    """The old rules over columns that stay, under their new names."""
-    kept = Rules(
-        uniques=tuple(columns for columns in old.rules.uniques if _all_kept(columns, old, names)),
-        ranges=tuple(rule for rule in old.rules.ranges if rule.property in names),
-        checks=tuple(rule for rule in old.rules.checks if rule.property in names),
-    )
-    return renamed_rules(kept, names)
-
-
-def _is_within(kept: RangeRule, rule: RangeRule) -> bool:
-    """Whether every value that obeyed `kept` obeys `rule`."""
-    return kept.property == rule.property and kept.bounds.is_within(rule.bounds)
-
-
-def _cardinality(entity: Entity) -> Cardinality:
-    return entity.cardinality if isinstance(entity, EdgeType) else Cardinality()
-
-
-def _is_looser(was: Cardinality, will: Cardinality) -> bool:
-    high_fits = will.high is None or (was.high is not None and was.high <= will.high)
-    return will.low <= was.low and high_fits
-
-
 _WIDER = {
     Scalar.I32: frozenset({Scalar.I64, Scalar.F64}),
     Scalar.U32: frozenset({Scalar.U64, Scalar.I64, Scalar.F64}),
@@ -139,9 +42,9 @@ _WIDER = {
 
 @dataclass(frozen=True, slots=True)
 class TypePair:
-    """One type as it is and as it shall be, and how many rows it has. `hard`: what is dropped is gone for good.
+    """The accepted and the desired form of one type, and its number of rows. `hard`: drop data permanently.
 
-    `by_id`: both forms are of one graph, so a property is what its id says, whatever its name.
+    `by_id`: both forms are of one graph, so properties are matched by id and not by name.
     """
 
     old: Entity
@@ -151,7 +54,7 @@ class TypePair:
     by_id: bool = False
 
     def origin(self, after: Property) -> Property | None:
-        """What a property of the new form was in the old one."""
+        """Return the property of the old form that a property of the new form was."""
         if self.by_id:
             return self.old.property_with_id(after.id)
         same = self.old.property_named(after.name)
@@ -170,7 +73,7 @@ class TypePair:
         )
 
     def null_fills(self, before: Property, after: Property) -> tuple[Value, ...]:
-        """What null became, in order, on the way from one form of a property to the other."""
+        """Return the values that replaced null, in order, from one form of a property to the other."""
         if self.by_id:
             return after.null_fills[len(before.null_fills) :]
         is_filled = before.nullable and not after.nullable and after.default is not None
@@ -179,63 +82,65 @@ class TypePair:
 
 @dataclass(slots=True)
 class TypeDifference:
-    """The steps of one type, by the phase in which they can be followed."""
+    """The steps of one type, by the phase in which they can be applied."""
 
-    removing: list[Step] = field(default_factory=list)
-    columns: list[Step] = field(default_factory=list)
-    adding: list[Step] = field(default_factory=list)
-    unsupported: list[Unsupported] = field(default_factory=list)
+    removing: list[step.Step] = field(default_factory=list)
+    columns: list[step.Step] = field(default_factory=list)
+    adding: list[step.Step] = field(default_factory=list)
+    unsupported: list[step.Unsupported] = field(default_factory=list)
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[step.Step, ...]:
         return (*self.removing, *self.columns, *self.adding)
 
     @property
-    def supported_steps(self) -> tuple[Step, ...]:
-        """Without those of properties that are refused: what is not done is no step."""
-        refused = {found.property for found in self.unsupported}
-        return tuple(step for step in self.steps if refused.isdisjoint(_properties_of(step)))
+    def supported_steps(self) -> tuple[step.Step, ...]:
+        """The steps without those of rejected properties."""
+        rejected = {change.property for change in self.unsupported}
+        return tuple(change for change in self.steps if rejected.isdisjoint(change.column_names()))
+
+    def reject(self, code: EvolutionCode, pair: TypePair, name: str | None, detail: str) -> None:
+        """Add a change that is not supported."""
+        self.unsupported.append(step.Unsupported(code, pair.new.alias, name, detail))
 
 
 def compare_type(pair: TypePair) -> TypeDifference:
-    """Everything that changes within a type, its name and its ends aside."""
+    """Return everything that changes within a type, apart from its name and its endpoints."""
     old, new = pair.old, pair.new
-    found = TypeDifference()
-    kept, added = _match_properties(pair, found)
-    names = {before.name: after.name for before, after in kept}
-    rules = renamed_rules(old.rules, names)
-    if rules.key != new.rules.key:
-        was, will = ("has no key" if not key else f"({', '.join(key)})" for key in (old.key, new.key))
-        found.unsupported.append(
-            Unsupported(EvolutionCode.KEY_CHANGED, new.alias, None, f"the key {was} would become {will}")
-        )
-    found.removing += dropped_rules(old, new, names)
-    for before, after in kept:
-        found.removing += (
-            [DropIndex(old.id, new.alias, before.name)] if before.indexed > after.indexed else []
-        )
-    taken = {after.renamed_from for _, after in kept} if not pair.by_id else set()
-    gone = [one for one in old.properties if one.name not in names and one.name not in taken]
-    found.columns += [DropProperty(old.id, new.alias, one.id, one.name, pair.hard) for one in gone]
-    if gone:
-        _refuse_hard_beside_blob(pair, [after for _, after in kept], found)
-    found.columns += [
-        RenameProperty(old.id, new.alias, before.id, before.name, after.name)
-        for before, after in kept
+    difference = TypeDifference()
+    matched, added = _match_properties(pair, difference)
+    names = {before.name: after.name for before, after in matched}
+    if old.rules.renamed(names).key != new.rules.key:
+        was, will = (f"({', '.join(key)})" if key else "(no key)" for key in (old.key, new.key))
+        difference.reject(EvolutionCode.KEY_CHANGED, pair, None, f"the key {was} would become {will}")
+    difference.removing += _dropped_rules(old, new, names)
+    for before, after in matched:
+        if before.indexed > after.indexed:
+            difference.removing.append(step.DropIndex(old.id, new.alias, before.name))
+    renamed_names = {after.renamed_from for _, after in matched} if not pair.by_id else set()
+    dropped = [own for own in old.properties if own.name not in names and own.name not in renamed_names]
+    difference.columns += [
+        step.DropProperty(old.id, new.alias, own.id, own.name, pair.hard) for own in dropped
+    ]
+    if dropped:
+        _reject_hard_drop_with_blob(pair, [after for _, after in matched], difference)
+    difference.columns += [
+        step.RenameProperty(old.id, new.alias, before.id, before.name, after.name)
+        for before, after in matched
         if before.name != after.name
     ]
-    for before, after in kept:
-        _compare_property(pair, (before, after), names, found)
-    found.columns += _added(pair, added, found)
-    notes = Notes(new.description, new.metadata, new.implements if isinstance(new, NodeType) else ())
-    if notes != Notes(old.description, old.metadata, old.implements if isinstance(old, NodeType) else ()):
-        found.adding.append(UpdateMetadata(old.id, new.alias, None, notes))
-    found.adding += added_rules(old, new, names, {one.name: one for one in added})
-    return found
+    for before, after in matched:
+        _compare_property(pair, (before, after), names, difference)
+    difference.columns += _added_properties(pair, added, difference)
+    notes = _type_notes(new)
+    if notes != _type_notes(old):
+        difference.adding.append(step.UpdateMetadata(old.id, new.alias, None, notes))
+    difference.adding += _added_rules(old, new, names, {own.name: own for own in added})
+    return difference
 
 
 def null_filled(old: Entity, new: Entity) -> dict[str, tuple[str, Value]]:
-    """The properties of a type in which null gets a value, by their new names: the old name and the value."""
+    """Return the properties in which null gets a value: by the new name, the old name and the value."""
     fills: dict[str, tuple[str, Value]] = {}
     for after in new.properties:
         before = old.property_with_id(after.id)
@@ -245,82 +150,56 @@ def null_filled(old: Entity, new: Entity) -> dict[str, tuple[str, Value]]:
     return fills
 
 
-def _properties_of(step: Step) -> tuple[str, ...]:
-    """The properties that a step within a type names, each by its new name where it has one."""
-    match step:
-        case AddProperty(property=added):
-            return (added.name,)
-        case RenameProperty(new=name):
-            return (name,)
-        case AddIndex() | DropIndex() | ExtendEnum() | RelaxNullability() | DropProperty():
-            return (step.property,)
-        case UpdateMetadata(property=str(name)):
-            return (name,)
-        case AddConstraint(constraint=UniqueRule(columns)) | DropConstraint(constraint=UniqueRule(columns)):
-            return columns
-        case AddConstraint(constraint=RangeRule() | CheckRule() | RequiredRule() as rule):
-            return (rule.property,)
-        case DropConstraint(constraint=RangeRule() | CheckRule() as rule):
-            return (rule.property,)
-        case _:
-            return ()
-
-
-def _refuse_hard_beside_blob(pair: TypePair, kept: list[Property], found: TypeDifference) -> None:
-    blob = next((one for one in kept if one.type == ScalarType(Scalar.BLOB)), None)
-    if pair.hard and pair.rows and blob is not None:
-        detail = f"{blob.name} stays and is a Blob"
-        code = EvolutionCode.BLOB_BESIDE_HARD_DROP
-        found.unsupported.append(Unsupported(code, pair.new.alias, blob.name, detail))
-
-
 def _match_properties(
-    pair: TypePair, found: TypeDifference
+    pair: TypePair, difference: TypeDifference
 ) -> tuple[list[tuple[Property, Property]], list[Property]]:
-    """The properties that stay, old and new, and those that are new. What is refused counts as staying."""
-    kept: list[tuple[Property, Property]] = []
+    """Return the properties of both forms, old and new, and the new ones. A rejected property counts as matched."""
+    matched: list[tuple[Property, Property]] = []
     added: list[Property] = []
     for after in pair.new.properties:
-        if pair.by_id:
-            own = pair.origin(after)
-            if own is None:
-                added.append(after)
-            else:
-                kept.append((own, after))
-            continue
-        same = pair.old.property_named(after.name)
-        source = None if after.renamed_from is None else pair.old.property_named(after.renamed_from)
-        if same is not None and source is not None:
-            detail = f"{source.name} would become {after.name}, which is there already"
-            found.unsupported.append(
-                Unsupported(EvolutionCode.RENAME_TAKEN, pair.new.alias, after.name, detail)
-            )
-        if same is None and source is None and after.renamed_from is not None:
-            detail = f"there is no property {after.renamed_from}"
-            found.unsupported.append(
-                Unsupported(EvolutionCode.RENAME_UNKNOWN, pair.new.alias, after.name, detail)
-            )
+        if not pair.by_id and after.renamed_from is not None:
+            _check_rename(pair, after, after.renamed_from, difference)
         before = pair.origin(after)
         if before is None:
             added.append(after)
         else:
-            kept.append((before, after))
-    return kept, added
+            matched.append((before, after))
+    return matched, added
 
 
-def _added(pair: TypePair, added: list[Property], found: TypeDifference) -> Iterator[Step]:
-    for number, one in enumerate(added, start=pair.old.next_property_id):
-        if pair.rows and not one.nullable and one.fill is None:
-            count = f"{pair.rows:,} row{'' if pair.rows == 1 else 's'}"
-            detail = f"the type has {count}"
-            code = EvolutionCode.REQUIRED_WITHOUT_DEFAULT
-            found.unsupported.append(Unsupported(code, pair.new.alias, one.name, detail))
-        own = one.id if pair.by_id else PropertyId(number)
-        yield AddProperty(pair.old.id, pair.new.alias, Property.from_shape(one, own))
+def _check_rename(pair: TypePair, after: Property, old_name: str, difference: TypeDifference) -> None:
+    has_same_name = pair.old.property_named(after.name) is not None
+    has_source = pair.old.property_named(old_name) is not None
+    if has_same_name and has_source:
+        detail = f"{old_name} would become {after.name}, which already exists"
+        difference.reject(EvolutionCode.RENAME_TO_EXISTING, pair, after.name, detail)
+    if not has_same_name and not has_source:
+        detail = f"property {old_name} does not exist"
+        difference.reject(EvolutionCode.RENAME_UNKNOWN, pair, after.name, detail)
+
+
+def _reject_hard_drop_with_blob(
+    pair: TypePair, remaining: list[Property], difference: TypeDifference
+) -> None:
+    blob = next((own for own in remaining if own.type == ScalarType(Scalar.BLOB)), None)
+    if pair.hard and pair.rows and blob is not None:
+        detail = f"{blob.name} is a Blob and is not dropped"
+        difference.reject(EvolutionCode.BLOB_WITH_HARD_DROP, pair, blob.name, detail)
+
+
+def _added_properties(
+    pair: TypePair, added: list[Property], difference: TypeDifference
+) -> Iterator[step.Step]:
+    for number, own in enumerate(added, start=pair.old.next_property_id):
+        if pair.rows and not own.nullable and own.fill is None:
+            detail = f"the type has {pair.rows:,} row{'' if pair.rows == 1 else 's'}"
+            difference.reject(EvolutionCode.REQUIRED_WITHOUT_DEFAULT, pair, own.name, detail)
+        property_id = own.id if pair.by_id else PropertyId(number)
+        yield step.AddProperty(pair.old.id, pair.new.alias, Property.from_shape(own, property_id))
 
 
 def _compare_property(
-    pair: TypePair, both: tuple[Property, Property], names: dict[str, str], found: TypeDifference
+    pair: TypePair, both: tuple[Property, Property], names: dict[str, str], difference: TypeDifference
 ) -> None:
     before, after = both
     if not pair.by_id:
@@ -330,55 +209,34 @@ def _compare_property(
         change = _type_change(before.type, after.type)
         if isinstance(change, EvolutionCode):
             detail = f"{type_text(before.type)} would become {type_text(after.type)}"
-            found.unsupported.append(Unsupported(change, alias, name, detail))
+            difference.reject(change, pair, name, detail)
         else:
-            found.columns.append(ExtendEnum(type_id, alias, name, change))
-    _compare_nullability(pair, (before, after), found)
+            difference.columns.append(step.ExtendEnum(type_id, alias, name, change))
+    _compare_nullability(pair, (before, after), difference)
     if before.nullable != after.nullable and pair.fills and after.type == ScalarType(Scalar.BLOB):
-        detail = f"and {pair.fills[0]} is filled with its default"
-        found.unsupported.append(Unsupported(EvolutionCode.BLOB_BESIDE_DEFAULT, alias, name, detail))
+        detail = f"{pair.fills[0]} is filled with its default"
+        difference.reject(EvolutionCode.BLOB_WITH_DEFAULT, pair, name, detail)
     if after.indexed > before.indexed:
-        found.adding.append(AddIndex(type_id, alias, name))
-    embedding = _renamed_embedding(before.embedding, names)
+        difference.adding.append(step.AddIndex(type_id, alias, name))
+    embedding = before.embedding and before.embedding.renamed(names)
     is_same = embedding and after.embedding and _maker(embedding) == _maker(after.embedding)
     if pair.rows and embedding and after.embedding and not is_same:
         detail = f"vectors of {pair.rows:,} rows may have been made from {embedding.source}"
-        found.unsupported.append(Unsupported(EvolutionCode.EMBEDDING_CHANGED, alias, name, detail))
-    notes = Notes(after.description, after.metadata, (), after.default, after.embedding)
-    if notes != Notes(before.description, before.metadata, (), before.default, embedding):
-        found.adding.insert(0, UpdateMetadata(type_id, alias, name, notes))
-
-
-def _compare_nullability(pair: TypePair, both: tuple[Property, Property], found: TypeDifference) -> None:
-    """A property that became required with a default, nullable and required again says so each time."""
-    before, after = both
-    type_id, alias, name = pair.old.id, pair.new.alias, after.name
-    fills = pair.null_fills(before, after)
-    relax = RelaxNullability(type_id, alias, name)
-    if not before.nullable and (after.nullable or fills):
-        found.columns.append(relax)
-    for number, fill in enumerate(fills):
-        found.adding += [relax] if number else []
-        found.adding.append(AddConstraint(type_id, alias, RequiredRule(name, fill)))
-    if fills and after.nullable:
-        found.adding.append(relax)
-    if before.nullable and not after.nullable and not fills:
-        found.adding.append(AddConstraint(type_id, alias, RequiredRule(name)))
+        difference.reject(EvolutionCode.EMBEDDING_CHANGED, pair, name, detail)
+    notes = step.Notes(after.description, after.metadata, (), after.default, after.embedding)
+    if notes != step.Notes(before.description, before.metadata, (), before.default, embedding):
+        difference.adding.insert(0, step.UpdateMetadata(type_id, alias, name, notes))
 
 
 def _as_before(before: Property, after: Property) -> Property:
-    """The desired property; a required vector of an earlier release keeps the column and the rule that it has."""
+    """Return the desired property; a required vector of an earlier release keeps its column and its rule."""
     if before.nullable or before.embedding is None or after.embedding is None or not after.embedding.required:
         return after
     return replace(after, nullable=False, embedding=replace(after.embedding, required=False))
 
 
-def _maker(embedding: Embedding) -> tuple[str, str | None]:
-    return embedding.source, embedding.model
-
-
 def _type_change(before: PropertyType, after: PropertyType) -> EvolutionCode | tuple[str, ...]:
-    """The new values of an enum that only grows, or why the change is refused."""
+    """Return the new values of an enum that only grows, or why the change is rejected."""
     match before, after:
         case EnumType(old), EnumType(new) if set(old) <= set(new):
             return tuple(sorted(set(new) - set(old)))
@@ -392,5 +250,104 @@ def _type_change(before: PropertyType, after: PropertyType) -> EvolutionCode | t
             return EvolutionCode.TYPE_CHANGED
 
 
-def _renamed_embedding(embedding: Embedding | None, names: dict[str, str]) -> Embedding | None:
-    return embedding and replace(embedding, source=names.get(embedding.source, embedding.source))
+def _compare_nullability(pair: TypePair, both: tuple[Property, Property], difference: TypeDifference) -> None:
+    """Add the steps for a property that became nullable or required, one for each time that it did."""
+    before, after = both
+    type_id, alias, name = pair.old.id, pair.new.alias, after.name
+    fills = pair.null_fills(before, after)
+    relax = step.RelaxNullability(type_id, alias, name)
+    if not before.nullable and (after.nullable or fills):
+        difference.columns.append(relax)
+    for number, fill in enumerate(fills):
+        difference.adding += [relax] if number else []
+        difference.adding.append(step.AddConstraint(type_id, alias, step.RequiredRule(name, fill)))
+    if fills and after.nullable:
+        difference.adding.append(relax)
+    if before.nullable and not after.nullable and not fills:
+        difference.adding.append(step.AddConstraint(type_id, alias, step.RequiredRule(name)))
+
+
+def _maker(embedding: Embedding) -> tuple[str, str | None]:
+    return embedding.source, embedding.model
+
+
+def _type_notes(entity: Entity) -> step.Notes:
+    implements = entity.implements if isinstance(entity, NodeType) else ()
+    return step.Notes(entity.description, entity.metadata, implements)
+
+
+def _dropped_rules(old: Entity, new: Entity, names: Mapping[str, str]) -> Iterator[step.DropConstraint]:
+    """Return the rules that are dropped, under the old names of their columns."""
+    after, renamed = new.rules, old.rules.renamed(names)
+    new_uniques = {frozenset(columns) for columns in after.uniques}
+    for columns, new_columns in zip(old.rules.uniques, renamed.uniques, strict=True):
+        if frozenset(new_columns) not in new_uniques or not _are_matched(columns, old, names):
+            yield step.DropConstraint(old.id, new.alias, step.UniqueRule(columns))
+    for rule, new_rule in zip(old.rules.ranges, renamed.ranges, strict=True):
+        if new_rule not in after.ranges or rule.property not in names:
+            yield step.DropConstraint(old.id, new.alias, rule)
+    for check, new_check in zip(old.rules.checks, renamed.checks, strict=True):
+        if new_check not in after.checks or check.property not in names:
+            yield step.DropConstraint(old.id, new.alias, check)
+    was, will = _cardinality(old), _cardinality(new)
+    if was != will and was != Cardinality():
+        yield step.DropConstraint(old.id, new.alias, step.CardRule(was))
+
+
+def _added_rules(
+    old: Entity, new: Entity, names: Mapping[str, str], added: Mapping[str, Property]
+) -> Iterator[step.AddConstraint]:
+    """Return the rules that are added, under the new names of their columns."""
+    before = _remaining_rules(old, names)
+    old_uniques = {frozenset(columns) for columns in before.uniques}
+    for columns in new.rules.uniques:
+        if frozenset(columns) not in old_uniques:
+            # Nulls are never duplicates, and a column that was added without a default is null in every row.
+            implied = any(name in added and added[name].fill is None for name in columns)
+            yield step.AddConstraint(old.id, new.alias, step.UniqueRule(columns), implied)
+    for rule in new.rules.ranges:
+        if rule not in before.ranges:
+            is_wider = any(_is_within(old_rule, rule) for old_rule in before.ranges)
+            implied = _is_obeyed_when_added(rule.property, added) or is_wider
+            yield step.AddConstraint(old.id, new.alias, rule, implied)
+    for check in new.rules.checks:
+        if check not in before.checks:
+            implied = _is_obeyed_when_added(check.property, added)
+            yield step.AddConstraint(old.id, new.alias, check, implied)
+    was, will = _cardinality(old), _cardinality(new)
+    if was != will and will != Cardinality():
+        yield step.AddConstraint(old.id, new.alias, step.CardRule(will), _is_wider(was, will))
+
+
+def _is_obeyed_when_added(name: str, added: Mapping[str, Property]) -> bool:
+    """Return whether rows obey the rules of a new column: null does, and so does the current default."""
+    return name in added and (added[name].fill is None or added[name].filled is None)
+
+
+def _are_matched(columns: tuple[str, ...], old: Entity, names: Mapping[str, str]) -> bool:
+    """Return whether none of the columns is dropped; the endpoints of an edge never are."""
+    return all(name in names or old.property_named(name) is None for name in columns)
+
+
+def _remaining_rules(old: Entity, names: Mapping[str, str]) -> Rules:
+    """Return the old rules over columns that are not dropped, under their new names."""
+    remaining = Rules(
+        uniques=tuple(columns for columns in old.rules.uniques if _are_matched(columns, old, names)),
+        ranges=tuple(rule for rule in old.rules.ranges if rule.property in names),
+        checks=tuple(rule for rule in old.rules.checks if rule.property in names),
+    )
+    return remaining.renamed(names)
+
+
+def _is_within(inner: RangeRule, outer: RangeRule) -> bool:
+    """Return whether every value that obeys `inner` obeys `outer`."""
+    return inner.property == outer.property and inner.bounds.is_within(outer.bounds)
+
+
+def _cardinality(entity: Entity) -> Cardinality:
+    return entity.cardinality if isinstance(entity, EdgeType) else Cardinality()
+
+
+def _is_wider(was: Cardinality, will: Cardinality) -> bool:
+    high_fits = will.high is None or (was.high is not None and was.high <= will.high)
+    return will.low <= was.low and high_fits

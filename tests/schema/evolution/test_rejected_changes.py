@@ -1,4 +1,4 @@
-"""Every refusal, from two texts; and that nothing of what is refused is planned as a step."""
+"""Every rejected change, from two texts; a rejected change is never planned as a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.schema.evolution.populated import BASE, COMPANY, KNOWS, PERSON, popul
 from tests.schema.evolution.schema_pairs import without_ids
 from tests.schema.incarnations import catalog_of
 
-REFUSALS = {
+REJECTED = {
     "another type": ("age: I32?", "age: String?", EvolutionCode.TYPE_CHANGED, "I32 would become String"),
     "a smaller enum": (
         "enum(glad, sad)",
@@ -29,13 +29,13 @@ REFUSALS = {
         "node Company { name: String @key",
         "node Company { name: String",
         EvolutionCode.KEY_CHANGED,
-        "",
+        "the key (name) would become (no key)",
     ),
-    "other ends": (
+    "other endpoints": (
         "Knows: Person -> Person",
         "Knows: Person -> Company",
-        EvolutionCode.ENDS_CHANGED,
-        "it ends at another node type than before",
+        EvolutionCode.ENDPOINTS_CHANGED,
+        "its target is another node type than before",
     ),
     "another kind": (
         COMPANY,
@@ -50,41 +50,46 @@ REFUSALS = {
         "the type has 3 rows",
     ),
     "a wider type": ("age: I32?", "age: I64?", EvolutionCode.TYPE_WIDENED, "I32 would become I64"),
-    "an enum that becomes free": ("mood: enum(glad, sad)", "mood: String", EvolutionCode.TYPE_WIDENED, ""),
-    "a property renamed over another": (
+    "an enum that becomes a String": (
+        "mood: enum(glad, sad)",
+        "mood: String",
+        EvolutionCode.TYPE_WIDENED,
+        "",
+    ),
+    "a property renamed to an existing name": (
         "age: I32?  mood: enum(glad, sad)  name: String }",
         "mood: enum(glad, sad)  name: String @rename_from(age) }",
-        EvolutionCode.RENAME_TAKEN,
-        "age would become name, which is there already",
+        EvolutionCode.RENAME_TO_EXISTING,
+        "age would become name, which already exists",
     ),
-    "a type renamed over another": (
+    "a type renamed to an existing name": (
         PERSON + COMPANY + KNOWS,
         "node Company @rename_from(Person) { name: String @key }\n",
-        EvolutionCode.RENAME_TAKEN,
-        "node:Person would become node:Company, which is there already",
+        EvolutionCode.RENAME_TO_EXISTING,
+        "node:Person would become node:Company, which already exists",
     ),
-    "a property renamed from nothing": (
+    "a property renamed from an unknown name": (
         "age: I32?",
         "years: I32? @rename_from(ages)",
         EvolutionCode.RENAME_UNKNOWN,
-        "there is no property ages",
+        "property ages does not exist",
     ),
-    "a type renamed from nothing": (
+    "a type renamed from an unknown name": (
         COMPANY,
         COMPANY + "node City @rename_from(Town) { name: String @key }\n",
         EvolutionCode.RENAME_UNKNOWN,
-        "there is no node type Town",
+        "node type Town does not exist",
     ),
 }
 
 
-@pytest.mark.parametrize(("old", "new", "code", "detail"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_refusal(old: str, new: str, code: EvolutionCode, detail: str) -> None:
+@pytest.mark.parametrize(("old", "new", "code", "detail"), REJECTED.values(), ids=REJECTED.keys())
+def test_rejected_change(old: str, new: str, code: EvolutionCode, detail: str) -> None:
     assert BASE.count(old) == 1
     accepted = catalog_of(BASE)
-    found = find_steps(accepted, catalog_of(BASE.replace(old, new)), populated(accepted))
-    assert [refusal.code for refusal in found.unsupported] == [code]
-    assert detail in found.unsupported[0].detail
+    evolution = find_steps(accepted, catalog_of(BASE.replace(old, new)), populated(accepted))
+    assert [change.code for change in evolution.unsupported] == [code]
+    assert detail in evolution.unsupported[0].detail
 
 
 @pytest.mark.parametrize(
@@ -98,49 +103,49 @@ def test_refusal(old: str, new: str, code: EvolutionCode, detail: str) -> None:
         ),
         ("age: I32?", 'age: String @index @description("words")'),
     ],
-    ids=["no default", "renamed from nothing", "renamed over another", "another type"],
+    ids=["no default", "renamed from an unknown name", "renamed to an existing name", "another type"],
 )
-def test_what_is_refused_is_no_step(old: str, new: str) -> None:
+def test_a_rejected_change_is_not_a_step(old: str, new: str) -> None:
     accepted = catalog_of(BASE)
-    found = find_steps(accepted, catalog_of(BASE.replace(old, new)), populated(accepted))
-    assert found.unsupported
-    assert found.steps == ()
+    evolution = find_steps(accepted, catalog_of(BASE.replace(old, new)), populated(accepted))
+    assert evolution.unsupported
+    assert evolution.steps == ()
 
 
-def test_every_code_is_refused_somewhere() -> None:
-    tested = {code for _, _, code, _ in REFUSALS.values()}
+def test_every_code_is_tested() -> None:
+    tested = {code for _, _, code, _ in REJECTED.values()}
     others = {
         EvolutionCode.EMBEDDING_CHANGED,
-        EvolutionCode.BLOB_BESIDE_DEFAULT,
-        EvolutionCode.BLOB_BESIDE_HARD_DROP,
+        EvolutionCode.BLOB_WITH_DEFAULT,
+        EvolutionCode.BLOB_WITH_HARD_DROP,
     }
     assert tested | others == set(EvolutionCode)
     assert len({code.code for code in EvolutionCode}) == len(EvolutionCode)
 
 
-def test_another_model_for_vectors_that_exist() -> None:
+def test_another_model_for_existing_vectors_is_rejected() -> None:
     def text(model: str) -> str:
         return f'node N {{ bio: String  v: Vector(8)? @embed("bio", model="{model}") }}'
 
-    accepted, wanted = catalog_of(text("a")), catalog_of(text("b"))
-    refused = find_steps(accepted, wanted, populated(accepted)).unsupported
-    assert [found.code for found in refused] == [EvolutionCode.EMBEDDING_CHANGED]
-    empty = find_steps(accepted, wanted)
+    accepted, desired = catalog_of(text("a")), catalog_of(text("b"))
+    rejected = find_steps(accepted, desired, populated(accepted)).unsupported
+    assert [change.code for change in rejected] == [EvolutionCode.EMBEDDING_CHANGED]
+    empty = find_steps(accepted, desired)
     assert empty.unsupported == ()
-    assert without_ids(next_catalog(accepted, empty.steps)) == without_ids(wanted)
+    assert without_ids(next_catalog(accepted, empty.steps)) == without_ids(desired)
 
 
-def test_a_blob_is_not_copied() -> None:
+def test_a_change_that_copies_a_blob_is_rejected() -> None:
     accepted = catalog_of("node N { b: Blob }")
-    wanted = catalog_of("node N { b: Blob?  i: I32 @default(1) }")
-    refused = find_steps(accepted, wanted, populated(accepted)).unsupported
-    assert [found.code for found in refused] == [EvolutionCode.BLOB_BESIDE_DEFAULT]
-    assert find_steps(accepted, wanted).unsupported == ()
+    desired = catalog_of("node N { b: Blob?  i: I32 @default(1) }")
+    rejected = find_steps(accepted, desired, populated(accepted)).unsupported
+    assert [change.code for change in rejected] == [EvolutionCode.BLOB_WITH_DEFAULT]
+    assert find_steps(accepted, desired).unsupported == ()
     for text in ("node N { b: Blob  i: I32 @default(1) }", "node N { b: Blob?  i: I32? }"):
         assert find_steps(accepted, catalog_of(text), populated(accepted)).unsupported == ()
 
 
-def test_a_required_property_may_come_to_an_empty_type() -> None:
+def test_a_required_property_can_be_added_to_an_empty_type() -> None:
     accepted = catalog_of(BASE)
-    wanted = catalog_of(BASE.replace("age: I32?", "age: I32?  city: String"))
-    assert find_steps(accepted, wanted).unsupported == ()
+    desired = catalog_of(BASE.replace("age: I32?", "age: I32?  city: String"))
+    assert find_steps(accepted, desired).unsupported == ()

@@ -1,0 +1,63 @@
+"""The consistency of a catalog: distinct ids and names, counters ahead of them, endpoints and columns that exist.
+
+In: a catalog that was read from storage or computed by a merge. Out: nothing, or an `InconsistentCatalogError`, which
+the caller turns into an error of its own. A catalog that was built from a schema text needs no check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Rules, edge_lookup_name
+
+_ID: Final = re.compile(r"[0-9a-f]{16}")
+
+
+class InconsistentCatalogError(Exception):
+    """A catalog contradicts itself."""
+
+
+def require_consistent(catalog: Catalog) -> None:
+    """Raise `InconsistentCatalogError` if ids or names repeat, a counter is too low, or a reference is unknown."""
+    _require_distinct("type id", (entity.id for entity in catalog.types))
+    _require_distinct("node name", (node.name for node in catalog.nodes))
+    _require_distinct("edge name", (edge_lookup_name(edge.name) for edge in catalog.edges))
+    node_ids = {node.id for node in catalog.nodes}
+    for entity in catalog.types:
+        if not _ID.fullmatch(entity.id) or not _ID.fullmatch(entity.incarnation):
+            raise InconsistentCatalogError(f"{entity.alias} has an id that is not 16 lower-case hex digits")
+        if int(entity.id, 16) >= catalog.next_type_id:
+            raise InconsistentCatalogError(
+                f"{entity.alias} has the id {entity.id}, expected one below the next id {catalog.next_type_id}"
+            )
+        if isinstance(entity, EdgeType) and not {entity.source, entity.target} <= node_ids:
+            raise InconsistentCatalogError(f"{entity.alias} has an endpoint that does not exist")
+        _require_consistent_type(entity)
+
+
+def _require_consistent_type(entity: Entity) -> None:
+    _require_distinct(f"property id of {entity.alias}", (own.id for own in entity.properties))
+    _require_distinct(f"property name of {entity.alias}", (own.name for own in entity.properties))
+    if any(own.id >= entity.next_property_id or own.id < 1 for own in entity.properties):
+        raise InconsistentCatalogError(
+            f"{entity.alias} has a property id outside 1 to {entity.next_property_id - 1}"
+        )
+    columns = {own.name for own in entity.properties}
+    endpoints = {"src", "dst"} if isinstance(entity, EdgeType) else set()
+    if unknown := sorted(_named_columns(entity.rules) - columns - endpoints):
+        raise InconsistentCatalogError(f"a rule of {entity.alias} names the unknown column '{unknown[0]}'")
+
+
+def _named_columns(rules: Rules) -> set[str]:
+    lists = {name for columns in (rules.key, *rules.uniques) for name in columns}
+    return lists | {rule.property for rule in rules.ranges} | {rule.property for rule in rules.checks}
+
+
+def _require_distinct(label: str, values: Iterable[object]) -> None:
+    seen: set[object] = set()
+    for value in values:
+        if value in seen:
+            raise InconsistentCatalogError(f"two entries have the same {label} '{value}'")
+        seen.add(value)
