@@ -27,7 +27,7 @@ def catalog() -> Catalog:
 
 
 def query_files(folder: Path) -> list[Path]:
-    return sorted(found for found in folder.glob("*.gq") if not found.name.endswith(".canonical.gq"))
+    return sorted(path for path in folder.glob("*.gq") if not path.name.endswith(".canonical.gq"))
 
 
 def checked(text: str, source: str = "<query>") -> tuple[CheckedQuery, ...]:

@@ -84,16 +84,20 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
             return _distinct([{name: row[name] for name in names} for row in outer])
         case Scan(entity, columns, scan_filter):
             read = (_prefixed(entity.name, row) for row in tables[entity.table.alias])
-            kept = (row for row in read if _holds(scan_filter.conjuncts, row))
+            passing = (row for row in read if _holds(scan_filter.conjuncts, row))
             return [
-                {f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in kept
+                {f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in passing
             ]
         case EdgeScan() | Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
             return list(_read(relation, tables, outer))
         case FilterRows(below, conditions):
             return [row for row in run(below, tables, outer) if _holds(conditions, row)]
         case CrossJoin(left, right, on):
-            pairs = (one | other for one in run(left, tables, outer) for other in run(right, tables, outer))
+            pairs = (
+                left_row | right_row
+                for left_row in run(left, tables, outer)
+                for right_row in run(right, tables, outer)
+            )
             return [
                 row
                 for row in pairs
@@ -107,14 +111,14 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
             return _order(relation, run(relation.input, tables, outer))
         case Search(below, scores):
             rows = run(below, tables, outer)
-            made = {found.name: scored(found.score, rows, value) for found in scores}
-            return [row | {name: made[name][at] for name in made} for at, row in enumerate(rows)]
+            made = {column.name: scored(column.score, rows, value) for column in scores}
+            return [row | {name: made[name][index] for name in made} for index, row in enumerate(rows)]
         case LimitRows(below, count, offset):
             skip = 0 if offset is None else value(offset, {})
             return run(below, tables, outer)[skip : skip + value(count, {})]
         case Project(below, columns):
             return [
-                {found.name: value(found.expression, row) for found in columns}
+                {column.name: value(column.expression, row) for column in columns}
                 for row in run(below, tables, outer)
             ]
         case _:
@@ -129,33 +133,33 @@ def _read(  # noqa: PLR0912 - one case per step
     match relation:
         case EdgeScan(edge, source, target, columns, undirected, scan_filter):
             direction = Direction.BOTH if undirected else Direction.OUT
-            for found in tables[edge.table.alias]:
-                row = _prefixed(edge.name, found)
+            for edge_row in tables[edge.table.alias]:
+                row = _prefixed(edge.name, edge_row)
                 if _holds(scan_filter.conjuncts, row):
-                    kept = {f"{edge.name}.{name}": found[name] for name in columns}
-                    for near, far in _orientations(found, direction):
-                        yield kept | {source.id: near, target.id: far}
+                    columns_read = {f"{edge.name}.{name}": edge_row[name] for name in columns}
+                    for near, far in _orientations(edge_row, direction):
+                        yield columns_read | {source.id: near, target.id: far}
         case Pattern():
             yield from _pattern(relation, tables, outer)
         case Expand(below, table, source, target, direction, low, high):
             for row in run(below, tables, outer):
-                for found in reachable(tables[table.alias], row[source.id], direction, (low, high)):
-                    yield row | {target.id: found}
+                for edge_row in reachable(tables[table.alias], row[source.id], direction, (low, high)):
+                    yield row | {target.id: edge_row}
         case ExpandInto(below, table, source, target, direction, low, high):
             for row in run(below, tables, outer):
                 if row[target.id] in reachable(tables[table.alias], row[source.id], direction, (low, high)):
                     yield row
         case EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
             for row in run(below, tables, outer):
-                for found in tables[edge.table.alias]:
-                    own = _prefixed(edge.name, found)
-                    kept = {f"{edge.name}.{name}": found[name] for name in columns}
-                    for near, far in _orientations(found, direction):
+                for edge_row in tables[edge.table.alias]:
+                    own = _prefixed(edge.name, edge_row)
+                    columns_read = {f"{edge.name}.{name}": edge_row[name] for name in columns}
+                    for near, far in _orientations(edge_row, direction):
                         fits = near == row[source.id] and (not into or far == row[target.id])
                         if fits and _holds(scan_filter.conjuncts, own):
-                            yield row | kept | {target.id: far}
+                            yield row | columns_read | {target.id: far}
         case Lookup(below, entity, columns, scan_filter, keep_missing):
-            by_id = {found["id"]: found for found in tables[entity.table.alias]}
+            by_id = {node_row["id"]: node_row for node_row in tables[entity.table.alias]}
             for row in run(below, tables, outer):
                 key = row[entity.id]
                 if key is None and keep_missing:
@@ -167,7 +171,11 @@ def _read(  # noqa: PLR0912 - one case per step
 def _pattern(pattern: Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row]:
     rows: list[Row] = [{}] if pattern.input is None else run(pattern.input, tables, outer)
     for entity in pattern.entities:
-        rows = [row | _prefixed(entity.name, found) for row in rows for found in tables[entity.table.alias]]
+        rows = [
+            row | _prefixed(entity.name, entity_row)
+            for row in rows
+            for entity_row in tables[entity.table.alias]
+        ]
     for link in pattern.links:
         rows = [new for row in rows for new in _followed(link, row, tables)]
     return [row for row in rows if _holds(pattern.filters, row)]
@@ -180,9 +188,9 @@ def _followed(link: Link, row: Row, tables: Tables) -> Iterator[Row]:
         if ends[1] in reachable(edges, ends[0], link.direction, (link.low, link.high)):
             yield row
         return
-    for found in edges:
-        if ends in _orientations(found, link.direction):
-            yield row | _prefixed(link.edge.name, found)
+    for edge_row in edges:
+        if ends in _orientations(edge_row, link.direction):
+            yield row | _prefixed(link.edge.name, edge_row)
 
 
 def reachable(
@@ -193,14 +201,14 @@ def reachable(
         return set()
     steps = [pair for edge in edges for pair in _orientations(edge, direction)]
     low, high = bounds
-    found = {start} if (start, start) in steps and low == 1 else set()
+    reached = {start} if (start, start) in steps and low == 1 else set()
     seen, frontier = {start}, {start}
     for distance in range(1, high + 1):
         frontier = {far for near, far in steps if near in frontier} - seen
         seen |= frontier
         if distance >= low:
-            found |= frontier
-    return found
+            reached |= frontier
+    return reached
 
 
 def _orientations(edge: Mapping[str, Any], direction: Direction) -> list[tuple[Any, Any]]:
@@ -213,12 +221,12 @@ def _join(join: ExistsJoin | LeftJoin, tables: Tables, outer: Sequence[Row]) -> 
     inner = run(join.inner, tables, rows)
     new = [field.name for field in join.inner.outputs if field.name not in _names(join.input)]
     for row in rows:
-        found = [other for other in inner if all(row[key] == other[key] for key in join.keys)]
+        matching = [other for other in inner if all(row[key] == other[key] for key in join.keys)]
         if isinstance(join, ExistsJoin):
-            if bool(found) is not join.negated:
+            if bool(matching) is not join.negated:
                 yield row
         else:
-            for other in found or [dict.fromkeys(new)]:
+            for other in matching or [dict.fromkeys(new)]:
                 yield row | {name: other[name] for name in new}
 
 
@@ -227,14 +235,14 @@ def _aggregate(step: Aggregate, rows: list[Row]) -> list[Row]:
     for row in rows:
         groups.setdefault(tuple(value(key.expression, row) for key in step.keys), []).append(row)
     return [
-        {key.name: found for key, found in zip(step.keys, group, strict=True)}
-        | {found.name: _call(found.call, members) for found in step.aggregates}
+        {key.name: key_value for key, key_value in zip(step.keys, group, strict=True)}
+        | {column.name: _call(column.call, members) for column in step.aggregates}
         for group, members in groups.items()
     ]
 
 
 def _call(call: AggregateCall, rows: list[Row]) -> Any:
-    values = [found for row in rows if (found := value(call.argument, row)) is not None]
+    values = [argument for row in rows if (argument := value(call.argument, row)) is not None]
     if call.function is Function.COUNT:
         return len(set(values)) if call.distinct else len(values)
     if not values:
@@ -251,12 +259,12 @@ def _call(call: AggregateCall, rows: list[Row]) -> Any:
 
 
 def _order(step: Order, rows: list[Row]) -> list[Row]:
-    def compare(one: Row, other: Row) -> int:
+    def compare(first: Row, second: Row) -> int:
         keys = [
-            (value(key.expression, one), value(key.expression, other), key.descending, key.nulls_last)
+            (value(key.expression, first), value(key.expression, second), key.descending, key.nulls_last)
             for key in step.keys
         ]
-        ties = ((one[name], other[name], False, False) for name in step.ties)
+        ties = ((first[name], second[name], False, False) for name in step.ties)
         for left, right, descending, nulls_last in (*keys, *ties):
             if left == right:
                 continue
@@ -272,8 +280,8 @@ def _order(step: Order, rows: list[Row]) -> list[Row]:
 def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expression
     """The value of an expression; None is null."""
     match expr:
-        case Literal(found):
-            return found
+        case Literal(operand_value):
+            return operand_value
         case ColumnRef() | OutputRef():
             return row[expr.name]
         case EntityRef(entity, table):
@@ -282,8 +290,8 @@ def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expressi
             shown = [column for column in table.columns if not is_opaque(column.type)]
             return tuple((column, row[f"{entity}.{column.name}"]) for column in shown)
         case Negated(operand):
-            found = value(operand, row)
-            return None if found is None else exact(-found)
+            operand_value = value(operand, row)
+            return None if operand_value is None else exact(-operand_value)
         case Computed(sign, left, right):
             return exact(_computed(sign, value(left, row), value(right, row)))
         case TextMatch(mode, column, query, edits):
@@ -294,21 +302,21 @@ def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expressi
         case And(operands) | Or(operands):
             return _joined([value(operand, row) for operand in operands], deciding=isinstance(expr, Or))
         case Not(operand):
-            found = value(operand, row)
-            return None if found is None else not found
+            operand_value = value(operand, row)
+            return None if operand_value is None else not operand_value
         case Known(answer, operand):
             return None if value(operand, row) is None else answer
         case Compare(operator, left, right):
             return compared(operator, value(left, row), value(right, row))
         case InList(operand, items):
-            one = value(operand, row)
-            equal = [compared(ComparisonOperator.EQ, one, value(item, row)) for item in items]
-            return None if one is None else _joined(equal, deciding=True)
+            item_value = value(operand, row)
+            equal = [compared(ComparisonOperator.EQ, item_value, value(item, row)) for item in items]
+            return None if item_value is None else _joined(equal, deciding=True)
         case ListMembership(item, collection):
-            one, many = value(item, row), value(collection, row)
-            if one is None or many is None:
+            item_value, items_value = value(item, row), value(collection, row)
+            if item_value is None or items_value is None:
                 return None
-            return any(compared(ComparisonOperator.EQ, one, found) for found in many)
+            return any(compared(ComparisonOperator.EQ, item_value, member) for member in items_value)
         case Substring(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else piece in whole
@@ -324,7 +332,7 @@ def compared(operator: ComparisonOperator, left: Any, right: Any) -> bool | None
     if left is None or right is None:
         return None
     if isinstance(left, datetime) is not isinstance(right, datetime):
-        left, right = (midnight(one) if type(one) is date else one for one in (left, right))
+        left, right = (midnight(side) if type(side) is date else side for side in (left, right))
     match operator:
         case ComparisonOperator.EQ:
             return bool(left == right)
@@ -354,11 +362,11 @@ def _computed(sign: Sign, left: Any, right: Any) -> Any:
             return None if right == 0 else left / right
 
 
-def exact(found: Any) -> Any:
+def exact(number: Any) -> Any:
     """A computed number; whole numbers are I64, and nothing else."""
-    if isinstance(found, int) and not I64_MIN <= found <= I64_MAX:
+    if isinstance(number, int) and not I64_MIN <= number <= I64_MAX:
         raise RunError("the number does not fit I64", code="integer_overflow")
-    return found
+    return number
 
 
 def _joined(values: list[bool | None], *, deciding: bool) -> bool | None:
@@ -372,7 +380,7 @@ def _holds(conditions: tuple[Expr, ...], row: Row) -> bool:
 
 
 def _prefixed(name: str, row: Mapping[str, Any]) -> Row:
-    return {f"{name}.{column}": found for column, found in row.items()}
+    return {f"{name}.{column}": cell for column, cell in row.items()}
 
 
 def _distinct(rows: list[Row]) -> list[Row]:

@@ -111,18 +111,18 @@ class Parameter:
         if column not in _FLOAT_COLUMNS:
             return True
         numbers = [number for number in self.numbers() if isinstance(number, int) or column == "$p.height"]
-        return all(narrow(float(found)) == found and abs(found) <= _WHOLE_MAX for found in numbers)
+        return all(narrow(float(number)) == number and abs(number) <= _WHOLE_MAX for number in numbers)
 
     @property
     def is_small(self) -> bool:
         """Whether no sum or product with it leaves I64: which of two overflows is told first is not defined."""
-        return all(isinstance(found, float) or abs(found) <= 2**32 for found in self.numbers())
+        return all(isinstance(number, float) or abs(number) <= 2**32 for number in self.numbers())
 
     def numbers(self) -> list[Any]:
         if self.value is None or self.family != "number":
             return []
         values: Any = self.value if isinstance(self.value, list) else [self.value]
-        return [int(found) if isinstance(found, str) else found for found in values]
+        return [int(value) if isinstance(value, str) else value for value in values]
 
 
 parameters: Final = st.lists(st.sampled_from(_CHOICES), min_size=2, max_size=4).map(
@@ -130,27 +130,27 @@ parameters: Final = st.lists(st.sampled_from(_CHOICES), min_size=2, max_size=4).
 )
 
 
-def declared(given: tuple[Parameter, ...]) -> str:
+def declared(declared_parameters: tuple[Parameter, ...]) -> str:
     """The head of a query."""
-    return ", ".join(f"{found.name}: {found.kind}" for found in given)
+    return ", ".join(f"{parameter.name}: {parameter.kind}" for parameter in declared_parameters)
 
 
-def values_of(given: tuple[Parameter, ...]) -> dict[str, object]:
-    return {found.name: found.value for found in given}
+def values_of(declared_parameters: tuple[Parameter, ...]) -> dict[str, object]:
+    return {parameter.name: parameter.value for parameter in declared_parameters}
 
 
 @st.composite
-def conditions(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+def conditions(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
     """A condition about one of the parameters; another, a column or a literal stands beside it."""
-    one = draw(st.sampled_from(given))
-    text = draw(_about_list(one, given) if one.is_list else _about_scalar(one, given))
+    parameter = draw(st.sampled_from(choices))
+    text = draw(_about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices))
     match draw(st.integers(0, 7)):
         case 0 | 1:
             return f"not ({text})"
         case 2:
-            return f"({text} or {draw(_about_any(given))})"
+            return f"({text} or {draw(_about_any(choices))})"
         case 3:
-            return f"not ({text} and {draw(_about_any(given))})"
+            return f"not ({text} and {draw(_about_any(choices))})"
         case 4:
             return f"({text}) is {draw(st.sampled_from(('', 'not ')))}null"
         case _:
@@ -158,48 +158,52 @@ def conditions(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
             return f"({text})"
 
 
-def _about_any(given: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
-    return st.sampled_from(given).flatmap(
-        lambda one: _about_list(one, given) if one.is_list else _about_scalar(one, given)
+def _about_any(choices: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
+    return st.sampled_from(choices).flatmap(
+        lambda parameter: (
+            _about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices)
+        )
     )
 
 
-def _others(one: Parameter, given: tuple[Parameter, ...]) -> list[str]:
+def _others(parameter: Parameter, choices: tuple[Parameter, ...]) -> list[str]:
     """What can stand beside a parameter: columns, and the other parameters twice, because they are few."""
-    names = [found.name for found in given if found.family == one.family and not found.is_list]
-    return [*(column for column in _COLUMNS[one.family] if one.goes_with(column)), *names, *names]
+    names = [choice.name for choice in choices if choice.family == parameter.family and not choice.is_list]
+    return [*(column for column in _COLUMNS[parameter.family] if parameter.goes_with(column)), *names, *names]
 
 
 @st.composite
-def _about_scalar(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...]) -> str:
-    others = st.sampled_from(_others(one, given))
-    lists = [_COLUMN_LISTS[one.family]] if one.family in _COLUMN_LISTS else []
-    lists += [found.name for found in given if found.is_list and found.family == one.family]
+def _about_scalar(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter, ...]) -> str:
+    others = st.sampled_from(_others(parameter, choices))
+    lists = [_COLUMN_LISTS[parameter.family]] if parameter.family in _COLUMN_LISTS else []
+    lists += [choice.name for choice in choices if choice.is_list and choice.family == parameter.family]
     side = draw(others)
-    left, right = draw(st.sampled_from(((one.name, side), (side, one.name))))
+    left, right = draw(st.sampled_from(((parameter.name, side), (side, parameter.name))))
     operator = draw(st.sampled_from(("=", "!=", "<", "<=", ">", ">=")))
     match draw(st.integers(0, 6)):
         case 0:
-            fitting = {found.name: found.goes_with(left) for found in given}
+            fitting = {choice.name: choice.goes_with(left) for choice in choices}
             third = draw(others)
             return f"{left} in [{right}, {third if fitting.get(third, True) else right}]"
         case 1 if lists:
-            return f"{draw(st.sampled_from(lists))} contains {one.name}"
-        case 2 if one.family == "number" and one.is_small:
-            return _arithmetic(draw, one, given, operator)
-        case 1 | 2 if one.family == "text":
+            return f"{draw(st.sampled_from(lists))} contains {parameter.name}"
+        case 2 if parameter.family == "number" and parameter.is_small:
+            return _arithmetic(draw, parameter, choices, operator)
+        case 1 | 2 if parameter.family == "text":
             return f"{left} {draw(st.sampled_from(('contains', 'starts_with')))} {right}"
-        case 3 if one.family == "bool":
-            return one.name
+        case 3 if parameter.family == "bool":
+            return parameter.name
         case 4:
-            return f"{one.name} is {draw(st.sampled_from(('', 'not ')))}null"
+            return f"{parameter.name} is {draw(st.sampled_from(('', 'not ')))}null"
         case _:
             return f"{left} {operator} {right}"
 
 
-def _arithmetic(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...], operator: str) -> str:
+def _arithmetic(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter, ...], operator: str) -> str:
     small = [
-        found.name for found in given if found.family == "number" and not found.is_list and found.is_small
+        choice.name
+        for choice in choices
+        if choice.family == "number" and not choice.is_list and choice.is_small
     ]
     # Columns whose numbers are small; no product of two parameters, which can leave I64 (see `is_small`).
     column = draw(st.sampled_from(("$p.age", "$q.age", "$p.height", "1", "2.5")))
@@ -207,12 +211,12 @@ def _arithmetic(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...], o
     computed = draw(
         st.sampled_from(
             (
-                f"{one.name} + {draw(st.sampled_from(small))}",
-                f"{draw(st.sampled_from(small))} - {one.name}",
-                f"{one.name} * {column}",
-                f"{column} / {one.name}",
-                f"{one.name} / {draw(st.sampled_from(small))}",
-                f"-{one.name}",
+                f"{parameter.name} + {draw(st.sampled_from(small))}",
+                f"{draw(st.sampled_from(small))} - {parameter.name}",
+                f"{parameter.name} * {column}",
+                f"{column} / {parameter.name}",
+                f"{parameter.name} / {draw(st.sampled_from(small))}",
+                f"-{parameter.name}",
             )
         )
     )
@@ -220,57 +224,59 @@ def _arithmetic(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...], o
 
 
 @st.composite
-def _about_list(draw: st.DrawFn, many: Parameter, given: tuple[Parameter, ...]) -> str:
-    item = draw(st.sampled_from(_others(many, given)))
+def _about_list(draw: st.DrawFn, many: Parameter, choices: tuple[Parameter, ...]) -> str:
+    item = draw(st.sampled_from(_others(many, choices)))
     return draw(
         st.sampled_from((f"{item} in {many.name}", f"{many.name} contains {item}", f"{many.name} is null"))
     )
 
 
 @st.composite
-def columns(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+def columns(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
     """What a result shows of its parameters, beside what else it shows."""
-    one = draw(st.sampled_from(given))
+    parameter = draw(st.sampled_from(choices))
     match draw(st.integers(0, 4)):
         case 0:
             return ""
-        case 1 if one.family == "number" and not one.is_list and one.is_small:
-            return f", {one.name} + 1 as v, -{one.name} as w"
-        case 2 if not one.is_list:
-            names = [found.name for found in given if found.family == one.family and not found.is_list]
-            return f", {one.name} = {draw(st.sampled_from(names))} as v, {one.name} is null as w"
+        case 1 if parameter.family == "number" and not parameter.is_list and parameter.is_small:
+            return f", {parameter.name} + 1 as v, -{parameter.name} as w"
+        case 2 if not parameter.is_list:
+            names = [
+                choice.name for choice in choices if choice.family == parameter.family and not choice.is_list
+            ]
+            return f", {parameter.name} = {draw(st.sampled_from(names))} as v, {parameter.name} is null as w"
         case _:
-            return f", {one.name} as v"
+            return f", {parameter.name} as v"
 
 
 @st.composite
-def aggregates(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+def aggregates(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
     """A group by one parameter, and aggregates of another."""
-    one, other = draw(st.sampled_from(given)), draw(st.sampled_from(given))
-    shown = [f"count({other.name}) as pn"]
-    if not other.is_list:
-        shown += [f"min({other.name}) as pm", f"count(distinct {other.name}) as pd"]
-        if other.family == "number" and other.is_small:
-            shown += [f"sum({other.name}) as ps", f"avg({other.name}) as pa"]
-    key = f"{one.name} as pk, " if draw(st.booleans()) else ""
+    key_parameter, parameter = draw(st.sampled_from(choices)), draw(st.sampled_from(choices))
+    shown = [f"count({parameter.name}) as pn"]
+    if not parameter.is_list:
+        shown += [f"min({parameter.name}) as pm", f"count(distinct {parameter.name}) as pd"]
+        if parameter.family == "number" and parameter.is_small:
+            shown += [f"sum({parameter.name}) as ps", f"avg({parameter.name}) as pa"]
+    key = f"{key_parameter.name} as pk, " if draw(st.booleans()) else ""
     return key + draw(st.sampled_from(shown))
 
 
 @st.composite
-def inline(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
+def inline(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
     """A value inside the binding of a person, or nothing."""
-    one = draw(st.sampled_from(given))
-    column = draw(st.sampled_from(_INLINE[one.family]))
-    if one.is_list or not one.goes_with(column) or draw(st.booleans()):
+    parameter = draw(st.sampled_from(choices))
+    column = draw(st.sampled_from(_INLINE[parameter.family]))
+    if parameter.is_list or not parameter.goes_with(column) or draw(st.booleans()):
         return ""
-    return f" {{ {column}: {one.name} }}"
+    return f" {{ {column}: {parameter.name} }}"
 
 
 def bound(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
     """The plan with these values, as it is run."""
-    found = bind_plan(plan, coerce_params(plan.parameters, values), NOW)
-    assert isinstance(found, ReadPlan)
-    return found
+    bound_plan = bind_plan(plan, coerce_params(plan.parameters, values), NOW)
+    assert isinstance(bound_plan, ReadPlan)
+    return bound_plan
 
 
 def as_written(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:

@@ -91,8 +91,8 @@ _call_names = st.sampled_from(("count", "nearest", "a", "now")).map(Name)
 
 def _joined(inner: st.SearchStrategy[Expression], junction: Junction) -> st.SearchStrategy[Expression]:
     """Operands that are joined in the same way would be read as one list."""
-    own = inner.filter(lambda found: not (isinstance(found, Joined) and found.junction is junction))
-    return st.lists(own, min_size=2, max_size=3).map(lambda found: Joined(junction, tuple(found)))
+    own = inner.filter(lambda operand: not (isinstance(operand, Joined) and operand.junction is junction))
+    return st.lists(own, min_size=2, max_size=3).map(lambda operands: Joined(junction, tuple(operands)))
 
 
 def _extended(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
@@ -106,7 +106,7 @@ def _extended(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Express
         st.builds(
             Negative,
             inner.filter(
-                lambda found: not (isinstance(found, NumberLiteral) and not found.text.startswith("-"))
+                lambda operand: not (isinstance(operand, NumberLiteral) and not operand.text.startswith("-"))
             ),
         ),
         st.builds(Arithmetic, st.sampled_from(Sign), inner, inner),
@@ -188,7 +188,7 @@ _mutations = st.lists(
     ),
     min_size=1,
     max_size=3,
-).map(lambda found: MutationBody(tuple(found)))
+).map(lambda statements: MutationBody(tuple(statements)))
 _types = st.builds(
     TypeExpression,
     names,
@@ -207,4 +207,4 @@ _queries = st.builds(
     st.lists(_annotations, max_size=2).map(tuple),
     _reads | _mutations,
 )
-files = st.lists(_queries, max_size=2).map(lambda found: QueryFile(tuple(found)))
+files = st.lists(_queries, max_size=2).map(lambda queries: QueryFile(tuple(queries)))

@@ -130,7 +130,7 @@ def test_all_mistakes_are_told() -> None:
     with pytest.raises(ParameterError) as caught:
         coerce_params(declared("I32 ; String ; Bool?"), {"p0": "x", "q": 1})
     listed: Any = caught.value.facts["parameters"]
-    assert [found["parameter"] for found in listed] == ["q", "p0", "p1"]
+    assert [fact["parameter"] for fact in listed] == ["q", "p0", "p1"]
     assert "did you mean" in listed[0]["hint"] or "the query has" in listed[0]["hint"]
     assert caught.value.message.endswith("(and 2 more)")
     assert [line.split(":")[0] for line in str(caught.value).splitlines()[1:]] == [
@@ -166,8 +166,8 @@ def values_for(param: Param) -> st.SearchStrategy[object]:
         "[String]": st.lists(st.text(max_size=3), max_size=3),
         "Vector(4)": st.just([0.0, 1.0, 2.0, 3.0]),
     }
-    found: PropertyType = param.type  # type: ignore[assignment]  # parameters have types of properties
-    inner = kinds[type_text(found)]
+    property_type: PropertyType = param.type  # type: ignore[assignment]  # parameters have types of properties
+    inner = kinds[type_text(property_type)]
     return st.none() | inner if param.nullable else inner
 
 
@@ -180,9 +180,9 @@ WITH_PARAMS: Final = [plan for plan in PLANS if plan.parameters]
 def test_no_value_changes_the_shape(data: st.DataObject) -> None:
     plan = rewrite_plan(data.draw(st.sampled_from(WITH_PARAMS)))
     drawn = {param.name: data.draw(values_for(param)) for param in plan.parameters}
-    for name, found in drawn.items():
-        if isinstance(found, int) and name in {"n", "m"}:
-            drawn[name] = abs(found) % 100
+    for name, value in drawn.items():
+        if isinstance(value, int) and name in {"n", "m"}:
+            drawn[name] = abs(value) % 100
     bound = bind_plan(plan, coerce_params(plan.parameters, drawn), NOW)
     assert [type(step) for step in numbered_steps(bound)] == [type(step) for step in numbered_steps(plan)]
     if isinstance(plan, ReadPlan):
@@ -197,7 +197,7 @@ def assert_bound(plan: QueryPlan) -> None:
     """No parameter and no `now()` is left anywhere."""
 
     def check(expr: Any) -> Any:
-        assert not [found for found in walk(expr) if isinstance(found, Param | Now)]
+        assert not [part for part in walk(expr) if isinstance(part, Param | Now)]
         return expr
 
     for step in numbered_steps(plan):
@@ -205,8 +205,8 @@ def assert_bound(plan: QueryPlan) -> None:
     if isinstance(plan, MutationPlan):
         for statement in plan.statements:
             if isinstance(statement, InsertRow | UpdateRows):
-                for found in statement.values:
-                    check(found.value)
+                for assigned in statement.values:
+                    check(assigned.value)
 
 
 def bound_text(text: str, given_values: dict[str, object]) -> str:
@@ -242,23 +242,23 @@ def test_now_is_one_moment_in_milliseconds() -> None:
     assert bound_text(text, {}).count("2024-05-31T12:34:56.789Z:DateTime") == 2
     (query,) = checked(text)
     moments = {
-        found.value
+        literal.value
         for step in numbered_steps(bind_plan(rewrite_plan(query.plan), {}, NOW))
-        for found in literals_of(step)
-        if isinstance(found.value, datetime)
+        for literal in literals_of(step)
+        if isinstance(literal.value, datetime)
     }
     assert moments == {NOW.replace(microsecond=789_000)}
 
 
 def literals_of(step: Relation) -> list[Literal]:
-    found: list[Literal] = []
+    literals: list[Literal] = []
 
     def keep(expr: Any) -> Any:
-        found.extend(part for part in walk(expr) if isinstance(part, Literal))
+        literals.extend(part for part in walk(expr) if isinstance(part, Literal))
         return expr
 
     with_expressions(step, keep)
-    return found
+    return literals
 
 
 def test_stored_values_have_the_type_of_the_column() -> None:

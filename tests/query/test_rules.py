@@ -85,4 +85,4 @@ def columns(plan: QueryPlan) -> object:
 
 
 def test_the_catalog_knows_the_tables_of_the_facts() -> None:
-    assert set(FACTS.tables) <= {found.alias for found in catalog().types}
+    assert set(FACTS.tables) <= {entity_type.alias for entity_type in catalog().types}

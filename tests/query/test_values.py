@@ -36,7 +36,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("operator", "given_value", "wanted", "expected"),
+    ("operator", "given_value", "column_type", "expected"),
     [
         (ComparisonOperator.EQ, Decimal("2.0"), I32, Fitted(ComparisonOperator.EQ, 2)),
         (ComparisonOperator.EQ, Decimal("2.7"), I32, False),
@@ -74,9 +74,9 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
     ],
 )
 def test_table(
-    operator: ComparisonOperator, given_value: Any, wanted: ScalarType, expected: Fitted | bool
+    operator: ComparisonOperator, given_value: Any, column_type: ScalarType, expected: Fitted | bool
 ) -> None:
-    assert fit(operator, given_value, wanted) == expected
+    assert fit(operator, given_value, column_type) == expected
 
 
 numbers = (
@@ -102,13 +102,13 @@ def integer_cases(draw: st.DrawFn) -> tuple[ScalarType, Any, int]:
 @given(integer_cases(), st.sampled_from(COMPARISONS))
 @settings(max_examples=400)
 def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: ComparisonOperator) -> None:
-    wanted, literal, stored = case
-    fitted = fit(operator, literal, wanted)
+    column_type, literal, stored = case
+    fitted = fit(operator, literal, column_type)
     exact = compared(operator, Fraction(stored), Fraction(literal))
     if isinstance(fitted, bool):
         assert fitted is exact
     else:
-        low, high = INTEGER_BOUNDS[wanted.scalar]
+        low, high = INTEGER_BOUNDS[column_type.scalar]
         assert type(fitted.value) is int
         assert low <= fitted.value <= high
         assert compared(fitted.operator, stored, fitted.value) is exact
@@ -145,8 +145,8 @@ def test_no_date_can_tell(naive: datetime, days: int, operator: ComparisonOperat
 )
 @example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), ComparisonOperator.EQ)
 def test_two_literals_are_decided(moment: datetime, day: date, operator: ComparisonOperator) -> None:
-    one, other = Literal(moment, DATETIME), Literal(day, DATE)
-    for left, right in ((one, other), (other, one), (other, other)):
+    first, second = Literal(moment, DATETIME), Literal(day, DATE)
+    for left, right in ((first, second), (second, first), (second, second)):
         decided = coerced(Compare(operator, left, right))
         assert decided == Literal(compared(operator, left.value, right.value), BOOL)
 
@@ -176,8 +176,8 @@ conditions: st.SearchStrategy[Expr] = st.recursive(
     leaves,
     lambda inner: st.one_of(
         st.builds(Not, inner),
-        st.lists(inner, min_size=2, max_size=3).map(lambda found: And(tuple(found))),
-        st.lists(inner, min_size=2, max_size=3).map(lambda found: Or(tuple(found))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda operands: And(tuple(operands))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda operands: Or(tuple(operands))),
     ),
     max_leaves=6,
 )

@@ -87,15 +87,15 @@ def explain_steps(
     plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None
 ) -> tuple[ExplainedStep, ...]:
     """The lines below the head, in order."""
-    found: list[ExplainedStep] = []
+    lines: list[ExplainedStep] = []
     number = 0
     for relation, title in _titled(plan):
         if title:
-            found.append(ExplainedStep(None, 1, title, StepFigures()))
+            lines.append(ExplainedStep(None, 1, title, StepFigures()))
         for text, depth in _tree(relation, 2 if title else 1) if relation is not None else ():
             number += 1
-            found.append(ExplainedStep(number, depth, text, (figures or {}).get(number, StepFigures())))
-    return tuple(found)
+            lines.append(ExplainedStep(number, depth, text, (figures or {}).get(number, StepFigures())))
+    return tuple(lines)
 
 
 def numbered_steps(plan: QueryPlan) -> tuple[Relation, ...]:
@@ -141,7 +141,9 @@ def _statement(statement: StatementPlan) -> str:
 
 
 def _values(values: tuple[Assigned, ...]) -> str:
-    return f"{{ {', '.join(f'{found.column}: {expression_text(found.value)}' for found in values)} }}"
+    return (
+        f"{{ {', '.join(f'{assigned.column}: {expression_text(assigned.value)}' for assigned in values)} }}"
+    )
 
 
 def _figures_text(figures: StepFigures) -> str:
@@ -179,7 +181,7 @@ def _step(relation: Relation) -> str:
         case LeftJoin(_, _, keys):
             return f"left join{_by(keys)}"
         case Search(_, scores, index):
-            shown = ", ".join(f"{expression_text(found.score)} as {found.name}" for found in scores)
+            shown = ", ".join(f"{expression_text(column.score)} as {column.name}" for column in scores)
             return f"search {shown}{_without(index)}"
         case Aggregate() | Order() | LimitRows() | Project():
             return _result_step(relation)
@@ -194,7 +196,7 @@ def _result_step(relation: Aggregate | Order | LimitRows | Project) -> str:
                 key.name if key.name == (text := expression_text(key.expression)) else f"{text} as {key.name}"
                 for key in keys
             )
-            calls = ", ".join(f"{expression_text(found.call)} as {found.name}" for found in aggregates)
+            calls = ", ".join(f"{expression_text(column.call)} as {column.name}" for column in aggregates)
             return f"aggregate {calls}" + (f" by {by}" if keys else "")
         case Order(_, keys, ties):
             shown = ", ".join(
@@ -206,10 +208,10 @@ def _result_step(relation: Aggregate | Order | LimitRows | Project) -> str:
             return f"limit {expression_text(count)}{skipped}"
         case Project(_, columns):
             shown = ", ".join(
-                found.name
-                if found.name == (text := expression_text(found.expression))
-                else f"{text} as {found.name}"
-                for found in columns
+                column.name
+                if column.name == (text := expression_text(column.expression))
+                else f"{text} as {column.name}"
+                for column in columns
             )
             return f"project {shown}"
         case _:
@@ -221,7 +223,7 @@ def _read_step(
 ) -> str:
     match relation:
         case Pattern(_, entities, links, filters):
-            shown = [f"{found.name}: {found.table.name}" for found in entities]
+            shown = [f"{entity.name}: {entity.table.name}" for entity in entities]
             shown += [_link(link) for link in links]
             where = f" where {conjunction_text(filters)}" if filters else ""
             return f"pattern {', '.join(shown)}{where}"
@@ -240,8 +242,8 @@ def _read_step(
             path = _arrow(source.name, f"{edge.name}:{edge.table.name}", target.name, direction, (1, 1))
             return f"{'check' if into else 'expand'} {path}{_access(columns, scan_filter, index)}"
         case Lookup(_, entity, columns, scan_filter, keep_missing, index):
-            how = "lookup, keeping nulls," if keep_missing else "lookup"
-            return f"{how} {entity.table.alias} as {entity.name}{_access(columns, scan_filter, index)}"
+            title = "lookup, keeping nulls," if keep_missing else "lookup"
+            return f"{title} {entity.table.alias} as {entity.name}{_access(columns, scan_filter, index)}"
         case _:
             assert_never(relation)
 
@@ -292,8 +294,10 @@ _GROUPS: Final = 0.1
 
 def estimate_steps(plan: QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigures]:
     """A figure for every numbered step of a rewritten plan."""
-    rows = (found for root in roots_of(plan) for found in _walk(root, facts, 1.0))
-    return {number: StepFigures(rows_estimated=round(found)) for number, found in enumerate(rows, start=1)}
+    rows = (estimate for root in roots_of(plan) for estimate in _walk(root, facts, 1.0))
+    return {
+        number: StepFigures(rows_estimated=round(estimate)) for number, estimate in enumerate(rows, start=1)
+    }
 
 
 def _walk(relation: Relation, facts: PlanFacts, outer: float) -> Iterator[float]:

@@ -61,12 +61,12 @@ def warn_about_updates(
         assert entity is not None, "the queries are checked"
         name, query_name, problems = first[type_name]
         missing = [
-            found.name
-            for found in entity.properties
-            if found.nullable and found.embedding is None and found.name not in columns
+            prop.name
+            for prop in entity.properties
+            if prop.nullable and prop.embedding is None and prop.name not in columns
         ]
         if missing:
-            listed = ", ".join(quoted(found) for found in missing)
+            listed = ", ".join(quoted(property_name) for property_name in missing)
             message = f"query {query_name}: no update of {type_name} ever sets {listed}"
             hint = "once null they stay null; add them to an update, or ignore this"
             problems.report(LintCode.NEVER_UPDATED, name.span, message, hint)
@@ -78,7 +78,7 @@ def _updates(query: CheckedQuery) -> Iterator[tuple[Name, set[str]]]:
         return
     for statement, planned in zip(body.statements, plan.statements, strict=True):
         if isinstance(statement, Update) and isinstance(planned, UpdateRows):
-            yield statement.type, {found.column for found in planned.values}
+            yield statement.type, {assigned.column for assigned in planned.values}
 
 
 def _warn_about_names(query: Query, problems: QueryProblems) -> None:
@@ -103,19 +103,19 @@ def _warn_about_literals(query: Query, problems: QueryProblems) -> None:
     expressions = (
         list(_clause_expressions(body.clauses))
         if isinstance(body, ReadBody)
-        else [found for statement in body.statements for found in statement_expressions(statement)]
+        else [expression for statement in body.statements for expression in statement_expressions(statement)]
     )
     written: list[StringLiteral | NumberLiteral | TimeLiteral] = []
     for expression in expressions:
-        for found in expressions_of(expression):
-            if isinstance(found, Comparison):
-                for side in (found.left, found.right):
+        for part in expressions_of(expression):
+            if isinstance(part, Comparison):
+                for side in (part.left, part.right):
                     if isinstance(side, NullLiteral):
                         _warn_about_null(side, label, problems)
             if isinstance(body, ReadBody):
                 continue
-            if isinstance(found, StringLiteral | NumberLiteral | TimeLiteral):
-                written.append(found)
+            if isinstance(part, StringLiteral | NumberLiteral | TimeLiteral):
+                written.append(part)
     if written:
         # One warning for all of them: a query that fills a graph has hundreds.
         count = "a hard-coded value" if len(written) == 1 else f"{len(written)} hard-coded values"
@@ -132,12 +132,12 @@ def _clause_expressions(clauses: tuple[Clause, ...]) -> Iterator[Expression]:
             case NotBlock(inner) | OptionalBlock(inner):
                 yield from _clause_expressions(inner)
             case Binding(properties=properties):
-                for found in properties:
-                    is_null = isinstance(found.value, NullLiteral)
+                for assignment in properties:
+                    is_null = isinstance(assignment.value, NullLiteral)
                     yield (
-                        Comparison(ComparisonOperator.EQ, found.value, found.value)
+                        Comparison(ComparisonOperator.EQ, assignment.value, assignment.value)
                         if is_null
-                        else found.value
+                        else assignment.value
                     )
             case Traversal():
                 pass
@@ -198,11 +198,11 @@ def lint_queries(
             continue
         checked = check_file(file, catalog, options or CheckOptions(), problems)
         errors.extend(problems.sorted())
-        found = QueryProblems(source, text)
-        warn_about_file(checked, found)
-        files.append((checked, found))
+        file_warnings = QueryProblems(source, text)
+        warn_about_file(checked, file_warnings)
+        files.append((checked, file_warnings))
     warn_about_updates(files, catalog)
-    for _, found in files:
-        warnings.extend(found.sorted())
+    for _, file_warnings in files:
+        warnings.extend(file_warnings.sorted())
     shapes = tuple(query_shape(query, catalog) for checked, _ in files for query in checked)
     return LintReport(tuple(errors), tuple(warnings), shapes)

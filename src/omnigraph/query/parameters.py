@@ -47,16 +47,16 @@ from omnigraph.schema.values import ValueMistake, narrow
 ParameterValues = Mapping[str, LiteralValue]
 
 
-def coerce_params(declared: tuple[Param, ...], given: Mapping[str, object]) -> ParameterValues:
+def coerce_params(declared: tuple[Param, ...], values_by_name: Mapping[str, object]) -> ParameterValues:
     """A typed value for every declared parameter, or one `ParameterError` with every mistake.
 
     A nullable parameter that is not given is null. A leading `$` of a given name is taken as part of the sign.
     """
-    known = {param.name: param for param in declared}
-    named = {name.removeprefix("$"): value for name, value in given.items()}
+    params = {param.name: param for param in declared}
+    named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
     values: dict[str, LiteralValue] = {}
-    mistakes = [_unknown(name, known) for name in named if name not in known]
-    mistakes += [_twice(name) for name in named if name in given and f"${name}" in given]
+    mistakes = [_unknown(name, params) for name in named if name not in params]
+    mistakes += [_twice(name) for name in named if name in values_by_name and f"${name}" in values_by_name]
     for param in declared:
         value = _value(param, named)
         if isinstance(value, ValueMistake):
@@ -68,24 +68,24 @@ def coerce_params(declared: tuple[Param, ...], given: Mapping[str, object]) -> P
     return values
 
 
-def _value(param: Param, given: Mapping[str, object]) -> LiteralValue | ValueMistake:
-    if param.name not in given:
+def _value(param: Param, values_by_name: Mapping[str, object]) -> LiteralValue | ValueMistake:
+    if param.name not in values_by_name:
         if param.nullable:
             return None
         shown = value_type_text(param.type)
         return ValueMistake("it is required and not given", f"give `{param.name}`, of type {shown}")
-    value = given[param.name]
+    value = values_by_name[param.name]
     if value is None:
         return None if param.nullable else ValueMistake("it is null, and its type has no `?`")
     assert not isinstance(param.type, EntityValueType | NullType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
 
-def _unknown(name: str, known: Mapping[str, Param]) -> tuple[str, ValueMistake]:
-    hint = ProblemList("", "").did_you_mean(name, known)
+def _unknown(name: str, params: Mapping[str, Param]) -> tuple[str, ValueMistake]:
+    hint = ProblemList("", "").did_you_mean(name, params)
     if not hint:
-        listed = ", ".join(quoted(found) for found in list(known)[:20])
-        hint = f"the query has {listed}" if known else "the query has no parameters"
+        listed = ", ".join(quoted(param_name) for param_name in list(params)[:20])
+        hint = f"the query has {listed}" if params else "the query has no parameters"
     return name, ValueMistake("the query does not declare it", hint)
 
 
@@ -97,8 +97,8 @@ def _error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
     name, first = mistakes[0]
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     listed: list[Fact] = [
-        {"parameter": found, "message": mistake.message, "hint": mistake.hint}
-        for found, mistake in mistakes[: limits.QUERY_PROBLEMS_MAX]
+        {"parameter": parameter, "message": mistake.message, "hint": mistake.hint}
+        for parameter, mistake in mistakes[: limits.QUERY_PROBLEMS_MAX]
     ]
     return ParameterError(
         f"parameter {quoted(name)}: {first.message}{more}",
@@ -132,53 +132,57 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
     if isinstance(plan, ReadPlan):
         return replace(plan, root=run(plan.root))
 
-    def statement(found: StatementPlan) -> StatementPlan:
-        match found:
+    def statement(unbound: StatementPlan) -> StatementPlan:
+        match unbound:
             case InsertRow(table, assigned):
-                return replace(found, values=_stored(assigned, table, change))
+                return replace(unbound, values=_stored(assigned, table, change))
             case UpdateRows(entity, assigned, rows):
-                return replace(found, values=_stored(assigned, entity.table, change), rows=run(rows))
+                return replace(unbound, values=_stored(assigned, entity.table, change), rows=run(rows))
             case DeleteRows(_, rows):
-                return replace(found, rows=run(rows))
+                return replace(unbound, rows=run(rows))
 
-    return replace(plan, statements=tuple(statement(found) for found in plan.statements))
+    return replace(plan, statements=tuple(statement(unbound) for unbound in plan.statements))
 
 
 def _check_limits(root: Relation) -> None:
     """A limit that a parameter gives is known only now."""
     for step in steps_of(root):
-        for found in (step.count, step.offset) if isinstance(step, LimitRows) else ():
-            if isinstance(found, Literal) and isinstance(found.value, int) and found.value < 0:
-                message = f"a limit or an offset is {found.value}, and must not be negative"
+        for bound_count in (step.count, step.offset) if isinstance(step, LimitRows) else ():
+            if (
+                isinstance(bound_count, Literal)
+                and isinstance(bound_count.value, int)
+                and bound_count.value < 0
+            ):
+                message = f"a limit or an offset is {bound_count.value}, and must not be negative"
                 raise ParameterError(message, code="query_parameter", hint="give 0 or more")
 
 
 def _stored(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple[Assigned, ...]:
-    found = []
+    stored = []
     for assigned in values:
         column = table.column(assigned.column)
         assert column is not None
         value = coerced(rewritten(assigned.value, change))
-        found.append(Assigned(assigned.column, _of_type(value, column.type)))
-    return tuple(found)
+        stored.append(Assigned(assigned.column, _of_type(value, column.type)))
+    return tuple(stored)
 
 
-def _of_type(value: Expr, wanted: PropertyType) -> Expr:
-    match value, item_type(wanted):
-        case Literal(known), _:
-            return Literal(_as_type(known, wanted), wanted)
+def _of_type(value: Expr, column_type: PropertyType) -> Expr:
+    match value, item_type(column_type):
+        case Literal(literal), _:
+            return Literal(_as_type(literal, column_type), column_type)
         case ListOf(items), ScalarType() as item:
-            return ListOf(tuple(_of_type(found, item) for found in items), wanted)
+            return ListOf(tuple(_of_type(item_value, item) for item_value in items), column_type)
         case _:
             return value
 
 
-def _as_type(value: LiteralValue, wanted: PropertyType) -> LiteralValue:
+def _as_type(value: LiteralValue, column_type: PropertyType) -> LiteralValue:
     """A value of an assignable type as one of the column's own: integers to floats, a moment to its day."""
-    if isinstance(value, int) and not isinstance(value, bool) and is_float(wanted):
-        return float(value) if wanted == F64 else narrow(float(value))
-    if isinstance(value, datetime) and wanted == DATE:
+    if isinstance(value, int) and not isinstance(value, bool) and is_float(column_type):
+        return float(value) if column_type == F64 else narrow(float(value))
+    if isinstance(value, datetime) and column_type == DATE:
         return value.date()
-    if isinstance(value, float) and wanted == ScalarType(Scalar.F32):
+    if isinstance(value, float) and column_type == ScalarType(Scalar.F32):
         return narrow(value)
     return value

@@ -38,8 +38,8 @@ def check_size(query: Query, problems: QueryProblems) -> None:
 
 def _clauses(clauses: tuple[Clause, ...]) -> int:
     return sum(
-        1 + (_clauses(found.clauses) if isinstance(found, NotBlock | OptionalBlock) else 0)
-        for found in clauses
+        1 + (_clauses(clause.clauses) if isinstance(clause, NotBlock | OptionalBlock) else 0)
+        for clause in clauses
     )
 
 
@@ -98,15 +98,15 @@ def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
 
     waiting = [(tree, 1)]
     while waiting:
-        found, depth = waiting.pop()
+        node, depth = waiting.pop()
         if depth > limits.QUERY_DEPTH_MAX:
-            meta = found.meta
+            meta = node.meta
             span = NOWHERE if meta.empty else Span(meta.line, meta.column, 1)
             message = f"the text is nested more than {limits.QUERY_DEPTH_MAX} levels deep here"
             hint = "split the query, or join conditions with `and` and `or` without so many parentheses"
             problems.report(QueryCode.TOO_DEEP, span, message, hint)
             return
-        waiting.extend((child, depth + 1) for child in found.children if isinstance(child, LarkTree))
+        waiting.extend((child, depth + 1) for child in node.children if isinstance(child, LarkTree))
 
 
 @cache

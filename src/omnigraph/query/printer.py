@@ -62,14 +62,16 @@ def print_expression(expression: Expression) -> str:
 
 
 def _query(query: Query) -> str:
-    parameters = ", ".join(f"${found.variable.name}: {print_type(found.type)}" for found in query.parameters)
-    annotations = "".join(f" {print_annotation(found)}" for found in query.annotations)
+    parameters = ", ".join(
+        f"${parameter.variable.name}: {print_type(parameter.type)}" for parameter in query.parameters
+    )
+    annotations = "".join(f" {print_annotation(annotation)}" for annotation in query.annotations)
     head = f"query {query.name.text}({parameters}){annotations}"
     body = query.body
     lines = (
         list(_read_lines(body))
         if isinstance(body, ReadBody)
-        else [_statement(found) for found in body.statements]
+        else [_statement(statement) for statement in body.statements]
     )
     return "\n".join([f"{head} {{", *(f"  {line}" for line in lines), "}", ""])
 
@@ -77,12 +79,15 @@ def _query(query: Query) -> str:
 def _read_lines(body: ReadBody) -> Iterable[str]:
     yield from _block("match", body.clauses)
     yield "return {"
-    for found in body.projections:
-        alias = f" as {found.alias.text}" if found.alias else ""
-        yield f"  {print_expression(found.expression)}{alias},"
+    for projection in body.projections:
+        alias = f" as {projection.alias.text}" if projection.alias else ""
+        yield f"  {print_expression(projection.expression)}{alias},"
     yield "}"
     if body.order is not None:
-        keys = (print_expression(found.expression) + _DIRECTIONS[found.descending] for found in body.order)
+        keys = (
+            print_expression(ordering.expression) + _DIRECTIONS[ordering.descending]
+            for ordering in body.order
+        )
         yield f"order {{ {', '.join(keys)} }}" if body.order else "order {}"
     if body.limit:
         yield _limit(body.limit)
@@ -167,7 +172,7 @@ def _ends_in_word(condition: Expression) -> bool:
 def _properties(assignments: tuple[Assignment, ...]) -> str:
     if not assignments:
         return " {}"
-    shown = (f"{found.name.text}: {print_expression(found.value)}" for found in assignments)
+    shown = (f"{assignment.name.text}: {print_expression(assignment.value)}" for assignment in assignments)
     return f" {{ {', '.join(shown)} }}"
 
 
@@ -193,7 +198,7 @@ def _leveled(expression: Expression) -> tuple[int, str]:
     match expression:
         case Joined(junction, operands):
             own = _OR if junction is Junction.OR else _AND
-            return own, f" {junction.value} ".join(_at_least(found, own + 1) for found in operands)
+            return own, f" {junction.value} ".join(_at_least(operand, own + 1) for operand in operands)
         case Inversion(operand):
             return _NOT, f"not {_at_least(operand, _NOT)}"
         case Comparison(operator, left, right):
@@ -233,8 +238,8 @@ def _atom(
             return "null"
         case Variable(name):
             return f"${name}"
-        case Access(variable, found):
-            return f"${variable.name}.{found.text}"
+        case Access(variable, property_name):
+            return f"${variable.name}.{property_name.text}"
         case Word(text):
             return text
         case _:
@@ -242,6 +247,6 @@ def _atom(
 
 
 def _call(call: Call) -> str:
-    named = (f"{found.name.text}={_at_least(found.value, _SUM)}" for found in call.named)
-    arguments = ", ".join([*(print_expression(found) for found in call.arguments), *named])
+    named = (f"{argument.name.text}={_at_least(argument.value, _SUM)}" for argument in call.named)
+    arguments = ", ".join([*(print_expression(argument) for argument in call.arguments), *named])
     return f"{call.name.text}({'distinct ' if call.distinct else ''}{arguments})"

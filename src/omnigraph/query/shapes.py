@@ -42,8 +42,8 @@ class QueryShape:
             "name": self.name,
             "kind": "mutation" if self.is_mutation else "read",
             "description": self.description,
-            "parameters": [found.to_json() for found in self.parameters],
-            "columns": [found.to_json() for found in self.columns],
+            "parameters": [parameter.to_json() for parameter in self.parameters],
+            "columns": [column.to_json() for column in self.columns],
             "reads": list(self.reads),
             "writes": list(self.writes),
         }
@@ -58,10 +58,11 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
         is_mutation=checked.is_mutation,
         description=checked.description,
         parameters=tuple(
-            ColumnShape(found.name, value_type_text(found.type), found.nullable) for found in plan.parameters
+            ColumnShape(parameter.name, value_type_text(parameter.type), parameter.nullable)
+            for parameter in plan.parameters
         ),
         columns=tuple(
-            ColumnShape(found.name, value_type_text(found.type), found.nullable) for found in fields
+            ColumnShape(column.name, value_type_text(column.type), column.nullable) for column in fields
         ),
         reads=_sorted({table.alias for root in roots_of(plan) for table in _tables(root)}),
         writes=_sorted(_writes(plan, catalog)),
@@ -69,32 +70,32 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
 
 
 def _tables(root: Relation) -> set[Table]:
-    found: set[Table] = set()
+    tables: set[Table] = set()
     for step in steps_of(root):
         match step:
             case Pattern(entities=entities, links=links):
-                found.update(entity.table for entity in entities)
-                found.update(link.table for link in links)
+                tables.update(entity.table for entity in entities)
+                tables.update(link.table for link in links)
             case Scan(entity) | Lookup(entity=entity):
-                found.add(entity.table)
+                tables.add(entity.table)
             case EdgeScan(edge) | EdgeExpand(edge=edge):
-                found.add(edge.table)
+                tables.add(edge.table)
             case Expand(table=table) | ExpandInto(table=table):
-                found.add(table)
-    return found
+                tables.add(table)
+    return tables
 
 
 def _writes(plan: QueryPlan, catalog: Catalog) -> set[str]:
     if isinstance(plan, ReadPlan):
         return set()
-    found: set[str] = set()
+    aliases: set[str] = set()
     for statement in plan.statements:
         table = statement.table if isinstance(statement, InsertRow) else statement.entity.table
-        found.add(table.alias)
+        aliases.add(table.alias)
         if not isinstance(statement, InsertRow | UpdateRows) and table.kind is TypeKind.NODE:
             ends = (edge for edge in catalog.edges if table.type_id in {edge.source, edge.target})
-            found.update(edge.alias for edge in ends)
-    return found
+            aliases.update(edge.alias for edge in ends)
+    return aliases
 
 
 def _sorted(aliases: set[str]) -> tuple[str, ...]:

@@ -382,10 +382,10 @@ class QueryFile:
 
 def variables_of(query: Query) -> dict[str, list[Variable]]:
     """Every mention of each variable or parameter in the body, by name, in the order of the text."""
-    found: dict[str, list[Variable]] = {}
+    mentions: dict[str, list[Variable]] = {}
     for variable in _body_variables(query):
-        found.setdefault(variable.name, []).append(variable)
-    return found
+        mentions.setdefault(variable.name, []).append(variable)
+    return mentions
 
 
 def expressions_of(expression: Expression) -> Iterator[Expression]:
@@ -400,8 +400,8 @@ def clause_variables(clause: Clause) -> Iterator[Variable]:
     match clause:
         case Binding(variable, properties=properties):
             yield variable
-            for found in properties:
-                yield from _expression_variables(found.value)
+            for assignment in properties:
+                yield from _expression_variables(assignment.value)
         case Traversal(source, _, target, binding=binding):
             yield source
             if binding:
@@ -418,9 +418,9 @@ def statement_expressions(statement: Statement) -> Iterator[Expression]:
     """The values and the predicate of a statement."""
     match statement:
         case Insert(_, assignments):
-            yield from (found.value for found in assignments)
+            yield from (assignment.value for assignment in assignments)
         case Update(_, assignments, where):
-            yield from (found.value for found in assignments)
+            yield from (assignment.value for assignment in assignments)
             yield where
         case Delete(_, where):
             yield where
@@ -435,19 +435,19 @@ def _body_variables(query: Query) -> Iterator[Variable]:
         return
     for clause in body.clauses:
         yield from clause_variables(clause)
-    shown = [found.expression for found in body.projections]
-    for expression in (*shown, *(found.expression for found in body.order or ())):
+    shown = [projection.expression for projection in body.projections]
+    for expression in (*shown, *(ordering.expression for ordering in body.order or ())):
         yield from _expression_variables(expression)
     if body.limit:
-        yield from (one for one in (body.limit.count, body.limit.offset) if isinstance(one, Variable))
+        yield from (bound for bound in (body.limit.count, body.limit.offset) if isinstance(bound, Variable))
 
 
 def _expression_variables(expression: Expression) -> Iterator[Variable]:
-    for found in expressions_of(expression):
-        if isinstance(found, Variable):
-            yield found
-        elif isinstance(found, Access):
-            yield found.variable
+    for part in expressions_of(expression):
+        if isinstance(part, Variable):
+            yield part
+        elif isinstance(part, Access):
+            yield part.variable
 
 
 def _parts(expression: Expression) -> tuple[Expression, ...]:
@@ -455,7 +455,7 @@ def _parts(expression: Expression) -> tuple[Expression, ...]:
         case ListLiteral(items):
             return items
         case Call(_, arguments, named):
-            return (*arguments, *(found.value for found in named))
+            return (*arguments, *(argument.value for argument in named))
         case Negative(operand) | Inversion(operand) | NullTest(operand):
             return (operand,)
         case Arithmetic(_, left, right) | Comparison(_, left, right):

@@ -257,8 +257,8 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         name, *rest = parts
         assert isinstance(name, Name)
         match name.text, rest:
-            case "date" | "datetime", [StringLiteral(given)]:
-                return TimeLiteral(name.text == "datetime", given, name.span)
+            case "date" | "datetime", [StringLiteral(time_text)]:
+                return TimeLiteral(name.text == "datetime", time_text, name.span)
         distinct = any(isinstance(part, Token) for part in rest)
         arguments: list[Expression] = []
         named: list[CallArgument] = []

@@ -50,9 +50,9 @@ class Fitted:
     value: LiteralValue
 
 
-def fit(operator: ComparisonOperator, value: LiteralValue, wanted: PropertyType) -> Fitted | bool:
+def fit(operator: ComparisonOperator, value: LiteralValue, column_type: PropertyType) -> Fitted | bool:
     """The comparison for values of this type, or what it always is."""
-    match wanted, value:
+    match column_type, value:
         case ScalarType(scalar), int() | float() | Decimal() if scalar in INTEGER_BOUNDS:
             return _integer(operator, value, INTEGER_BOUNDS[scalar])
         case ScalarType(Scalar.F32 | Scalar.F64 as scalar), int() | float() | Decimal():
@@ -129,60 +129,64 @@ def _outside(operator: ComparisonOperator, *, is_above: bool) -> bool:
 _SHOWN_MAX: Final = 60
 
 
-def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | ValueMistake:
+def value_from_json(value: object, property_type: PropertyType) -> LiteralValue | ValueMistake:
     """The value that a member of a JSON document, or what a Python program has of it, means for this type."""
-    given = _plain(given)
-    if isinstance(given, str) and not given.isascii() and _has_half_pair(given):
+    value = _plain(value)
+    if isinstance(value, str) and not value.isascii() and _has_half_pair(value):
         return ValueMistake("it has half of a surrogate pair, which is not a character")
-    match wanted:
-        case ScalarType(Scalar.DATE) if isinstance(given, date) and not isinstance(given, datetime):
-            return given
-        case ScalarType(Scalar.DATETIME) if isinstance(given, datetime):
-            return _moment(given)
+    match property_type:
+        case ScalarType(Scalar.DATE) if isinstance(value, date) and not isinstance(value, datetime):
+            return value
+        case ScalarType(Scalar.DATETIME) if isinstance(value, datetime):
+            return _moment(value)
         case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
-            return value_from_text(given, wanted) if isinstance(given, str) else _wrong_kind(given, wanted)
+            return (
+                value_from_text(value, property_type)
+                if isinstance(value, str)
+                else _wrong_kind(value, property_type)
+            )
         case ScalarType(Scalar.BOOL):
-            return given if isinstance(given, bool) else _wrong_kind(given, wanted)
+            return value if isinstance(value, bool) else _wrong_kind(value, property_type)
         case ScalarType(Scalar.BLOB):
-            if isinstance(given, bytes):
-                return given
-            return blob_from_text(given) if isinstance(given, str) else _wrong_kind(given, wanted)
+            if isinstance(value, bytes):
+                return value
+            return blob_from_text(value) if isinstance(value, str) else _wrong_kind(value, property_type)
         case ScalarType(scalar):
-            return _number(given, scalar)
+            return _number(value, scalar)
         case ListType(item):
-            return _items(given, ScalarType(item), wanted)
+            return _items(value, ScalarType(item), property_type)
         case VectorType(size):
-            items = _items(given, ScalarType(Scalar.F32), wanted)
+            items = _items(value, ScalarType(Scalar.F32), property_type)
             if isinstance(items, tuple) and len(items) != size:
-                return _wrong_size(len(items), wanted)
+                return _wrong_size(len(items), property_type)
             return items
         case _:
-            assert_never(wanted)
+            assert_never(property_type)
 
 
-def _plain(given: object) -> object:
+def _plain(value: object) -> object:
     """What NumPy and pandas wrap, as Python has it; their times, which become bare numbers, stay as they are."""
-    kind = getattr(getattr(given, "dtype", None), "kind", None)
-    unwrap = getattr(given, "tolist", None)
-    return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else given
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    unwrap = getattr(value, "tolist", None)
+    return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else value
 
 
-def _moment(given: datetime) -> datetime | ValueMistake:
+def _moment(moment: datetime) -> datetime | ValueMistake:
     # The first of the two is for pandas' NaT, which has no offset to ask for.
-    if given.tzinfo is None or given.utcoffset() is None:
+    if moment.tzinfo is None or moment.utcoffset() is None:
         return ValueMistake(
             "a datetime without its offset would mean another moment on every machine",
             "give it one, as in datetime(2024, 5, 31, 12, tzinfo=UTC)",
         )
-    if given.microsecond % 1000 or getattr(given, "nanosecond", 0):
+    if moment.microsecond % 1000 or getattr(moment, "nanosecond", 0):
         return ValueMistake(
             "a DateTime has milliseconds, and this one is finer",
             "round it, as in moment.replace(microsecond=0)",
         )
     try:
-        return datetime.fromisoformat(given.isoformat(timespec="milliseconds")).astimezone(UTC)
+        return datetime.fromisoformat(moment.isoformat(timespec="milliseconds")).astimezone(UTC)
     except (ValueError, OverflowError):
-        return ValueMistake(f"{given.isoformat()} is no moment of the calendar")
+        return ValueMistake(f"{moment.isoformat()} is no moment of the calendar")
 
 
 def _has_half_pair(text: str) -> bool:
@@ -193,19 +197,19 @@ def _has_half_pair(text: str) -> bool:
     return False
 
 
-def value_from_expression(given: Expression, wanted: PropertyType) -> LiteralValue | ValueMistake:
+def value_from_expression(expression: Expression, property_type: PropertyType) -> LiteralValue | ValueMistake:
     """The value that a literal of a query means for a property of this type; what is no literal is a mistake."""
-    match given:
+    match expression:
         case NullLiteral():
             return None
         case BoolLiteral(value):
-            return value_from_json(value, wanted)
-        case StringLiteral(text) if wanted == ScalarType(Scalar.BLOB):
+            return value_from_json(value, property_type)
+        case StringLiteral(text) if property_type == ScalarType(Scalar.BLOB):
             return blob_from_text(text)
         case StringLiteral() | NumberLiteral() | TimeLiteral():
-            return value_from_literal(given, wanted)
+            return value_from_literal(expression, property_type)
         case ListLiteral(items):
-            return _literal_items(items, wanted)
+            return _literal_items(items, property_type)
         case _:
             return ValueMistake("this is not a literal")
 
@@ -220,30 +224,32 @@ def blob_from_text(text: str) -> bytes | str | ValueMistake:
         return ValueMistake(f"{quoted(text)} is not valid base64")
 
 
-def _number(given: object, scalar: Scalar) -> LiteralValue | ValueMistake:
-    wanted = ScalarType(scalar)
-    if isinstance(given, Decimal):
-        return value_from_text(str(given), wanted)
-    if isinstance(given, bool) or not isinstance(given, int | float | str):
-        return _wrong_kind(given, wanted)
-    if isinstance(given, str) and scalar not in {Scalar.I64, Scalar.U64}:
-        return _wrong_kind(given, wanted)
-    if scalar in INTEGER_BOUNDS and isinstance(given, int):
+def _number(value: object, scalar: Scalar) -> LiteralValue | ValueMistake:
+    property_type = ScalarType(scalar)
+    if isinstance(value, Decimal):
+        return value_from_text(str(value), property_type)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return _wrong_kind(value, property_type)
+    if isinstance(value, str) and scalar not in {Scalar.I64, Scalar.U64}:
+        return _wrong_kind(value, property_type)
+    if scalar in INTEGER_BOUNDS and isinstance(value, int):
         # Compared as a number: writing thousands of digits out is refused by Python, and slow.
         low, high = INTEGER_BOUNDS[scalar]
-        fits = low <= given <= high
-        return given if fits else ValueMistake(f"the number does not fit {scalar.value}: {low} to {high}")
+        fits = low <= value <= high
+        return value if fits else ValueMistake(f"the number does not fit {scalar.value}: {low} to {high}")
     assert scalar in INTEGER_BOUNDS or scalar in FLOATS
-    if isinstance(given, int) and abs(given) > 2**1024:
+    if isinstance(value, int) and abs(value) > 2**1024:
         return ValueMistake(f"the number is too large for {scalar.value}")
-    return value_from_text(given if isinstance(given, str) else repr(given), wanted)
+    return value_from_text(value if isinstance(value, str) else repr(value), property_type)
 
 
-def _items(given: object, item: ScalarType, wanted: PropertyType) -> tuple[LiteralValue, ...] | ValueMistake:
-    if not isinstance(given, list | tuple):
-        return _wrong_kind(given, wanted)
+def _items(
+    sequence: object, item: ScalarType, property_type: PropertyType
+) -> tuple[LiteralValue, ...] | ValueMistake:
+    if not isinstance(sequence, list | tuple):
+        return _wrong_kind(sequence, property_type)
     values: list[LiteralValue] = []
-    for number, member in enumerate(given):
+    for number, member in enumerate(sequence):
         value = value_from_json(member, item)
         if isinstance(value, ValueMistake):
             return ValueMistake(f"item {number}: {value.message}", value.hint)
@@ -252,20 +258,20 @@ def _items(given: object, item: ScalarType, wanted: PropertyType) -> tuple[Liter
 
 
 def _literal_items(
-    items: tuple[Expression, ...], wanted: PropertyType
+    items: tuple[Expression, ...], property_type: PropertyType
 ) -> tuple[LiteralValue, ...] | ValueMistake:
-    match wanted:
+    match property_type:
         case ListType(item):
             item_type = ScalarType(item)
         case VectorType(size):
             item_type = ScalarType(Scalar.F32)
             if len(items) != size:
-                return _wrong_size(len(items), wanted)
+                return _wrong_size(len(items), property_type)
         case _:
-            return ValueMistake(f"a list is no {type_text(wanted)}")
+            return ValueMistake(f"a list is no {type_text(property_type)}")
     values: list[LiteralValue] = []
-    for given in items:
-        value = value_from_expression(given, item_type)
+    for item_literal in items:
+        value = value_from_expression(item_literal, item_type)
         if isinstance(value, ValueMistake):
             return value
         if value is None:
@@ -274,32 +280,34 @@ def _literal_items(
     return tuple(values)
 
 
-def _wrong_size(count: int, wanted: VectorType) -> ValueMistake:
+def _wrong_size(count: int, vector_type: VectorType) -> ValueMistake:
     numbers = f"{count} number{'' if count == 1 else 's'}"
-    return ValueMistake(f"a vector of {numbers} is no {type_text(wanted)}", f"give {wanted.size} numbers")
+    return ValueMistake(
+        f"a vector of {numbers} is no {type_text(vector_type)}", f"give {vector_type.size} numbers"
+    )
 
 
-def _wrong_kind(given: object, wanted: PropertyType) -> ValueMistake:
+def _wrong_kind(value: object, property_type: PropertyType) -> ValueMistake:
     """A short picture of what came, since the value itself may be huge."""
-    match given:
+    match value:
         case None:
             shown = "null"
         case bool():
-            shown = "true" if given else "false"
+            shown = "true" if value else "false"
         case int() | float():
             shown = "a number"
         case str():
-            shown = f'"{given[:_SHOWN_MAX]}{"…" if len(given) > _SHOWN_MAX else ""}"'
+            shown = f'"{value[:_SHOWN_MAX]}{"…" if len(value) > _SHOWN_MAX else ""}"'
         case list() | tuple():
             shown = "a list"
         case dict():
             shown = "an object"
         case _:
-            shown = type(given).__name__
-    return ValueMistake(f"{shown} is no {type_text(wanted)}", _hint(wanted))
+            shown = type(value).__name__
+    return ValueMistake(f"{shown} is no {type_text(property_type)}", _hint(property_type))
 
 
-def _hint(wanted: PropertyType) -> str:
+def _hint(property_type: PropertyType) -> str:
     hints: dict[PropertyType, str] = {
         ScalarType(Scalar.STRING): 'give a string: "…"',
         ScalarType(Scalar.DATE): 'give a date: "2024-05-31"',
@@ -307,6 +315,8 @@ def _hint(wanted: PropertyType) -> str:
         ScalarType(Scalar.BOOL): "give true or false",
         ScalarType(Scalar.BLOB): 'give "base64:…"',
     }
-    if isinstance(wanted, ListType | VectorType):
+    if isinstance(property_type, ListType | VectorType):
         return "give a list"
-    return hints.get(wanted, "give a number" if isinstance(wanted, ScalarType) else 'give a string: "…"')
+    return hints.get(
+        property_type, "give a number" if isinstance(property_type, ScalarType) else 'give a string: "…"'
+    )

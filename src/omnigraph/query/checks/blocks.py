@@ -56,7 +56,7 @@ class MatchStage:
     def own(self) -> frozenset[str]:
         """The names of the entities that exist from here on."""
         edges = (link.edge for link in self.links if link.edge)
-        introduced = frozenset(found.name for found in (*self.entities, *edges))
+        introduced = frozenset(entity.name for entity in (*self.entities, *edges))
         return introduced | (self.optional.own if self.optional else frozenset())
 
 
@@ -79,10 +79,10 @@ class QueryBlock:
     def stage_of(self, entities: frozenset[str]) -> MatchStage:
         """The first stage in which all these entities exist."""
         seen: frozenset[str] = frozenset()
-        wanted = entities & self.own
+        required = entities & self.own
         for stage in self.stages:
             seen |= stage.own
-            if wanted <= seen:
+            if required <= seen:
                 return stage
         raise AssertionError("every entity of a block belongs to a stage")
 
@@ -108,8 +108,8 @@ def check_block(
     for clause in clauses:
         if isinstance(clause, NotBlock):
             _check_not(clause, block)
-    for binding, found in (pair for pair in bound if pair is not None):
-        _check_properties(binding, found, block)
+    for binding, variable_binding in (pair for pair in bound if pair is not None):
+        _check_properties(binding, variable_binding, block)
     for clause in clauses:
         if isinstance(clause, Filter):
             condition = check_condition(clause.condition, block.env())
@@ -147,12 +147,12 @@ def _report_no_node(name: str, span: Span, context: Context) -> None:
         lower = name[:1].lower() + name[1:]
         hint = f"{name} is an edge; it is bound between two nodes: `$a $e:{lower} $b`"
     elif catalog.interface_named(name):
-        nodes = [found.name for found in catalog.nodes if name in found.implements]
+        nodes = [node.name for node in catalog.nodes if name in node.implements]
         hint = (
             f"{name} is an interface; bind a node that implements it: {', '.join(nodes) or 'there is none'}"
         )
     else:
-        hint = context.problems.did_you_mean(name, (found.name for found in catalog.nodes)) or SHOW_TYPES
+        hint = context.problems.did_you_mean(name, (node.name for node in catalog.nodes)) or SHOW_TYPES
     context.report(QueryCode.UNKNOWN_TYPE, span, f"no node is called {quoted(name)}", hint)
 
 
@@ -200,19 +200,19 @@ def _check_optional(optional: OptionalBlock, block: QueryBlock) -> None:
 def _check_not(negation: NotBlock, block: QueryBlock) -> None:
     inner = check_block(negation.clauses, block.context, dict(block.visible), negation.span)
     block.context.inside_not.update(inner.visible.keys() - block.visible.keys())
-    needed = frozenset(found.entity for found in outer_columns(inner))
+    needed = frozenset(column.entity for column in outer_columns(inner))
     block.stage_of(needed).negations.append(inner)
 
 
 def outer_columns(block: QueryBlock) -> tuple[ColumnRef, ...]:
     """The columns of outer entities that a block reads: the id of each of them first."""
-    found: dict[str, ColumnRef] = {}
+    columns: dict[str, ColumnRef] = {}
     nullable = {bound.entity.name: bound.nullable for bound in block.outer.values()}
     own = block.own
 
     def add(column: ColumnRef) -> None:
         if column.entity not in own:
-            found.setdefault(column.name, column)
+            columns.setdefault(column.name, column)
 
     def add_id(entity: Entity) -> None:
         add(ColumnRef(entity.name, "id", entity.table.columns[0].type, nullable.get(entity.name, False)))
@@ -228,9 +228,9 @@ def outer_columns(block: QueryBlock) -> tuple[ColumnRef, ...]:
             for column in outer_columns(inner):
                 add(column)
     entities = {bound.entity.name: bound.entity for bound in block.outer.values()}
-    for name in {column.entity for column in found.values()}:
+    for name in {column.entity for column in columns.values()}:
         add_id(entities[name])
-    return tuple(sorted(found.values(), key=lambda column: (column.column != "id", column.name)))
+    return tuple(sorted(columns.values(), key=lambda column: (column.column != "id", column.name)))
 
 
 def _check_properties(binding: Binding, bound: Bound, block: QueryBlock) -> None:
@@ -260,10 +260,10 @@ def _inline(assignment: Assignment, column: ColumnRef, block: QueryBlock) -> Exp
         hint = "write the condition as a filter: `$x.prop in [ … ]`"
         env.report(QueryCode.INLINE_VALUE, value.span, "an inline value is not a list", hint)
         return None
-    for found in expressions_of(value):
-        if isinstance(found, Access) or (isinstance(found, Variable) and found.name in block.visible):
+    for part in expressions_of(value):
+        if isinstance(part, Access) or (isinstance(part, Variable) and part.name in block.visible):
             hint = "compare two variables in a filter: `$x.prop = $y.prop`"
-            env.report(QueryCode.INLINE_VALUE, found.span, "an inline value uses no variable", hint)
+            env.report(QueryCode.INLINE_VALUE, part.span, "an inline value uses no variable", hint)
             return None
     is_list = isinstance(column.type, ListType) and not _is_list_param(value, block)
     operator = ComparisonOperator.CONTAINS if is_list else ComparisonOperator.EQ
@@ -271,8 +271,8 @@ def _inline(assignment: Assignment, column: ColumnRef, block: QueryBlock) -> Exp
 
 
 def _is_list_param(value: object, block: QueryBlock) -> bool:
-    found = block.context.params.get(value.name) if isinstance(value, Variable) else None
-    return isinstance(found, Param) and isinstance(found.type, ListType)
+    param = block.context.params.get(value.name) if isinstance(value, Variable) else None
+    return isinstance(param, Param) and isinstance(param.type, ListType)
 
 
 def assemble(block: QueryBlock, outer: Relation | None = None) -> Relation:

@@ -76,7 +76,7 @@ class Context:
         else:
             base = variable.name.removesuffix("_")
             numbered = (f"{base}_{number}" for number in count(1 if variable.is_anonymous else 2))
-            name = next(found for found in numbered if found not in self._taken | self.reserved)
+            name = next(candidate for candidate in numbered if candidate not in self._taken | self.reserved)
         self._taken.add(name)
         return Entity(name, table)
 

@@ -97,12 +97,12 @@ def check_literal(literal: PlainLiteral, env: Env, compared_with: ValueType | No
 
 def check_time(literal: TimeLiteral, env: Env) -> Literal | None:
     """Check `date("…")` or `datetime("…")`, which says its type itself."""
-    wanted = DATETIME if literal.is_datetime else DATE
-    value = value_from_text(literal.text, wanted)
+    time_type = DATETIME if literal.is_datetime else DATE
+    value = value_from_text(literal.text, time_type)
     if isinstance(value, ValueMistake):
         env.report(QueryCode.LITERAL, literal.span, value.message, value.hint)
         return None
-    return Literal(value, wanted)
+    return Literal(value, time_type)
 
 
 def _text(literal: StringLiteral, env: Env, compared_with: ValueType | None) -> Literal | None:
@@ -121,11 +121,11 @@ def _text(literal: StringLiteral, env: Env, compared_with: ValueType | None) -> 
 def _time(literal: StringLiteral, env: Env, compared_with: ValueType) -> Literal | None:
     """A date may be compared with a datetime, so either is read; the mistake is told for the column's own type."""
     other = DATETIME if compared_with == DATE else DATE
-    for wanted in (compared_with, other):
-        assert isinstance(wanted, ScalarType)
-        value = value_from_text(literal.value, wanted)
+    for time_type in (compared_with, other):
+        assert isinstance(time_type, ScalarType)
+        value = value_from_text(literal.value, time_type)
         if not isinstance(value, ValueMistake):
-            return Literal(value, wanted)
+            return Literal(value, time_type)
     assert isinstance(compared_with, ScalarType)
     mistake = value_from_text(literal.value, compared_with)
     assert isinstance(mistake, ValueMistake)
@@ -247,16 +247,16 @@ def _in(comparison: Comparison, env: Env, check: Check) -> Expr | None:
 def _in_list(left: Expr, items: ListLiteral, comparison: Comparison, env: Env, check: Check) -> Expr | None:
     checked: list[Expr] = []
     for item in items.items:
-        found = check(item, env, left.type)
-        if found is None:
+        checked_item = check(item, env, left.type)
+        if checked_item is None:
             continue
-        if isinstance(found, Literal) and found.value is None:
+        if isinstance(checked_item, Literal) and checked_item.value is None:
             hint = "a comparison with null is never true; write `is null`"
             env.report(QueryCode.NULL_IN_LIST, item.span, "a list has no null items", hint)
-        elif not are_comparable(left.type, found.type):
-            report_incomparable(left.type, found.type, comparison, env)
+        elif not are_comparable(left.type, checked_item.type):
+            report_incomparable(left.type, checked_item.type, comparison, env)
         else:
-            checked.append(found)
+            checked.append(checked_item)
     return InList(left, tuple(checked)) if len(checked) == len(items.items) else None
 
 
@@ -397,8 +397,8 @@ def report_unknown(variable: Variable, env: Env) -> None:
         hint = "a variable that `not { }` binds exists only inside it"
         env.report(QueryCode.VARIABLE_INSIDE_NOT, variable.span, f"{shown} is bound inside a `not`", hint)
     else:
-        known = (*env.variables, *env.context.params)
-        near = env.context.problems.did_you_mean(variable.name, known).replace("`", "`$", 1)
+        names = (*env.variables, *env.context.params)
+        near = env.context.problems.did_you_mean(variable.name, names).replace("`", "`$", 1)
         message = f"{shown} is neither a variable nor a parameter"
         env.report(QueryCode.UNKNOWN_VARIABLE, variable.span, message, near)
 
@@ -425,17 +425,21 @@ def _access(access: Access, env: Env) -> Expr | None:
 def report_no_property(type_name: str, name: str, span: Span, env: Env) -> None:
     """A property that the type does not have."""
     catalog = env.context.catalog
-    found = catalog.type_named(type_name)
-    known = [one.name for one in found.properties] if found else []
-    near = env.context.problems.did_you_mean(name, known)
-    hint = near or (f"it has {', '.join(quoted(one) for one in known[:20])}" if known else "it has none")
+    entity_type = catalog.type_named(type_name)
+    property_names = [prop.name for prop in entity_type.properties] if entity_type else []
+    near = env.context.problems.did_you_mean(name, property_names)
+    hint = near or (
+        f"it has {', '.join(quoted(property_name) for property_name in property_names[:20])}"
+        if property_names
+        else "it has none"
+    )
     env.report(QueryCode.UNKNOWN_PROPERTY, span, f"{type_name} has no property {quoted(name)}", hint)
 
 
 def _word(word: Word, env: Env) -> Expr | None:
-    found = env.words.get(word.text)
-    if found is not None:
-        return found
+    expression = env.words.get(word.text)
+    if expression is not None:
+        return expression
     shown = quoted(word.text)
     near = env.context.problems.did_you_mean(word.text, env.words)
     match env.place:
@@ -479,7 +483,7 @@ def _logic(expression: Joined | Inversion, env: Env) -> Expr | None:
         operand = check_condition(expression.operand, env)
         return None if operand is None else Not(operand)
     checked = [check_condition(operand, env) for operand in expression.operands]
-    operands = tuple(found for found in checked if found is not None)
+    operands = tuple(operand for operand in checked if operand is not None)
     if len(operands) < len(checked):
         return None
     return And(operands) if expression.junction is Junction.AND else Or(operands)

@@ -50,66 +50,70 @@ from omnigraph.schema.values import ValueMistake
 
 def check_nearest(call: Call, env: Env, check: Check) -> Nearest | None:
     """The typed score, or None after a problem."""
-    place, given = call.arguments
-    found = check(place, env, None)
-    column = found if isinstance(found, ColumnRef) and isinstance(found.type, VectorType) else None
-    if found is not None and column is None:
-        shown = value_type_text(found.type)
+    place, query_argument = call.arguments
+    checked = check(place, env, None)
+    column = checked if isinstance(checked, ColumnRef) and isinstance(checked.type, VectorType) else None
+    if checked is not None and column is None:
+        shown = value_type_text(checked.type)
         message = f"`nearest` works on a Vector property, not {shown}"
         env.report(QueryCode.NEAREST_PROPERTY, place.span, message, "write `nearest($x.embedding, …)`")
-    query = _vector(given, column, env) if isinstance(given, ListLiteral) else check(given, env, None)
-    if column is None or query is None or not check_constant(query, given, "nearest", env):
+    query = (
+        _vector(query_argument, column, env)
+        if isinstance(query_argument, ListLiteral)
+        else check(query_argument, env, None)
+    )
+    if column is None or query is None or not check_constant(query, query_argument, "nearest", env):
         return None
-    return _nearest(column, query, given, env)
+    return _nearest(column, query, query_argument, env)
 
 
-def check_constant(query: Expr, given: Expression, name: str, env: Env) -> bool:
+def check_constant(query: Expr, argument: Expression, name: str, env: Env) -> bool:
     """What is searched for is one value for the whole query, and never null."""
     if not isinstance(query, Literal | Param):
         message = f"`{name}` looks for a literal or a parameter, the same for every row"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
+        env.report(QueryCode.ARGUMENT_TYPE, argument.span, message)
         return False
     if query.nullable:
         message = f"`{name}` cannot look for null"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message, "declare the parameter without `?`")
+        env.report(QueryCode.ARGUMENT_TYPE, argument.span, message, "declare the parameter without `?`")
         return False
     return True
 
 
-def _vector(given: ListLiteral, column: ColumnRef | None, env: Env) -> Literal | None:
-    wanted = column.type if column else None
-    if not isinstance(wanted, VectorType):
+def _vector(items: ListLiteral, column: ColumnRef | None, env: Env) -> Literal | None:
+    vector_type = column.type if column else None
+    if not isinstance(vector_type, VectorType):
         return None
-    value = value_from_expression(given, wanted)
+    value = value_from_expression(items, vector_type)
     if isinstance(value, ValueMistake):
-        code = QueryCode.VECTOR_LENGTH if len(given.items) != wanted.size else QueryCode.LITERAL
-        env.report(code, given.span, value.message, value.hint)
+        code = QueryCode.VECTOR_LENGTH if len(items.items) != vector_type.size else QueryCode.LITERAL
+        env.report(code, items.span, value.message, value.hint)
         return None
-    return Literal(value, wanted)
+    return Literal(value, vector_type)
 
 
-def _nearest(column: ColumnRef, query: Expr, given: Expression, env: Env) -> Nearest | None:
+def _nearest(column: ColumnRef, query: Expr, argument: Expression, env: Env) -> Nearest | None:
     assert isinstance(column.type, VectorType)
     match query.type:
         case VectorType(size):
             if size == column.type.size:
                 return Nearest(column, query)
             message = f"the vector has {size} numbers, the property {column.type.size}"
-            env.report(QueryCode.VECTOR_LENGTH, given.span, message)
+            env.report(QueryCode.VECTOR_LENGTH, argument.span, message)
             return None
         case ListType(Scalar.F32 | Scalar.F64):
             hint = f"declare the parameter as `{value_type_text(column.type)}`"
-            env.report(QueryCode.VECTOR_LENGTH, given.span, "a list has no fixed length", hint)
+            env.report(QueryCode.VECTOR_LENGTH, argument.span, "a list has no fixed length", hint)
             return None
     if family_of(query.type) is not TypeFamily.TEXT:
         message = f"`nearest` needs a vector or a text, not {value_type_text(query.type)}"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
+        env.report(QueryCode.ARGUMENT_TYPE, argument.span, message)
         return None
     made = _embedded(column, env)
     if made is None:
         hint = 'give a vector, or declare the property with `@embed("source")`'
         message = "a text is looked for, and no `@embed` says how the property's vectors are made"
-        env.report(QueryCode.NEAREST_TEXT, given.span, message, hint)
+        env.report(QueryCode.NEAREST_TEXT, argument.span, message, hint)
         return None
     return Nearest(column, query, embed=True, model=made.model)
 
@@ -117,7 +121,7 @@ def _nearest(column: ColumnRef, query: Expr, given: Expression, env: Env) -> Nea
 def _embedded(column: ColumnRef, env: Env) -> Column | None:
     """By the entity of the column: in `order` it may be written as a name of `return`, without its variable."""
     entities = (bound.entity for bound in env.variables.values())
-    table = next(found.table for found in entities if found.name == column.entity)
+    table = next(entity.table for entity in entities if entity.name == column.entity)
     made = table.column(column.column)
     return made if made is not None and made.embedded else None
 
@@ -170,18 +174,18 @@ def check_call(call: Call, env: Env, check: Check) -> Expr | None:
 def _has_right_count(call: Call, env: Env) -> bool:
     name = call.name.text
     low, high = _COUNTS[name]
-    unknown = [found.name for found in call.named if found.name.text != _NAMED.get(name)]
+    unknown = [argument.name for argument in call.named if argument.name.text != _NAMED.get(name)]
     for wrong in unknown:
         message = f"`{name}` has no argument {quoted(wrong.text)}"
         env.report(QueryCode.ARGUMENT_COUNT, wrong.span, message)
     if call.distinct and name != Function.COUNT.value:
         env.report(QueryCode.ARGUMENT_COUNT, call.span, "only `count` takes `distinct`")
         return False
-    known = len(call.named) - len(unknown)
-    given = len(call.arguments) + (known if len(call.arguments) >= low else 0)
-    if not low <= given <= high:
-        wanted = str(low) if low == high else f"{low} or {high}"
-        message = f"`{name}` takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
+    named_count = len(call.named) - len(unknown)
+    argument_count = len(call.arguments) + (named_count if len(call.arguments) >= low else 0)
+    if not low <= argument_count <= high:
+        expected = str(low) if low == high else f"{low} or {high}"
+        message = f"`{name}` takes {expected} argument{'' if expected == '1' else 's'}, not {argument_count}"
         env.report(QueryCode.ARGUMENT_COUNT, call.span, message)
         return False
     return not unknown
@@ -203,10 +207,10 @@ def _search(call: Call, env: Env, check: Check) -> Expr | None:
 def _text_and_query(call: Call, env: Env, check: Check) -> tuple[ColumnRef | None, Expr | None]:
     """The String property and the words to look for."""
     name = call.name.text
-    found, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
-    column = found if isinstance(found, ColumnRef) and _is_text_property(found) else None
-    if found is not None and column is None:
-        shown = "an id" if isinstance(found, ColumnRef) and found.column == "id" else _shown(found)
+    checked, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
+    column = checked if isinstance(checked, ColumnRef) and _is_text_property(checked) else None
+    if checked is not None and column is None:
+        shown = "an id" if isinstance(checked, ColumnRef) and checked.column == "id" else _shown(checked)
         message = f"`{name}` searches a String property, not {shown}"
         hint = f"write `{name}($x.property, …)`"
         env.report(QueryCode.SEARCH_PROPERTY, call.arguments[0].span, message, hint)
@@ -227,17 +231,17 @@ def _is_text_property(column: ColumnRef) -> bool:
 def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | None:
     """The last argument, by position or by name: a whole number that is written down, not a parameter."""
     low = 0 if call.name.text == TextMode.FUZZY.value else 1
-    given: Expression | None = call.named[0].value if call.named else None
-    if given is None and len(call.arguments) > 2:
-        given = call.arguments[2]
-    if given is None:
+    argument: Expression | None = call.named[0].value if call.named else None
+    if argument is None and len(call.arguments) > 2:
+        argument = call.arguments[2]
+    if argument is None:
         return default
-    if isinstance(given, NumberLiteral) and given.text.isdecimal() and len(given.text) < 10:
-        number = int(given.text)
+    if isinstance(argument, NumberLiteral) and argument.text.isdecimal() and len(argument.text) < 10:
+        number = int(argument.text)
         if low <= number <= high:
             return number
     message = f"`{_NAMED[call.name.text]}` of `{call.name.text}` is a whole number from {low} to {high}"
-    env.report(QueryCode.SEARCH_NUMBER, given.span, message)
+    env.report(QueryCode.SEARCH_NUMBER, argument.span, message)
     return None
 
 
@@ -255,10 +259,10 @@ def _score(call: Call, env: Env, check: Check) -> Score | None:
 def _rrf(call: Call, env: Env, check: Check) -> Score | None:
     scores: list[Nearest | Bm25] = []
     for argument in call.arguments[:2]:
-        found = check(argument, env, None)
-        if isinstance(found, Nearest | Bm25):
-            scores.append(found)
-        elif found is not None:
+        score = check(argument, env, None)
+        if isinstance(score, Nearest | Bm25):
+            scores.append(score)
+        elif score is not None:
             message = "`rrf` joins two of `nearest(…)` and `bm25(…)`"
             env.report(QueryCode.RRF_ARGUMENT, argument.span, message)
     k = _number_argument(call, env, default=_RRF_K, high=limits.RRF_K_MAX)

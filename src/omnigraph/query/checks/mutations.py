@@ -54,94 +54,96 @@ from omnigraph.schema.values import ValueMistake
 
 def check_value(assignment: Assignment, column: Column, env: Env) -> Expr | None:
     """The value, or None after a problem."""
-    name, given = assignment.name.text, assignment.value
-    match given:
+    name, value = assignment.name.text, assignment.value
+    match value:
         case NullLiteral() if not column.nullable:
             message = f"{quoted(name)} cannot be null"
-            env.report(QueryCode.NULL_VALUE, given.span, message)
+            env.report(QueryCode.NULL_VALUE, value.span, message)
             return None
         case ListLiteral(items) if any(not _is_literal(item) for item in items):
-            return _list(given, column, name, env)
+            return _list(value, column, name, env)
         case (
             StringLiteral() | NumberLiteral() | TimeLiteral() | BoolLiteral() | NullLiteral() | ListLiteral()
         ):
-            return _literal(given, column, name, env)
+            return _literal(value, column, name, env)
         case Variable():
-            return _param(given, column, name, env)
-        case Call() if given.name.text == "now":
-            return _now(given, column, name, env)
+            return _param(value, column, name, env)
+        case Call() if value.name.text == "now":
+            return _now(value, column, name, env)
         case _:
-            return _computed(given, column, name, env)
+            return _computed(value, column, name, env)
 
 
-def _literal(given: Expression, column: Column, name: str, env: Env) -> Literal | None:
-    value = value_from_expression(given, column.type)
+def _literal(literal: Expression, column: Column, name: str, env: Env) -> Literal | None:
+    value = value_from_expression(literal, column.type)
     if isinstance(value, ValueMistake):
-        match given, column.type:
+        match literal, column.type:
             case ListLiteral(items), VectorType(size) if len(items) != size:
                 code = QueryCode.VECTOR_LENGTH
             case _:
                 code = QueryCode.LITERAL
-        env.report(code, given.span, f"{quoted(name)}: {value.message}", value.hint)
+        env.report(code, literal.span, f"{quoted(name)}: {value.message}", value.hint)
         return None
     return Literal(value, column.type)
 
 
-def _is_literal(given: Expression) -> bool:
+def _is_literal(expression: Expression) -> bool:
     return isinstance(
-        given, StringLiteral | NumberLiteral | TimeLiteral | BoolLiteral | NullLiteral | ListLiteral
+        expression, StringLiteral | NumberLiteral | TimeLiteral | BoolLiteral | NullLiteral | ListLiteral
     )
 
 
-def _list(given: ListLiteral, column: Column, name: str, env: Env) -> Expr | None:
+def _list(list_literal: ListLiteral, column: Column, name: str, env: Env) -> Expr | None:
     """A list with computed items: each is a value that is never null, of the type that items have."""
-    wanted = item_type(column.type)
-    if wanted is None or (isinstance(column.type, VectorType) and len(given.items) != column.type.size):
-        return _literal(given, column, name, env)
+    required_type = item_type(column.type)
+    if required_type is None or (
+        isinstance(column.type, VectorType) and len(list_literal.items) != column.type.size
+    ):
+        return _literal(list_literal, column, name, env)
     checked = [
-        check_value(Assignment(Name(f"{name}[{at}]"), item), Column(name, wanted), env)
-        for at, item in enumerate(given.items)
+        check_value(Assignment(Name(f"{name}[{index}]"), item), Column(name, required_type), env)
+        for index, item in enumerate(list_literal.items)
     ]
-    items = tuple(found for found in checked if found is not None)
+    items = tuple(item for item in checked if item is not None)
     return ListOf(items, column.type) if len(items) == len(checked) else None
 
 
-def _param(given: Variable, column: Column, name: str, env: Env) -> Param | None:
-    checked = check_expression(given, env)
+def _param(variable: Variable, column: Column, name: str, env: Env) -> Param | None:
+    checked = check_expression(variable, env)
     if not isinstance(checked, Param):
         return None
     if not is_assignable(checked.type, column.type):
         have, want = value_type_text(checked.type), value_type_text(column.type)
-        message = f"{quoted(name)} is {want}, and {quoted(f'${given.name}')} is {have}"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message, f"declare `${given.name}: {want}`")
+        message = f"{quoted(name)} is {want}, and {quoted(f'${variable.name}')} is {have}"
+        env.report(QueryCode.ARGUMENT_TYPE, variable.span, message, f"declare `${variable.name}: {want}`")
         return None
     if checked.nullable and not column.nullable:
-        message = f"{quoted(name)} cannot be null, and {quoted(f'${given.name}')} may be"
-        env.report(QueryCode.NULL_VALUE, given.span, message, "declare the parameter without `?`")
+        message = f"{quoted(name)} cannot be null, and {quoted(f'${variable.name}')} may be"
+        env.report(QueryCode.NULL_VALUE, variable.span, message, "declare the parameter without `?`")
         return None
     return checked
 
 
-def _now(given: Call, column: Column, name: str, env: Env) -> Expr | None:
-    checked = check_expression(given, env)
+def _now(call: Call, column: Column, name: str, env: Env) -> Expr | None:
+    checked = check_expression(call, env)
     if checked is None or column.type in {DATE, DATETIME}:
         return checked if isinstance(checked, Now) else None
     message = f"{quoted(name)} is {value_type_text(column.type)}, and `now()` is a moment"
-    env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
+    env.report(QueryCode.ARGUMENT_TYPE, call.span, message)
     return None
 
 
-def _computed(given: Expression, column: Column, name: str, env: Env) -> Expr | None:
-    checked = check_expression(given, env)
+def _computed(expression: Expression, column: Column, name: str, env: Env) -> Expr | None:
+    checked = check_expression(expression, env)
     if checked is None:
         return None
     if checked.type == ScalarType(Scalar.BLOB):
         hint = "only whether a Blob is there can be asked: `photo is null`"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, "the content of a Blob is not read here", hint)
+        env.report(QueryCode.ARGUMENT_TYPE, expression.span, "the content of a Blob is not read here", hint)
         return None
     if not _can_hold(checked, column):
         have, want = value_type_text(checked.type), value_type_text(column.type)
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, f"{quoted(name)} is {want}, and this is {have}")
+        env.report(QueryCode.ARGUMENT_TYPE, expression.span, f"{quoted(name)} is {want}, and this is {have}")
         return None
     return checked
 
@@ -159,11 +161,11 @@ def check_mutation(body: MutationBody, context: Context) -> tuple[StatementPlan,
     """The statements that have no problem, in order."""
     _check_mix(body, context)
     checked = (_statement(statement, context) for statement in body.statements)
-    return tuple(found for found in checked if found is not None)
+    return tuple(statement for statement in checked if statement is not None)
 
 
 def _check_mix(body: MutationBody, context: Context) -> None:
-    deletes = [found for found in body.statements if isinstance(found, Delete)]
+    deletes = [statement for statement in body.statements if isinstance(statement, Delete)]
     if deletes and len(deletes) < len(body.statements):
         message = "a query deletes, or inserts and updates, but not both"
         context.report(QueryCode.MIXED_DELETE, deletes[0].type.span, message, "write two queries")
@@ -198,14 +200,14 @@ def _statement(statement: Statement, context: Context) -> StatementPlan | None:
 
 
 def _type(name: Name, context: Context) -> NodeType | EdgeType | None:
-    found = context.catalog.type_named(name.text)
-    if found is None:
-        known = [one.name for one in context.catalog.types]
-        near = context.problems.did_you_mean(name.text, known) or SHOW_TYPES
+    entity_type = context.catalog.type_named(name.text)
+    if entity_type is None:
+        type_names = [candidate.name for candidate in context.catalog.types]
+        near = context.problems.did_you_mean(name.text, type_names) or SHOW_TYPES
         if context.catalog.interface_named(name.text):
             near = f"{name.text} is an interface, which has no rows"
         context.report(QueryCode.UNKNOWN_TYPE, name.span, f"no type is called {quoted(name.text)}", near)
-    return found
+    return entity_type
 
 
 def _assigned(assignments: tuple[Assignment, ...], table: Table, env: Env) -> tuple[Assigned, ...] | None:
@@ -229,37 +231,38 @@ def _assigned(assignments: tuple[Assignment, ...], table: Table, env: Env) -> tu
 def _check_complete(
     assignments: tuple[Assignment, ...], entity_type: NodeType | EdgeType, name: Name, context: Context
 ) -> None:
-    given = {found.name.text for found in assignments}
+    assigned_names = {assignment.name.text for assignment in assignments}
     for assignment in assignments:
         if assignment.name.text == "id":
             _report_system(assignment.name, "ids are made from the key, or made up", context)
     if isinstance(entity_type, EdgeType):
-        ends = [end for end, other in (("from", "src"), ("to", "dst")) if not given & {end, other}]
+        ends = [end for end, other in (("from", "src"), ("to", "dst")) if not assigned_names & {end, other}]
         if ends:
             shown = " and ".join(f"`{end}`" for end in ends)
             hint = f"add `{', '.join(f'{end}: …' for end in ends)}`, the ids of nodes"
             context.report(QueryCode.MISSING_END, name.span, f"an edge needs {shown}", hint)
     missing = [
-        found.name
-        for found in entity_type.properties
-        if found.name not in given and (_is_required(found) or _lacks_source(found, given, entity_type))
+        prop.name
+        for prop in entity_type.properties
+        if prop.name not in assigned_names
+        and (_is_required(prop) or _lacks_source(prop, assigned_names, entity_type))
     ]
     if missing:
-        shown = ", ".join(quoted(found) for found in missing)
+        shown = ", ".join(quoted(property_name) for property_name in missing)
         message = f"{entity_type.name} needs {shown}: required, and without a default"
-        hint = f"add `{', '.join(f'{found}: …' for found in missing)}`"
+        hint = f"add `{', '.join(f'{property_name}: …' for property_name in missing)}`"
         context.report(QueryCode.MISSING_PROPERTY, name.span, message, hint)
 
 
-def _is_required(found: Property) -> bool:
-    return not found.nullable and found.default is None
+def _is_required(prop: Property) -> bool:
+    return not prop.nullable and prop.default is None
 
 
-def _lacks_source(found: Property, given: set[str], entity_type: NodeType | EdgeType) -> bool:
+def _lacks_source(prop: Property, assigned_names: set[str], entity_type: NodeType | EdgeType) -> bool:
     """Whether a required vector could not be made later, because the row has no text for it either."""
-    if found.embedding is None or not found.embedding.required or found.embedding.source in given:
+    if prop.embedding is None or not prop.embedding.required or prop.embedding.source in assigned_names:
         return False
-    source = entity_type.property_named(found.embedding.source)
+    source = entity_type.property_named(prop.embedding.source)
     # A required source that is not given is reported itself, and giving it is enough.
     return source is None or source.nullable
 

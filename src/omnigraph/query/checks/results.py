@@ -75,9 +75,9 @@ class _Groups:
         self.keys.setdefault(expression, name)
 
     def add_aggregates(self, expression: Expr) -> None:
-        for found in walk(expression):
-            if isinstance(found, AggregateCall):
-                self.aggregates.setdefault(found, f"agg_{len(self.aggregates) + 1}")
+        for part in walk(expression):
+            if isinstance(part, AggregateCall):
+                self.aggregates.setdefault(part, f"agg_{len(self.aggregates) + 1}")
 
     def read(self, expression: Expr) -> Expr | None:
         """How a result reads a key or an aggregate; None looks further inside."""
@@ -90,7 +90,7 @@ class _Groups:
 
 def is_aggregated(expressions: tuple[Expr, ...]) -> bool:
     """Whether any aggregate is used, which makes every other expression a group key."""
-    return any(isinstance(found, AggregateCall) for expression in expressions for found in walk(expression))
+    return any(isinstance(part, AggregateCall) for expression in expressions for part in walk(expression))
 
 
 def group(
@@ -104,7 +104,7 @@ def group(
     groups = _Groups()
     for column in columns:
         _add_keys(column.expression, groups)
-    for expression in (*(found.expression for found in columns), *(key.expression for key in order)):
+    for expression in (*(column.expression for column in columns), *(key.expression for key in order)):
         groups.add_aggregates(expression)
     if not _keys_are_possible(columns, groups, block, spans) or not _is_grouped(order, groups, block, spans):
         return None
@@ -116,7 +116,7 @@ def group(
         grouped = _looked_up(grouped, entities[name], reference)
     return (
         grouped,
-        tuple(Named(found.name, replaced(found.expression, groups.read)) for found in columns),
+        tuple(Named(column.name, replaced(column.expression, groups.read)) for column in columns),
         tuple(replace(key, expression=replaced(key.expression, groups.read)) for key in order),
         tuple(key.name for key in keys),
     )
@@ -142,11 +142,11 @@ def _keys_are_possible(
 ) -> bool:
     good = True
     for column, span in zip(columns, spans, strict=False):
-        found = column.expression
+        expression = column.expression
         if (
-            found in groups.keys
-            and not isinstance(found.type, EntityValueType | NullType)
-            and is_opaque(found.type)
+            expression in groups.keys
+            and not isinstance(expression.type, EntityValueType | NullType)
+            and is_opaque(expression.type)
         ):
             message = "a vector cannot be a group key"
             block.context.report(QueryCode.NOT_RETURNABLE, span, message)
@@ -160,7 +160,7 @@ def _is_grouped(
     good = True
     for key, span in zip(order, spans[len(spans) - len(order) :], strict=True):
         rest = replaced(key.expression, groups.read)
-        missing = [found for found in columns_of(rest) if not _is_key(found, groups)]
+        missing = [column for column in columns_of(rest) if not _is_key(column, groups)]
         if missing:
             message = f"`${missing[0].name}` has no single value in a group"
             hint = "return it as well, or order by an aggregate of it"
@@ -178,8 +178,10 @@ def _is_key(column: ColumnRef, groups: _Groups) -> bool:
 
 def _looked_up(grouped: Relation, entity: Entity, reference: EntityRef) -> Relation:
     """The columns of an entity that its id brings back; those that are keys themselves are there already."""
-    known = {found.name for found in grouped.outputs}
-    columns = tuple(name for name in entity.table.entity_columns if f"{entity.name}.{name}" not in known)
+    existing_names = {field.name for field in grouped.outputs}
+    columns = tuple(
+        name for name in entity.table.entity_columns if f"{entity.name}.{name}" not in existing_names
+    )
     if not columns:
         return grouped
     return Lookup(grouped, entity, columns, keep_missing=reference.nullable)
@@ -190,13 +192,13 @@ Scored = tuple[Relation, tuple[Named, ...], tuple[OrderKey, ...]]
 
 def scores_of(expressions: tuple[Expr, ...]) -> tuple[Score, ...]:
     """The distinct scores, outermost only: those inside `rrf` belong to it."""
-    found: dict[Score, None] = {}
+    scores: dict[Score, None] = {}
     for expression in expressions:
         if isinstance(expression, Score):
-            found[expression] = None
+            scores[expression] = None
         else:
-            found.update(dict.fromkeys(scores_of(parts_of(expression))))
-    return tuple(found)
+            scores.update(dict.fromkeys(scores_of(parts_of(expression))))
+    return tuple(scores)
 
 
 def order_key(expression: Expr, descending: bool | None) -> OrderKey:
@@ -208,7 +210,7 @@ def order_key(expression: Expr, descending: bool | None) -> OrderKey:
 
 def implied_order(columns: tuple[Named, ...]) -> tuple[OrderKey, ...]:
     """Best first, by the first column that is a score."""
-    first = next((found.expression for found in columns if isinstance(found.expression, Score)), None)
+    first = next((column.expression for column in columns if isinstance(column.expression, Score)), None)
     return () if first is None else (order_key(first, None),)
 
 
@@ -216,7 +218,7 @@ def add_scores(
     relation: Relation, columns: tuple[Named, ...], keys: tuple[OrderKey, ...], *, has_limit: bool
 ) -> Scored:
     """The relation with its scores, and the expressions over their columns."""
-    scores = scores_of((*(found.expression for found in columns), *(key.expression for key in keys)))
+    scores = scores_of((*(column.expression for column in columns), *(key.expression for key in keys)))
     named = {score: f"score_{number}" for number, score in enumerate(scores, start=1)}
     first = keys[0].expression if has_limit and keys else None
     ranked = first if isinstance(first, Score) and first.nullable else None
@@ -235,7 +237,7 @@ def add_scores(
         relation = FilterRows(relation, (IsNull(replaced(ranked, read), negated=True),))
     return (
         relation,
-        tuple(Named(found.name, replaced(found.expression, read)) for found in columns),
+        tuple(Named(column.name, replaced(column.expression, read)) for column in columns),
         tuple(replace(key, expression=replaced(key.expression, read)) for key in keys),
     )
 
@@ -254,7 +256,7 @@ class CheckedResult:
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        return (*(found.expression for found in self.columns), *(key.expression for key in self.order))
+        return (*(column.expression for column in self.columns), *(key.expression for key in self.order))
 
 
 def check_read(query: Query, body: ReadBody, context: Context) -> Relation | None:
@@ -305,7 +307,7 @@ def _default_name(expression: Expression) -> str:
 def _order(
     body: ReadBody, columns: list[tuple[Named, Span]], block: QueryBlock, span: Span
 ) -> list[tuple[OrderKey, Span]]:
-    written = {found.alias.text for found in body.projections if found.alias}
+    written = {projection.alias.text for projection in body.projections if projection.alias}
     aliases = {column.name: column.expression for column, _ in columns if column.name in written}
     env = replace(block.env(ExpressionPosition.ORDER), words=aliases)
     if body.order is not None and not body.order:
@@ -330,20 +332,20 @@ def _limit(body: ReadBody, context: Context) -> tuple[Expr, Expr | None] | None:
     return None if count is None else (count, offset)
 
 
-def _count(given: NumberLiteral | Variable, context: Context) -> Expr | None:
-    if isinstance(given, NumberLiteral):
-        if given.text.isdecimal() and int(given.text) <= limits.QUERY_LIMIT_MAX:
-            return Literal(int(given.text), I64)
+def _count(number: NumberLiteral | Variable, context: Context) -> Expr | None:
+    if isinstance(number, NumberLiteral):
+        if number.text.isdecimal() and int(number.text) <= limits.QUERY_LIMIT_MAX:
+            return Literal(int(number.text), I64)
         message = f"a limit is a whole number from 0 to {limits.QUERY_LIMIT_MAX}"
-        context.report(QueryCode.LIMIT_VALUE, given.span, message)
+        context.report(QueryCode.LIMIT_VALUE, number.span, message)
         return None
-    checked = check_expression(given, Env(context, {}, ExpressionPosition.RETURN))
+    checked = check_expression(number, Env(context, {}, ExpressionPosition.RETURN))
     if checked is None:
         return None
     if not (isinstance(checked, Param) and is_integer(checked.type) and not checked.nullable):
         shown = f"{value_type_text(checked.type)}{'?' if checked.nullable else ''}"
         message = f"a limit needs an integer, and this is {shown}"
-        context.report(QueryCode.LIMIT_VALUE, given.span, message, "declare the parameter as `I64`")
+        context.report(QueryCode.LIMIT_VALUE, number.span, message, "declare the parameter as `I64`")
         return None
     return checked
 

@@ -60,7 +60,7 @@ def check_file(
     file: QueryFile, catalog: Catalog, options: CheckOptions, problems: QueryProblems
 ) -> tuple[CheckedQuery, ...]:
     """The queries that have no problem; the problems of the others go to the list."""
-    found: list[CheckedQuery] = []
+    checked_queries: list[CheckedQuery] = []
     for query in file.queries:
         own = QueryProblems(file.source, file.text)
         context = Context(
@@ -73,9 +73,9 @@ def check_file(
         checked = _check_query(query, context)
         problems.include(own)
         if checked and not own.sorted():
-            found.append(checked)
+            checked_queries.append(checked)
     _check_names(file, problems)
-    return tuple(found)
+    return tuple(checked_queries)
 
 
 def _check_query(query: Query, context: Context) -> CheckedQuery | None:
@@ -119,9 +119,11 @@ def _declare(query: Query, context: Context) -> None:
 
 def _description(query: Query, context: Context) -> str | None:
     """The text of `@description`; every other annotation is only kept."""
-    found = [annotation for annotation in query.annotations if annotation.name.text == "description"]
-    if len(found) > 1:
-        context.report(QueryCode.ANNOTATION, found[1].span, "`@description` is given twice", "remove one")
+    descriptions = [annotation for annotation in query.annotations if annotation.name.text == "description"]
+    if len(descriptions) > 1:
+        context.report(
+            QueryCode.ANNOTATION, descriptions[1].span, "`@description` is given twice", "remove one"
+        )
     first = find_annotation(query.annotations, "description")
     if first is None:
         return None
@@ -144,7 +146,7 @@ def check_chosen(
 def _chosen(file: QueryFile, name: str | None) -> QueryFile:
     """The file with the queries that the name means; two of one name are for the check to refuse."""
     names = [query.name.text for query in file.queries]
-    listed = ", ".join(quoted(found) for found in names[:20])
+    listed = ", ".join(quoted(query_name) for query_name in names[:20])
     if not names:
         raise NotFoundError(
             "the text has no queries", code="query_missing", hint="write `query name() { … }`"

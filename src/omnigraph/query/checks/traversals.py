@@ -39,13 +39,13 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
     introduced: list[tuple[str, Entity]] = []
     ends: list[Entity] = []
     for variable, type_id in ((traversal.source, edge.source), (traversal.target, edge.target)):
-        known = _known(variable, env) or dict(introduced).get(variable.name)
-        if known is None or variable.is_anonymous:
+        entity = _known(variable, env) or dict(introduced).get(variable.name)
+        if entity is None or variable.is_anonymous:
             node = context.catalog.type_with_id(type_id)
             assert isinstance(node, NodeType)
-            known = context.new_entity(variable, context.table(node))
-            introduced.append((variable.name, known))
-        ends.append(known)
+            entity = context.new_entity(variable, context.table(node))
+            introduced.append((variable.name, entity))
+        ends.append(entity)
     table = context.table(edge)
     bound = context.new_entity(traversal.binding, table) if traversal.binding else None
     if bound and traversal.binding:
@@ -56,14 +56,14 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
 
 
 def _known(variable: Variable, env: Env) -> Entity | None:
-    found = None if variable.is_anonymous else env.variables.get(variable.name)
-    return found.entity if found else None
+    variable_binding = None if variable.is_anonymous else env.variables.get(variable.name)
+    return variable_binding.entity if variable_binding else None
 
 
 def _report_no_edge(traversal: Traversal, env: Env) -> None:
     name = traversal.edge.text
-    known = [found.name[:1].lower() + found.name[1:] for found in env.context.catalog.edges]
-    hint = env.context.problems.did_you_mean(name, known) or SHOW_TYPES
+    edge_names = [edge.name[:1].lower() + edge.name[1:] for edge in env.context.catalog.edges]
+    hint = env.context.problems.did_you_mean(name, edge_names) or SHOW_TYPES
     if env.context.catalog.node_named(name):
         hint = "this is a node; a traversal follows an edge"
     env.report(QueryCode.UNKNOWN_EDGE, traversal.edge.span, f"no edge is called {quoted(name)}", hint)
@@ -98,14 +98,14 @@ def _ends_fit(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
         hint = f"turn it round: `${traversal.target.name} {traversal.edge.text} ${traversal.source.name}`"
         env.report(QueryCode.WRONG_DIRECTION, traversal.edge.span, message, hint)
         return False
-    wrong, wanted = (
+    wrong, expected = (
         (traversal.source, source) if left not in {None, source.id} else (traversal.target, target)
     )
     is_a = env.variables[wrong.name].entity.table.name
     message = (
         f"{edge.name} goes from {source.name} to {target.name}, and {quoted(f'${wrong.name}')} is a {is_a}"
     )
-    env.report(QueryCode.WRONG_ENDPOINT, wrong.span, message, f"a {wanted.name} is needed here")
+    env.report(QueryCode.WRONG_ENDPOINT, wrong.span, message, f"a {expected.name} is needed here")
     return False
 
 
@@ -142,38 +142,38 @@ def _binding_fits(traversal: Traversal, bounds: tuple[int, int], env: Env) -> bo
 
 
 def _bounds(traversal: Traversal, env: Env) -> tuple[int, int] | None:
-    given = traversal.bounds
-    if given is None:
+    bounds = traversal.bounds
+    if bounds is None:
         return 1, 1
-    low, high = _hops(given.low), _ceiling(given, env)
+    low, high = _hops(bounds.low), _ceiling(bounds, env)
     if low is None or high is None:
-        if given.high is not None or env.context.hops_ceiling is not None:
-            env.report(QueryCode.BOUNDS_ORDER, given.span, "the bounds are two whole numbers: `{1,3}`")
+        if bounds.high is not None or env.context.hops_ceiling is not None:
+            env.report(QueryCode.BOUNDS_ORDER, bounds.span, "the bounds are two whole numbers: `{1,3}`")
         return None
     if low == 0:
         hint = "begin at 1; the start itself is already a variable"
-        env.report(QueryCode.BOUNDS_ZERO, given.span, "a traversal has at least one hop", hint)
+        env.report(QueryCode.BOUNDS_ZERO, bounds.span, "a traversal has at least one hop", hint)
         return None
     if max(low, high) > limits.TRAVERSAL_HOPS_MAX:
         message = f"a traversal has at most {limits.TRAVERSAL_HOPS_MAX} hops"
-        env.report(QueryCode.BOUNDS_TOO_HIGH, given.span, message)
+        env.report(QueryCode.BOUNDS_TOO_HIGH, bounds.span, message)
         return None
     if low > high:
         message = f"the lower bound {low} is above the upper bound {high}"
-        env.report(QueryCode.BOUNDS_ORDER, given.span, message)
+        env.report(QueryCode.BOUNDS_ORDER, bounds.span, message)
         return None
     return low, high
 
 
-def _ceiling(given: Bounds, env: Env) -> int | None:
-    if given.high is not None:
-        return _hops(given.high)
+def _ceiling(bounds: Bounds, env: Env) -> int | None:
+    if bounds.high is not None:
+        return _hops(bounds.high)
     ceiling = env.context.hops_ceiling
     if ceiling is None:
-        how = "`--max-hops 5`, in Python `limits=QueryLimits(hops=5)`"
-        hint = f"write `{{{given.low.text},5}}`, or give a ceiling: {how}"
+        ceiling_argument = "`--max-hops 5`, in Python `limits=QueryLimits(hops=5)`"
+        hint = f"write `{{{bounds.low.text},5}}`, or give a ceiling: {ceiling_argument}"
         message = "the traversal has no upper bound, and no ceiling is configured"
-        env.report(QueryCode.BOUNDS_OPEN, given.span, message, hint)
+        env.report(QueryCode.BOUNDS_OPEN, bounds.span, message, hint)
     return ceiling
 
 

@@ -43,12 +43,12 @@ def rows_of(entity: Entity, facts: PlanFacts) -> float:
 def filtered_rows(entity: Entity, filters: tuple[Expr, ...], facts: PlanFacts) -> float:
     """How many rows of an entity's table pass."""
     rows = rows_of(entity, facts)
-    equal = {column for found in filters if (column := _equal_column(found)) is not None}
+    equal = {column for condition in filters if (column := _equal_column(condition)) is not None}
     keys = ({"id"}, set(entity.table.key) or {"id"})
     if any(key <= equal for key in keys):
         return 1.0
-    for found in filters:
-        rows *= selectivity(found)
+    for condition in filters:
+        rows *= selectivity(condition)
     return max(rows, 0.0 if FALSE in filters else 1.0)
 
 

@@ -76,7 +76,7 @@ def conjunction_text(conditions: tuple[Expr, ...]) -> str:
     """Conditions that must all hold."""
     if len(conditions) == 1:
         return expression_text(conditions[0])
-    return " and ".join(_inner(found) for found in conditions)
+    return " and ".join(_inner(condition) for condition in conditions)
 
 
 def literal_text(value: LiteralValue, value_type: ValueType) -> str:

@@ -45,7 +45,7 @@ class ScanFilter:
     residual: tuple[Expr, ...] = ()
 
     def __post_init__(self) -> None:
-        require(all(is_pushable(found) for found in self.pushed), "a filter is pushed that cannot be")
+        require(all(is_pushable(conjunct) for conjunct in self.pushed), "a filter is pushed that cannot be")
 
     @property
     def conjuncts(self) -> tuple[Expr, ...]:
@@ -57,8 +57,8 @@ NO_FILTER: Final = ScanFilter()
 
 def split_filter(conjuncts: tuple[Expr, ...]) -> ScanFilter:
     """The conjuncts in their two halves, each in the given order."""
-    pushed = tuple(found for found in conjuncts if is_pushable(found))
-    return ScanFilter(pushed, tuple(found for found in conjuncts if not is_pushable(found)))
+    pushed = tuple(conjunct for conjunct in conjuncts if is_pushable(conjunct))
+    return ScanFilter(pushed, tuple(conjunct for conjunct in conjuncts if not is_pushable(conjunct)))
 
 
 def is_pushable(expr: Expr) -> bool:
@@ -142,25 +142,25 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 def columns_of(expr: Expr) -> Iterator[ColumnRef]:
     """Every column of an entity that computing the expression reads."""
-    for found in walk(expr):
-        if isinstance(found, ColumnRef):
-            yield found
-        elif isinstance(found, EntityRef):
-            for name in found.table.entity_columns:
-                column = found.table.column(name)
+    for part in walk(expr):
+        if isinstance(part, ColumnRef):
+            yield part
+        elif isinstance(part, EntityRef):
+            for name in part.table.entity_columns:
+                column = part.table.column(name)
                 assert column is not None
-                yield ColumnRef(found.entity, name, column.type, column.nullable or found.nullable)
+                yield ColumnRef(part.entity, name, column.type, column.nullable or part.nullable)
 
 
 def reads_of(expr: Expr) -> frozenset[str]:
     """The names of all columns that computing the expression reads, those that steps below made among them."""
-    made = (found.name for found in walk(expr) if isinstance(found, OutputRef))
-    return frozenset((*(found.name for found in columns_of(expr)), *made))
+    made = (part.name for part in walk(expr) if isinstance(part, OutputRef))
+    return frozenset((*(column.name for column in columns_of(expr)), *made))
 
 
 def entities_of(expr: Expr) -> frozenset[str]:
     """The names of the entities that an expression reads."""
-    return frozenset(found.entity for found in walk(expr) if isinstance(found, ColumnRef | EntityRef))
+    return frozenset(part.entity for part in walk(expr) if isinstance(part, ColumnRef | EntityRef))
 
 
 def _rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:

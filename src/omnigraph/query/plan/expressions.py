@@ -442,13 +442,13 @@ Fields = tuple[Field, ...]
 
 def entity_fields(entity: Entity, columns: Iterable[str]) -> Fields:
     """The fields of some columns of an entity's table."""
-    found = []
+    fields = []
     for name in columns:
         column = entity.table.column(name)
         require(column is not None, f"{entity.table.alias} has no column {name}")
         assert column is not None
-        found.append(Field(f"{entity.name}.{column.name}", column.type, column.nullable))
-    return tuple(found)
+        fields.append(Field(f"{entity.name}.{column.name}", column.type, column.nullable))
+    return tuple(fields)
 
 
 def joined(*groups: Fields) -> Fields:

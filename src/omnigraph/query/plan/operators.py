@@ -46,16 +46,16 @@ class Operator:
 
 def require_columns(expressions: tuple[Expr, ...], fields: Fields) -> None:
     """Every column that the expressions read is there."""
-    known = set(names(fields))
+    available = set(names(fields))
     for expression in expressions:
-        missing = reads_of(expression) - known
-        require(not missing, f"an expression reads {sorted(missing)}, of {sorted(known)}")
+        missing = reads_of(expression) - available
+        require(not missing, f"an expression reads {sorted(missing)}, of {sorted(available)}")
 
 
 def require_own(scan_filter: ScanFilter, entity: Entity) -> None:
     """A filter reads the columns of its own entity only."""
     for conjunct in scan_filter.conjuncts:
-        others = {found.entity for found in columns_of(conjunct)} - {entity.name}
+        others = {column.entity for column in columns_of(conjunct)} - {entity.name}
         require(not others, f"the filter of {entity.name} reads {sorted(others)}")
 
 
@@ -92,7 +92,7 @@ class Argument(Operator):
     columns: tuple[ColumnRef, ...]
 
     def _outputs(self) -> Fields:
-        return tuple(Field(found.name, found.type, found.nullable) for found in self.columns)
+        return tuple(Field(column.name, column.type, column.nullable) for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ class Pattern(Operator):
     filters: tuple[Expr, ...] = ()
 
     def _check(self) -> None:
-        known = set(names(self.outputs))
+        available = set(names(self.outputs))
         ends = [end for link in self.links for end in (link.source, link.target)]
-        require(all(end.id in known for end in ends), "a link ends at an entity that is not bound")
+        require(all(end.id in available for end in ends), "a link ends at an entity that is not bound")
         require_columns(self.filters, self.outputs)
 
     @property
@@ -138,7 +138,7 @@ class Pattern(Operator):
     def _outputs(self) -> Fields:
         before = self.input.outputs if self.input else ()
         new = (*self.entities, *self.edges)
-        return joined(before, *(entity_fields(found, found.table.column_names) for found in new))
+        return joined(before, *(entity_fields(entity, entity.table.column_names) for entity in new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,8 @@ class ExpandInto(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        known = names(self.input.outputs)
-        require(self.source.id in known and self.target.id in known, "both ends are bound")
+        available = names(self.input.outputs)
+        require(self.source.id in available and self.target.id in available, "both ends are bound")
         require(1 <= self.low <= self.high, "the bounds of a traversal are in order")
 
     def _outputs(self) -> Fields:
@@ -241,9 +241,9 @@ class EdgeExpand(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        known = names(self.input.outputs)
-        require(self.source.id in known, f"{self.source.name} is not bound")
-        require(self.into == (self.target.id in known), "`into` says whether the far end is bound")
+        available = names(self.input.outputs)
+        require(self.source.id in available, f"{self.source.name} is not bound")
+        require(self.into == (self.target.id in available), "`into` says whether the far end is bound")
         require_own(self.filter, self.edge)
 
     def _outputs(self) -> Fields:
@@ -301,7 +301,10 @@ class CrossJoin(Operator):
 
     def _check(self) -> None:
         left, right = names(self.left.outputs), names(self.right.outputs)
-        require(all(one in left and other in right for one, other in self.on), "a side lacks a join column")
+        require(
+            all(left_name in left and right_name in right for left_name, right_name in self.on),
+            "a side lacks a join column",
+        )
 
     def _outputs(self) -> Fields:
         return joined(self.left.outputs, self.right.outputs)
@@ -335,8 +338,8 @@ class LeftJoin(Operator):
         require_keys(self.input, self.inner, self.keys)
 
     def _outputs(self) -> Fields:
-        known = set(names(self.input.outputs))
-        new = tuple(field for field in self.inner.outputs if field.name not in known)
+        outer_names = set(names(self.input.outputs))
+        new = tuple(field for field in self.inner.outputs if field.name not in outer_names)
         return joined(self.input.outputs, nullable(new))
 
 
@@ -361,10 +364,10 @@ class Search(Operator):
     index: tuple[IndexFact, ...] = ()
 
     def _check(self) -> None:
-        require_columns(tuple(found.score for found in self.scores), self.input.outputs)
+        require_columns(tuple(column.score for column in self.scores), self.input.outputs)
 
     def _outputs(self) -> Fields:
-        return joined(self.input.outputs, tuple(found.field for found in self.scores))
+        return joined(self.input.outputs, tuple(column.field for column in self.scores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,10 +392,12 @@ class Aggregate(Operator):
 
     def _check(self) -> None:
         require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
-        require_columns(tuple(found.call for found in self.aggregates), self.input.outputs)
+        require_columns(tuple(column.call for column in self.aggregates), self.input.outputs)
 
     def _outputs(self) -> Fields:
-        return joined(tuple(key.field for key in self.keys), tuple(found.field for found in self.aggregates))
+        return joined(
+            tuple(key.field for key in self.keys), tuple(column.field for column in self.aggregates)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +445,7 @@ class Project(Operator):
     columns: tuple[Named, ...]
 
     def _check(self) -> None:
-        require_columns(tuple(found.expression for found in self.columns), self.input.outputs)
+        require_columns(tuple(column.expression for column in self.columns), self.input.outputs)
 
     def _outputs(self) -> Fields:
-        return joined(tuple(found.field for found in self.columns))
+        return joined(tuple(column.field for column in self.columns))

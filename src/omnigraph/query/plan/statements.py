@@ -129,7 +129,7 @@ class UpdateRows:
     def __post_init__(self) -> None:
         _require_assignable(self.entity.table, self.values)
         require(self.entity.id in names(self.rows.outputs), "the rows have ids")
-        read = {found.entity for assigned in self.values for found in columns_of(assigned.value)}
+        read = {column.entity for assigned in self.values for column in columns_of(assigned.value)}
         require(read <= {self.entity.name}, "a value reads the row that it is set in")
 
 
@@ -160,6 +160,6 @@ QueryPlan = ReadPlan | MutationPlan
 
 
 def _require_assignable(table: Table, values: tuple[Assigned, ...]) -> None:
-    columns = [found.column for found in values]
+    columns = [assigned.column for assigned in values]
     require(len(set(columns)) == len(columns), "a column is set once")
     require(all(table.column(name) is not None for name in columns), f"a column of {table.alias} is unknown")

@@ -43,7 +43,7 @@ class TableFacts:
 
     def index(self, column: str, kind: IndexKind) -> IndexFact | None:
         """The index of this kind on a column."""
-        return next((found for found in self.indexes if (found.column, found.kind) == (column, kind)), None)
+        return next((index for index in self.indexes if (index.column, index.kind) == (column, kind)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,16 @@ class Table:
         """The column of a property or system column, by the name that a query uses."""
         if self.kind is TypeKind.EDGE:
             name = _EDGE_NAMES.get(name, name)
-        return next((found for found in self.columns if found.name == name), None)
+        return next((column for column in self.columns if column.name == name), None)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        return tuple(found.name for found in self.columns)
+        return tuple(column.name for column in self.columns)
 
     @property
     def entity_columns(self) -> tuple[str, ...]:
         """What a whole entity shows: everything but Blobs and vectors."""
-        return tuple(found.name for found in self.columns if not is_opaque(found.type))
+        return tuple(column.name for column in self.columns if not is_opaque(column.type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,13 @@ def table_of(entity: NodeType | EdgeType) -> Table:
     names = system_columns(entity)
     properties = (
         Column(
-            found.name,
-            found.type,
-            found.nullable,
-            found.embedding is not None,
-            found.embedding.model if found.embedding else None,
+            prop.name,
+            prop.type,
+            prop.nullable,
+            prop.embedding is not None,
+            prop.embedding.model if prop.embedding else None,
         )
-        for found in entity.properties
+        for prop in entity.properties
     )
     columns = (*(Column(name, _TEXT) for name in names), *properties)
     return Table(entity.kind, entity.id, entity.name, columns, entity.key)

@@ -84,7 +84,7 @@ def roots_of(plan: QueryPlan) -> tuple[Relation, ...]:
     """The relation of a read; of a mutation, those that give the rows of its updates and deletes, in order."""
     if isinstance(plan, ReadPlan):
         return (plan.root,)
-    return tuple(found.rows for found in plan.statements if not isinstance(found, InsertRow))
+    return tuple(statement.rows for statement in plan.statements if not isinstance(statement, InsertRow))
 
 
 def argument_columns(inner: Relation) -> frozenset[str]:
@@ -94,7 +94,7 @@ def argument_columns(inner: Relation) -> frozenset[str]:
     below = inputs_of(inner)
     if isinstance(inner, ExistsJoin | LeftJoin):
         below = below[:1]
-    return frozenset[str]().union(*(argument_columns(found) for found in below))
+    return frozenset[str]().union(*(argument_columns(relation) for relation in below))
 
 
 def with_expressions(relation: Relation, change: Change) -> Relation:
@@ -106,14 +106,14 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
             changed = _changed(filters, change)
             return relation if changed is filters else replace(relation, filters=changed)
         case Scan() | EdgeScan() | EdgeExpand() | Lookup():
-            kept = _filter(relation.filter, change)
-            return relation if kept is relation.filter else replace(relation, filter=kept)
+            scan_filter = _filter(relation.filter, change)
+            return relation if scan_filter is relation.filter else replace(relation, filter=scan_filter)
         case FilterRows(conditions=conditions):
             changed = _changed(conditions, change)
             return relation if changed is conditions else replace(relation, conditions=changed)
         case Search(scores=scores):
             found_scores = tuple(
-                ScoreColumn(found.name, cast(Score, change(found.score))) for found in scores
+                ScoreColumn(column.name, cast(Score, change(column.score))) for column in scores
             )
             return replace(relation, scores=found_scores)
         case Aggregate(keys=keys, aggregates=aggregates):
@@ -121,8 +121,8 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
                 relation,
                 keys=_named(keys, change),
                 aggregates=tuple(
-                    AggregateColumn(found.name, cast(AggregateCall, change(found.call)))
-                    for found in aggregates
+                    AggregateColumn(column.name, cast(AggregateCall, change(column.call)))
+                    for column in aggregates
                 ),
             )
         case Order(keys=order):
@@ -137,16 +137,16 @@ def with_expressions(relation: Relation, change: Change) -> Relation:
 
 def _changed(expressions: tuple[Expr, ...], change: Change) -> tuple[Expr, ...]:
     """The very same tuple where nothing changes, so that a step need not be made again."""
-    after = tuple(change(found) for found in expressions)
+    after = tuple(change(expression) for expression in expressions)
     return expressions if all(new is old for new, old in zip(after, expressions, strict=True)) else after
 
 
 def _named(columns: tuple[Named, ...], change: Change) -> tuple[Named, ...]:
-    before = tuple(found.expression for found in columns)
+    before = tuple(column.expression for column in columns)
     after = _changed(before, change)
     if after is before:
         return columns
-    return tuple(Named(found.name, new) for found, new in zip(columns, after, strict=True))
+    return tuple(Named(column.name, new) for column, new in zip(columns, after, strict=True))
 
 
 def _filter(scan_filter: ScanFilter, change: Change) -> ScanFilter:

@@ -60,14 +60,14 @@ def choose_indexes(root: Relation, facts: PlanFacts) -> Relation:
             case EdgeScan(edge, filter=scan_filter):
                 return replace(relation, index=_best(scan_filter, facts.table(edge.table.alias)))
             case Lookup(entity=entity):
-                found = facts.table(entity.table.alias)
-                return replace(relation, index=found.index("id", IndexKind.BTREE))
+                table_facts = facts.table(entity.table.alias)
+                return replace(relation, index=table_facts.index("id", IndexKind.BTREE))
             case Expand(table=table, direction=direction) | ExpandInto(table=table, direction=direction):
                 return replace(relation, index=_end(facts.table(table.alias), direction))
             case EdgeExpand(edge=edge, direction=direction):
                 return replace(relation, index=_end(facts.table(edge.table.alias), direction))
             case Search(scores=scores):
-                uses = (use for found in scores for use in _score_uses(found.score, tables, facts))
+                uses = (use for column in scores for use in _score_uses(column.score, tables, facts))
                 return replace(relation, index=tuple(dict.fromkeys(uses)))
             case _:
                 return relation
@@ -87,13 +87,13 @@ def _entities(root: Relation) -> Iterator[Entity]:
 
 
 def _best(scan_filter: ScanFilter, table: TableFacts) -> IndexFact | None:
-    found: list[tuple[int, IndexFact]] = []
+    candidates: list[tuple[int, IndexFact]] = []
     for conjunct in scan_filter.conjuncts:
         served = _served(conjunct)
         use = table.index(served[1], served[2]) if served else None
         if served and use:
-            found.append((served[0], use))
-    return min(found, key=lambda choice: choice[0])[1] if found else None
+            candidates.append((served[0], use))
+    return min(candidates, key=lambda choice: choice[0])[1] if candidates else None
 
 
 def _served(condition: Expr) -> tuple[int, str, IndexKind] | None:

@@ -69,8 +69,8 @@ def as_filter(expr: Expr) -> Expr:
 def _rewrite(relation: Relation) -> Relation:
     match relation:
         case FilterRows(below, conditions):
-            kept = _conjuncts(conditions)
-            return FilterRows(below, kept) if kept else below
+            remaining = _conjuncts(conditions)
+            return FilterRows(below, remaining) if remaining else below
         case Pattern(filters=filters):
             return replace(relation, filters=_conjuncts(filters))
         case Scan() | EdgeScan() | EdgeExpand() | Lookup():
@@ -80,8 +80,8 @@ def _rewrite(relation: Relation) -> Relation:
 
 
 def _conjuncts(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    kept = dict.fromkeys(as_filter(coerced(found)) for found in conditions)
-    return (FALSE,) if FALSE in kept else tuple(found for found in kept if found != TRUE)
+    conjuncts = dict.fromkeys(as_filter(coerced(condition)) for condition in conditions)
+    return (FALSE,) if FALSE in conjuncts else tuple(conjunct for conjunct in conjuncts if conjunct != TRUE)
 
 
 def _coerced(expr: Expr) -> Expr:
@@ -112,13 +112,13 @@ def _comparison(operator: ComparisonOperator, left: Expr, literal: Literal) -> E
         return Literal(None, BOOL)
     if isinstance(left, Literal):
         return Literal(_answer(operator, left.value, literal.value), BOOL)
-    wanted = left.type
-    if isinstance(wanted, EntityValueType | NullType):
+    column_type = left.type
+    if isinstance(column_type, EntityValueType | NullType):
         return Compare(operator, left, literal)
-    fitted = fit(operator, literal.value, wanted)
+    fitted = fit(operator, literal.value, column_type)
     if isinstance(fitted, bool):
         return Known(fitted, left)
-    return Compare(fitted.operator, left, Literal(fitted.value, wanted))
+    return Compare(fitted.operator, left, Literal(fitted.value, column_type))
 
 
 def _answer(operator: ComparisonOperator, left: LiteralValue, right: LiteralValue) -> bool:
@@ -145,22 +145,22 @@ def _moment(value: LiteralValue) -> LiteralValue:
 
 
 def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Expr:
-    wanted = operand.type
-    if isinstance(wanted, EntityValueType | NullType):
-        return Literal(None, BOOL) if isinstance(wanted, NullType) else InList(operand, items)
-    kept: dict[Expr, None] = {}
+    operand_type = operand.type
+    if isinstance(operand_type, EntityValueType | NullType):
+        return Literal(None, BOOL) if isinstance(operand_type, NullType) else InList(operand, items)
+    fitted_items: dict[Expr, None] = {}
     for item in items:
-        fitted = _fitted_item(item, wanted)
+        fitted = _fitted_item(item, operand_type)
         if fitted is not None:
-            kept[fitted] = None
-    return InList(operand, tuple(kept)) if kept else Known(False, operand)
+            fitted_items[fitted] = None
+    return InList(operand, tuple(fitted_items)) if fitted_items else Known(False, operand)
 
 
-def _fitted_item(item: Expr, wanted: PropertyType) -> Expr | None:
+def _fitted_item(item: Expr, column_type: PropertyType) -> Expr | None:
     if not isinstance(item, Literal):
         return item
-    fitted = fit(ComparisonOperator.EQ, item.value, wanted)
-    return None if isinstance(fitted, bool) else Literal(fitted.value, wanted)
+    fitted = fit(ComparisonOperator.EQ, item.value, column_type)
+    return None if isinstance(fitted, bool) else Literal(fitted.value, column_type)
 
 
 def _in_literal(item: Expr, collection: Literal) -> Expr:
@@ -211,14 +211,14 @@ def _joined(operands: tuple[Expr, ...], *, is_and: bool, negated: bool) -> Expr:
     """The operands flat and once each; an operand that decides the whole does so."""
     kind = And if is_and else Or
     neutral, deciding = (TRUE, FALSE) if is_and else (FALSE, TRUE)
-    kept: dict[Expr, None] = {}
+    distinct: dict[Expr, None] = {}
     for operand in operands:
-        found = _filtered(operand, negated=negated)
-        parts = found.operands if isinstance(found, kind) else (found,)
-        kept.update(dict.fromkeys(parts))
-    if deciding in kept:
+        filtered = _filtered(operand, negated=negated)
+        parts = filtered.operands if isinstance(filtered, kind) else (filtered,)
+        distinct.update(dict.fromkeys(parts))
+    if deciding in distinct:
         return deciding
-    rest = tuple(found for found in kept if found != neutral)
+    rest = tuple(part for part in distinct if part != neutral)
     if not rest:
         return neutral
     return rest[0] if len(rest) == 1 else kind(rest)

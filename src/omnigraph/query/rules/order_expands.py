@@ -35,7 +35,7 @@ from omnigraph.query.syntax import ComparisonOperator
 def order_expands(root: Relation, facts: PlanFacts) -> Relation:
     """The rule."""
     return rewritten_plan(
-        root, lambda found: _Ordering(found, facts).run() if isinstance(found, Pattern) else found
+        root, lambda relation: _Ordering(relation, facts).run() if isinstance(relation, Pattern) else relation
     )
 
 
@@ -50,7 +50,7 @@ class _Ordering:
     filters: list[Expr] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.entities = {found.name: found for found in self.pattern.entities}
+        self.entities = {entity.name: entity for entity in self.pattern.entities}
         self.links = list(self.pattern.links)
         self.filters = list(self.pattern.filters)
 
@@ -65,7 +65,7 @@ class _Ordering:
     def _start(self) -> Relation:
         """The leaf that gives the fewest rows: a scan of nodes, or of the edges when the edge is bound."""
         nodes = list(self.entities.values())
-        node = min(nodes, key=lambda found: filtered_rows(found, self._own(found), self.facts))
+        node = min(nodes, key=lambda entity: filtered_rows(entity, self._own(entity), self.facts))
         rows = filtered_rows(node, self._own(node), self.facts)
         for link in self.links:
             if link.edge and self._is_unbound(link):
@@ -99,27 +99,27 @@ class _Ordering:
 
     def _next(self, plan: Relation) -> Link | None:
         """A link between two bound ends first, since it only takes rows away; then the one that adds the fewest."""
-        known = set(names(plan.outputs))
-        reachable = [link for link in self.links if link.source.id in known or link.target.id in known]
+        bound = set(names(plan.outputs))
+        reachable = [link for link in self.links if link.source.id in bound or link.target.id in bound]
         if not reachable:
             return None
-        return min(reachable, key=lambda link: self._growth(link, known))
+        return min(reachable, key=lambda link: self._growth(link, bound))
 
-    def _growth(self, link: Link, known: set[str]) -> float:
-        if link.source.id in known and link.target.id in known:
+    def _growth(self, link: Link, bound: set[str]) -> float:
+        if link.source.id in bound and link.target.id in bound:
             return 0.0
-        near, far = (link.source, link.target) if link.source.id in known else (link.target, link.source)
+        near, far = (link.source, link.target) if link.source.id in bound else (link.target, link.source)
         growth = fan_out(link, near, self.facts)
-        for found in self._own(link.edge) if link.edge else ():
-            growth *= selectivity(found)
+        for condition in self._own(link.edge) if link.edge else ():
+            growth *= selectivity(condition)
         return growth * filtered_rows(far, self._own(far), self.facts) / rows_of(far, self.facts)
 
     def _followed(self, plan: Relation, link: Link) -> Relation:
-        known = set(names(plan.outputs))
-        forward = link.source.id in known
+        bound = set(names(plan.outputs))
+        forward = link.source.id in bound
         near, far = (link.source, link.target) if forward else (link.target, link.source)
         direction = link.direction if forward else link.direction.reversed
-        into = far.id in known
+        into = far.id in bound
         if link.edge:
             scan_filter = split_filter(self._take(link.edge))
             columns = link.edge.table.column_names
@@ -141,41 +141,41 @@ class _Ordering:
         if left is None:
             return right
         pairs = []
-        for found in list(self.filters):
-            pair = _equal_columns(found, set(names(left.outputs)), set(names(right.outputs)))
+        for condition in list(self.filters):
+            pair = _equal_columns(condition, set(names(left.outputs)), set(names(right.outputs)))
             if pair:
                 pairs.append(pair)
-                self.filters.remove(found)
+                self.filters.remove(condition)
         joined = CrossJoin(left, right, tuple(pairs))
         return self._grown(joined)
 
     def _own(self, entity: Entity) -> tuple[Expr, ...]:
         """The conditions on this entity alone."""
-        return tuple(found for found in self.filters if entities_of(found) == {entity.name})
+        return tuple(condition for condition in self.filters if entities_of(condition) == {entity.name})
 
     def _take(self, entity: Entity) -> tuple[Expr, ...]:
         """The conditions on this entity alone, and those on none, which any read can decide; they are done then."""
-        taken = tuple(found for found in self.filters if entities_of(found) <= {entity.name})
-        self.filters = [found for found in self.filters if found not in taken]
+        taken = tuple(condition for condition in self.filters if entities_of(condition) <= {entity.name})
+        self.filters = [condition for condition in self.filters if condition not in taken]
         return taken
 
     def _filtered(self, plan: Relation) -> Relation:
         """The plan with every condition applied whose entities are bound."""
-        known = {name.removesuffix(".id") for name in names(plan.outputs) if name.endswith(".id")}
-        ready = tuple(found for found in self.filters if entities_of(found) <= known)
+        bound = {name.removesuffix(".id") for name in names(plan.outputs) if name.endswith(".id")}
+        ready = tuple(condition for condition in self.filters if entities_of(condition) <= bound)
         if not ready:
             return plan
-        self.filters = [found for found in self.filters if found not in ready]
+        self.filters = [condition for condition in self.filters if condition not in ready]
         return FilterRows(plan, ready)
 
 
 def _equal_columns(condition: Expr, left: set[str], right: set[str]) -> tuple[str, str] | None:
     match condition:
-        case Compare(ComparisonOperator.EQ, ColumnRef() as one, ColumnRef() as other) if (
-            one.type == other.type
+        case Compare(ComparisonOperator.EQ, ColumnRef() as first, ColumnRef() as second) if (
+            first.type == second.type
         ):
-            if one.name in left and other.name in right:
-                return one.name, other.name
-            if other.name in left and one.name in right:
-                return other.name, one.name
+            if first.name in left and second.name in right:
+                return first.name, second.name
+            if second.name in left and first.name in right:
+                return second.name, first.name
     return None

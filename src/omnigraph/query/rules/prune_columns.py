@@ -50,8 +50,8 @@ def _pruned(relation: Relation, needed: RequiredColumns) -> Relation:
         case Unit():
             return relation
         case Argument(columns):
-            kept = tuple(found for found in columns if found.column == "id" or found.name in needed)
-            return Argument(kept)
+            required = tuple(column for column in columns if column.column == "id" or column.name in needed)
+            return Argument(required)
         case Scan() | EdgeScan() | EdgeExpand() | Lookup() | Expand() | ExpandInto() | Pattern():
             return _pruned_read(relation, needed)
         case CrossJoin(left, right, on):
@@ -77,9 +77,9 @@ def _pruned_rows(
         case FilterRows(_, conditions):
             return replace(relation, input=_pruned(below, needed | _reads(conditions)))
         case Search(_, scores):
-            return replace(relation, input=_pruned(below, needed | _reads(found.score for found in scores)))
+            return replace(relation, input=_pruned(below, needed | _reads(column.score for column in scores)))
         case Aggregate(_, keys, aggregates):
-            read = _reads(key.expression for key in keys) | _reads(found.call for found in aggregates)
+            read = _reads(key.expression for key in keys) | _reads(column.call for column in aggregates)
             return replace(relation, input=_pruned(below, read))
         case Order(_, keys, ties):
             read = needed | _reads(key.expression for key in keys) | {*ties}
@@ -87,7 +87,7 @@ def _pruned_rows(
         case LimitRows():
             return replace(relation, input=_pruned(below, needed))
         case Project(_, columns):
-            return replace(relation, input=_pruned(below, _reads(found.expression for found in columns)))
+            return replace(relation, input=_pruned(below, _reads(column.expression for column in columns)))
 
 
 def _pruned_read(
@@ -103,10 +103,10 @@ def _pruned_read(
             return replace(relation, input=pruned, columns=_kept(edge.name, columns, needed))
         case Lookup(below, entity, columns, scan_filter):
             pruned = _pruned(below, needed)
-            kept = tuple(name for name in columns if f"{entity.name}.{name}" in needed)
-            if not kept and not scan_filter.conjuncts:
+            required = tuple(name for name in columns if f"{entity.name}.{name}" in needed)
+            if not required and not scan_filter.conjuncts:
                 return pruned
-            return replace(relation, input=pruned, columns=kept)
+            return replace(relation, input=pruned, columns=required)
         case Expand() | ExpandInto():
             return replace(relation, input=_pruned(relation.input, needed))
         case Pattern():

@@ -30,10 +30,10 @@ def _rewrite(relation: Relation) -> Relation:
 
 def split_conjuncts(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The conditions one by one: `and` is what a list of them means anyway."""
-    found: list[Expr] = []
+    conjuncts: list[Expr] = []
     for condition in conditions:
-        found.extend(split_conjuncts(condition.operands) if isinstance(condition, And) else (condition,))
-    return tuple(found)
+        conjuncts.extend(split_conjuncts(condition.operands) if isinstance(condition, And) else (condition,))
+    return tuple(conjuncts)
 
 
 def _pushed(below: Relation, conditions: tuple[Expr, ...]) -> Relation:
@@ -53,9 +53,9 @@ def _pushed(below: Relation, conditions: tuple[Expr, ...]) -> Relation:
 
 def _split(conditions: tuple[Expr, ...], side: Relation) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """What reads only this side, and the rest."""
-    known = set(names(side.outputs))
-    down = tuple(found for found in conditions if reads_of(found) <= known)
-    return down, tuple(found for found in conditions if not reads_of(found) <= known)
+    available = set(names(side.outputs))
+    down = tuple(condition for condition in conditions if reads_of(condition) <= available)
+    return down, tuple(condition for condition in conditions if not reads_of(condition) <= available)
 
 
 def _filter(relation: Relation, conditions: tuple[Expr, ...]) -> Relation:

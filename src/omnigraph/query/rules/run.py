@@ -40,7 +40,7 @@ def rewrite_plan(plan: QueryPlan, facts: PlanFacts = NO_FACTS, rules: tuple[Rule
     if isinstance(plan, ReadPlan):
         return replace(plan, root=run(plan.root))
     statements = tuple(
-        found if isinstance(found, InsertRow) else replace(found, rows=run(found.rows))
-        for found in plan.statements
+        statement if isinstance(statement, InsertRow) else replace(statement, rows=run(statement.rows))
+        for statement in plan.statements
     )
     return replace(plan, statements=statements)
