@@ -12,51 +12,8 @@ from functools import cmp_to_key
 from typing import Any, Final
 
 from omnigraph.base.errors import RunError
-from omnigraph.query.plan.expressions import (
-    AggregateCall,
-    And,
-    ColumnRef,
-    Compare,
-    Computed,
-    EntityRef,
-    Expr,
-    Function,
-    InList,
-    IsNull,
-    Known,
-    ListMembership,
-    Literal,
-    Negated,
-    Not,
-    Or,
-    OutputRef,
-    Prefix,
-    Substring,
-    TextMatch,
-)
-from omnigraph.query.plan.operators import (
-    Aggregate,
-    Argument,
-    CrossJoin,
-    Direction,
-    EdgeExpand,
-    EdgeScan,
-    ExistsJoin,
-    Expand,
-    ExpandInto,
-    FilterRows,
-    LeftJoin,
-    LimitRows,
-    Link,
-    Lookup,
-    Order,
-    Pattern,
-    Project,
-    Scan,
-    Search,
-    Unit,
-)
-from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import is_opaque
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import midnight
@@ -68,31 +25,31 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 I64_MIN: Final = -(2**63)
 I64_MAX: Final = 2**63 - 1
 _SIDES: Final = {
-    Direction.OUT: (("src", "dst"),),
-    Direction.IN: (("dst", "src"),),
-    Direction.BOTH: (("src", "dst"), ("dst", "src")),
+    op.Direction.OUT: (("src", "dst"),),
+    op.Direction.IN: (("dst", "src"),),
+    op.Direction.BOTH: (("src", "dst"), ("dst", "src")),
 }
 
 
-def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:  # noqa: PLR0912 - one case per step
+def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:  # noqa: PLR0912 - one case per step
     """The rows of a relation; `outer` are those of the join that it is the inner side of."""
     match relation:
-        case Unit():
+        case op.Unit():
             return [{}]
-        case Argument(columns):
+        case op.Argument(columns):
             names = [column.name for column in columns]
             return _distinct([{name: row[name] for name in names} for row in outer])
-        case Scan(entity, columns, scan_filter):
+        case op.Scan(entity, columns, scan_filter):
             read = (_prefixed(entity.name, row) for row in tables[entity.table.alias])
             passing = (row for row in read if _holds(scan_filter.conjuncts, row))
             return [
                 {f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in passing
             ]
-        case EdgeScan() | Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
+        case op.EdgeScan() | op.Pattern() | op.Expand() | op.ExpandInto() | op.EdgeExpand() | op.Lookup():
             return list(_read(relation, tables, outer))
-        case FilterRows(below, conditions):
+        case op.FilterRows(below, conditions):
             return [row for row in run(below, tables, outer) if _holds(conditions, row)]
-        case CrossJoin(left, right, on):
+        case op.CrossJoin(left, right, on):
             pairs = (
                 left_row | right_row
                 for left_row in run(left, tables, outer)
@@ -103,20 +60,20 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
                 for row in pairs
                 if all(row[first] is not None and row[first] == row[second] for first, second in on)
             ]
-        case ExistsJoin() | LeftJoin():
+        case op.ExistsJoin() | op.LeftJoin():
             return list(_join(relation, tables, outer))
-        case Aggregate():
+        case op.Aggregate():
             return _aggregate(relation, run(relation.input, tables, outer))
-        case Order():
+        case op.Order():
             return _order(relation, run(relation.input, tables, outer))
-        case Search(below, scores):
+        case op.Search(below, scores):
             rows = run(below, tables, outer)
             made = {column.name: scored(column.score, rows, value) for column in scores}
             return [row | {name: made[name][index] for name in made} for index, row in enumerate(rows)]
-        case LimitRows(below, count, offset):
+        case op.LimitRows(below, count, offset):
             skip = 0 if offset is None else value(offset, {})
             return run(below, tables, outer)[skip : skip + value(count, {})]
-        case Project(below, columns):
+        case op.Project(below, columns):
             return [
                 {column.name: value(column.expression, row) for column in columns}
                 for row in run(below, tables, outer)
@@ -126,30 +83,30 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
 
 
 def _read(  # noqa: PLR0912 - one case per step
-    relation: EdgeScan | Pattern | Expand | ExpandInto | EdgeExpand | Lookup,
+    relation: op.EdgeScan | op.Pattern | op.Expand | op.ExpandInto | op.EdgeExpand | op.Lookup,
     tables: Tables,
     outer: Sequence[Row],
 ) -> Iterator[Row]:
     match relation:
-        case EdgeScan(edge, source, target, columns, undirected, scan_filter):
-            direction = Direction.BOTH if undirected else Direction.OUT
+        case op.EdgeScan(edge, source, target, columns, undirected, scan_filter):
+            direction = op.Direction.BOTH if undirected else op.Direction.OUT
             for edge_row in tables[edge.table.alias]:
                 row = _prefixed(edge.name, edge_row)
                 if _holds(scan_filter.conjuncts, row):
                     columns_read = {f"{edge.name}.{name}": edge_row[name] for name in columns}
                     for near, far in _orientations(edge_row, direction):
                         yield columns_read | {source.id: near, target.id: far}
-        case Pattern():
+        case op.Pattern():
             yield from _pattern(relation, tables, outer)
-        case Expand(below, table, source, target, direction, low, high):
+        case op.Expand(below, table, source, target, direction, low, high):
             for row in run(below, tables, outer):
                 for edge_row in reachable(tables[table.alias], row[source.id], direction, (low, high)):
                     yield row | {target.id: edge_row}
-        case ExpandInto(below, table, source, target, direction, low, high):
+        case op.ExpandInto(below, table, source, target, direction, low, high):
             for row in run(below, tables, outer):
                 if row[target.id] in reachable(tables[table.alias], row[source.id], direction, (low, high)):
                     yield row
-        case EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
+        case op.EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
             for row in run(below, tables, outer):
                 for edge_row in tables[edge.table.alias]:
                     own = _prefixed(edge.name, edge_row)
@@ -158,7 +115,7 @@ def _read(  # noqa: PLR0912 - one case per step
                         fits = near == row[source.id] and (not into or far == row[target.id])
                         if fits and _holds(scan_filter.conjuncts, own):
                             yield row | columns_read | {target.id: far}
-        case Lookup(below, entity, columns, scan_filter, keep_missing):
+        case op.Lookup(below, entity, columns, scan_filter, keep_missing):
             by_id = {node_row["id"]: node_row for node_row in tables[entity.table.alias]}
             for row in run(below, tables, outer):
                 key = row[entity.id]
@@ -168,7 +125,7 @@ def _read(  # noqa: PLR0912 - one case per step
                     yield row | {f"{entity.name}.{name}": by_id[key][name] for name in columns}
 
 
-def _pattern(pattern: Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row]:
+def _pattern(pattern: op.Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row]:
     rows: list[Row] = [{}] if pattern.input is None else run(pattern.input, tables, outer)
     for entity in pattern.entities:
         rows = [
@@ -181,7 +138,7 @@ def _pattern(pattern: Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row
     return [row for row in rows if _holds(pattern.filters, row)]
 
 
-def _followed(link: Link, row: Row, tables: Tables) -> Iterator[Row]:
+def _followed(link: op.Link, row: Row, tables: Tables) -> Iterator[Row]:
     ends = (row[link.source.id], row[link.target.id])
     edges = tables[link.table.alias]
     if link.edge is None:
@@ -194,7 +151,7 @@ def _followed(link: Link, row: Row, tables: Tables) -> Iterator[Row]:
 
 
 def reachable(
-    edges: Sequence[Mapping[str, Any]], start: Any, direction: Direction, bounds: tuple[int, int]
+    edges: Sequence[Mapping[str, Any]], start: Any, direction: op.Direction, bounds: tuple[int, int]
 ) -> set[Any]:
     """Every node whose shortest distance lies within the bounds; the start only through a self-loop, at 1."""
     if start is None:
@@ -211,18 +168,18 @@ def reachable(
     return reached
 
 
-def _orientations(edge: Mapping[str, Any], direction: Direction) -> list[tuple[Any, Any]]:
+def _orientations(edge: Mapping[str, Any], direction: op.Direction) -> list[tuple[Any, Any]]:
     """The ways to walk an edge; a self-loop has one."""
     return list(dict.fromkeys((edge[near], edge[far]) for near, far in _SIDES[direction]))
 
 
-def _join(join: ExistsJoin | LeftJoin, tables: Tables, outer: Sequence[Row]) -> Iterator[Row]:
+def _join(join: op.ExistsJoin | op.LeftJoin, tables: Tables, outer: Sequence[Row]) -> Iterator[Row]:
     rows = run(join.input, tables, outer)
     inner = run(join.inner, tables, rows)
     new = [field.name for field in join.inner.outputs if field.name not in _names(join.input)]
     for row in rows:
         matching = [other for other in inner if all(row[key] == other[key] for key in join.keys)]
-        if isinstance(join, ExistsJoin):
+        if isinstance(join, op.ExistsJoin):
             if bool(matching) is not join.negated:
                 yield row
         else:
@@ -230,7 +187,7 @@ def _join(join: ExistsJoin | LeftJoin, tables: Tables, outer: Sequence[Row]) -> 
                 yield row | {name: other[name] for name in new}
 
 
-def _aggregate(step: Aggregate, rows: list[Row]) -> list[Row]:
+def _aggregate(step: op.Aggregate, rows: list[Row]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[Row]] = {} if step.keys else {(): []}
     for row in rows:
         groups.setdefault(tuple(value(key.expression, row) for key in step.keys), []).append(row)
@@ -241,24 +198,24 @@ def _aggregate(step: Aggregate, rows: list[Row]) -> list[Row]:
     ]
 
 
-def _call(call: AggregateCall, rows: list[Row]) -> Any:
+def _call(call: ex.AggregateCall, rows: list[Row]) -> Any:
     values = [argument for row in rows if (argument := value(call.argument, row)) is not None]
-    if call.function is Function.COUNT:
+    if call.function is ex.Function.COUNT:
         return len(set(values)) if call.distinct else len(values)
     if not values:
         return None
     match call.function:
-        case Function.SUM:
+        case ex.Function.SUM:
             return exact(sum(values))
-        case Function.AVG:
+        case ex.Function.AVG:
             return sum(values) / len(values)
-        case Function.MIN:
+        case ex.Function.MIN:
             return min(values)
         case _:
             return max(values)
 
 
-def _order(step: Order, rows: list[Row]) -> list[Row]:
+def _order(step: op.Order, rows: list[Row]) -> list[Row]:
     def compare(first: Row, second: Row) -> int:
         keys = [
             (value(key.expression, first), value(key.expression, second), key.descending, key.nulls_last)
@@ -277,50 +234,50 @@ def _order(step: Order, rows: list[Row]) -> list[Row]:
     return sorted(rows, key=cmp_to_key(compare))
 
 
-def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expression
+def value(expr: ex.Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expression
     """The value of an expression; None is null."""
     match expr:
-        case Literal(operand_value):
+        case ex.Literal(operand_value):
             return operand_value
-        case ColumnRef() | OutputRef():
+        case ex.ColumnRef() | ex.OutputRef():
             return row[expr.name]
-        case EntityRef(entity, table):
+        case ex.EntityRef(entity, table):
             if row[f"{entity}.id"] is None:
                 return None
             shown = [column for column in table.columns if not is_opaque(column.type)]
             return tuple((column, row[f"{entity}.{column.name}"]) for column in shown)
-        case Negated(operand):
+        case ex.Negation(operand):
             operand_value = value(operand, row)
             return None if operand_value is None else exact(-operand_value)
-        case Computed(sign, left, right):
+        case ex.BinaryOperation(sign, left, right):
             return exact(_computed(sign, value(left, row), value(right, row)))
-        case TextMatch(mode, column, query, edits):
+        case ex.TextMatch(mode, column, query, edits):
             text = value(column, row)
             return None if text is None else matches(mode, text, value(query, row), edits)
-        case IsNull(operand, negated):
+        case ex.IsNull(operand, negated):
             return (value(operand, row) is None) is not negated
-        case And(operands) | Or(operands):
-            return _joined([value(operand, row) for operand in operands], deciding=isinstance(expr, Or))
-        case Not(operand):
+        case ex.And(operands) | ex.Or(operands):
+            return _joined([value(operand, row) for operand in operands], deciding=isinstance(expr, ex.Or))
+        case ex.Not(operand):
             operand_value = value(operand, row)
             return None if operand_value is None else not operand_value
-        case Known(answer, operand):
+        case ex.ConstantUnlessNull(answer, operand):
             return None if value(operand, row) is None else answer
-        case Compare(operator, left, right):
+        case ex.Compare(operator, left, right):
             return compared(operator, value(left, row), value(right, row))
-        case InList(operand, items):
+        case ex.InList(operand, items):
             item_value = value(operand, row)
             equal = [compared(ComparisonOperator.EQ, item_value, value(item, row)) for item in items]
             return None if item_value is None else _joined(equal, deciding=True)
-        case ListMembership(item, collection):
+        case ex.ListMembership(item, collection):
             item_value, items_value = value(item, row), value(collection, row)
             if item_value is None or items_value is None:
                 return None
             return any(compared(ComparisonOperator.EQ, item_value, member) for member in items_value)
-        case Substring(text, part):
+        case ex.Substring(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else piece in whole
-        case Prefix(text, part):
+        case ex.Prefix(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else whole.startswith(piece)
         case _:
@@ -375,7 +332,7 @@ def _joined(values: list[bool | None], *, deciding: bool) -> bool | None:
     return None if None in values else not deciding
 
 
-def _holds(conditions: tuple[Expr, ...], row: Row) -> bool:
+def _holds(conditions: tuple[ex.Expr, ...], row: Row) -> bool:
     return all(value(condition, row) is True for condition in conditions)
 
 
@@ -387,5 +344,5 @@ def _distinct(rows: list[Row]) -> list[Row]:
     return list({tuple(sorted(row.items(), key=lambda item: item[0])): row for row in rows}.values())
 
 
-def _names(relation: Relation) -> set[str]:
+def _names(relation: op.Relation) -> set[str]:
     return {field.name for field in relation.outputs}

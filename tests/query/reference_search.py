@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from omnigraph.query.plan.expressions import Bm25, Expr, Nearest, Rrf, Score, TextMode
+from omnigraph.query.plan import expressions as ex
 
 Row = dict[str, Any]
-Evaluate = Callable[[Expr, Row], Any]
+Evaluate = Callable[[ex.Expr, Row], Any]
 _K1: Final = 1.2
 _B: Final = 0.75
 
@@ -25,29 +25,29 @@ def words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", text.lower())
 
 
-def matches(mode: TextMode, text: str, query: str, edits: int) -> bool:
+def matches(mode: ex.TextMode, text: str, query: str, edits: int) -> bool:
     """Whether a text is found."""
     have, query_words = words(text), words(query)
     match mode:
-        case TextMode.SEARCH:
+        case ex.TextMode.SEARCH:
             return any(word in have for word in query_words)
-        case TextMode.MATCH_TEXT:
+        case ex.TextMode.MATCH_TEXT:
             size = len(query_words)
             return bool(size) and any(have[start : start + size] == query_words for start in range(len(have)))
-        case TextMode.FUZZY:
+        case ex.TextMode.FUZZY:
             return any(distance(word, query_word) <= edits for word in have for query_word in query_words)
 
 
-def scored(score: Score, rows: Sequence[Row], evaluate: Evaluate) -> list[float | None]:
+def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate) -> list[float | None]:
     """The score of every row."""
     match score:
-        case Nearest(column, query):
+        case ex.Nearest(column, query):
             return [_cosine(evaluate(column, row), evaluate(query, row)) for row in rows]
-        case Bm25(column, query):
+        case ex.Bm25(column, query):
             return _bm25(
                 [(row[f"{column.entity}.id"], evaluate(column, row)) for row in rows], query, evaluate
             )
-        case Rrf(first, second, k):
+        case ex.Rrf(first, second, k):
             ranks = [_ranks(part, rows, evaluate) for part in (first, second)]
             return [_fused([rank[index] for rank in ranks], k) for index in range(len(rows))]
 
@@ -71,7 +71,7 @@ def _cosine(left: Any, right: Any) -> float | None:
 
 
 def _bm25(
-    texts_by_id: Sequence[tuple[Any, str | None]], query: Expr, evaluate: Evaluate
+    texts_by_id: Sequence[tuple[Any, str | None]], query: ex.Expr, evaluate: Evaluate
 ) -> list[float | None]:
     texts = {name: words(text) for name, text in texts_by_id if text is not None}
     mean = sum(map(len, texts.values())) / max(len(texts), 1)
@@ -91,10 +91,10 @@ def _bm25(
     return scores
 
 
-def _ranks(score: Nearest | Bm25, rows: Sequence[Row], evaluate: Evaluate) -> list[int | None]:
+def _ranks(score: ex.Nearest | ex.Bm25, rows: Sequence[Row], evaluate: Evaluate) -> list[int | None]:
     """The place of each row, from 1, best first; ties by id."""
     scores = scored(score, rows, evaluate)
-    sign = 1 if isinstance(score, Nearest) else -1
+    sign = 1 if isinstance(score, ex.Nearest) else -1
     keyed = sorted(
         (sign * value, rows[index][f"{score.column.entity}.id"])
         for index, value in enumerate(scores)

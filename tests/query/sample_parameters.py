@@ -13,11 +13,11 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from omnigraph.query.parameters import ParameterValues, bind_plan, coerce_params
-from omnigraph.query.plan.expression_walk import rewritten
+from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.expressions import Expr, Literal, Now, Param
 from omnigraph.query.plan.statements import QueryPlan, ReadPlan
 from omnigraph.query.plan.types import DATETIME
-from omnigraph.query.plan.walk import rewritten_plan, with_expressions
+from omnigraph.query.plan.walk import transform_plan, with_expressions
 from omnigraph.schema.values import narrow
 
 NOW: Final = datetime(2020, 1, 1, 0, 0, 0, 1000, UTC)
@@ -293,7 +293,7 @@ def as_written(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
             case _:
                 return expr
 
-    root = rewritten_plan(
-        plan.root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
+    root = transform_plan(
+        plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
     )
     return replace(plan, root=root)

@@ -125,7 +125,7 @@ NUMBERS: Final = ("age", "height", "ratio", "total")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SampleQuery:
     """The text of one query, and the values of its parameters."""
 
     text: str
@@ -162,7 +162,7 @@ def blocks(
 
 
 @st.composite
-def queries(draw: st.DrawFn, *, searches: bool = False) -> Asked:
+def queries(draw: st.DrawFn, *, searches: bool = False) -> SampleQuery:
     """One query; with `searches` also predicates over texts, and scores."""
     choices = draw(parameters) if draw(st.booleans()) else ()
     filters: tuple[str, ...] = (*FILTERS, *SEARCHES) if searches else FILTERS
@@ -186,7 +186,7 @@ def queries(draw: st.DrawFn, *, searches: bool = False) -> Asked:
     if choices:
         clauses = clauses.replace("$p: Person", f"$p: Person{draw(inline(choices))}")
     tail = draw(_results(bound, choices, scores if searches else ()))
-    return Asked(f"query a({heads}) {{ match {{ {clauses} }} {tail} }}", values)
+    return SampleQuery(f"query a({heads}) {{ match {{ {clauses} }} {tail} }}", values)
 
 
 @st.composite

@@ -17,7 +17,8 @@ from omnigraph.query.explain import explain_plan, numbered_steps
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.plan.expression_walk import walk
 from omnigraph.query.plan.expressions import Literal, Now, Param
-from omnigraph.query.plan.statements import InsertRow, MutationPlan, QueryPlan, ReadPlan, Relation, UpdateRows
+from omnigraph.query.plan.operators import Relation
+from omnigraph.query.plan.statements import InsertRow, MutationPlan, QueryPlan, ReadPlan, UpdateRows
 from omnigraph.query.plan.types import I64
 from omnigraph.query.plan.walk import with_expressions
 from omnigraph.query.rules.run import rewrite_plan

@@ -16,7 +16,7 @@ from tests.query.golden_files import checked
 from tests.query.reference import Tables, run
 from tests.query.sample_graphs import VARIANTS, Rows, choices, comparable, sample_rows
 from tests.query.sample_parameters import as_written, bound
-from tests.query.sample_queries import Asked, queries
+from tests.query.sample_queries import SampleQuery, queries
 
 FACTS: Final = PlanFacts({"node:Person": TableFacts(rows=3), "edge:Knows": TableFacts(rows=9)})
 
@@ -32,7 +32,7 @@ def all_rows() -> dict[str, list[Rows]]:
 
 @given(queries(searches=True), choices)
 @settings(max_examples=150)
-def test_the_rows_stay_the_same(asked: Asked, numbers: dict[str, int]) -> None:
+def test_the_rows_stay_the_same(asked: SampleQuery, numbers: dict[str, int]) -> None:
     try:
         (query,) = checked(asked.text)
     except QueryTextError:

@@ -1,8 +1,8 @@
-"""Puts the values of the parameters and the moment into a plan, so that it can be run.
+"""Checks the values of parameters, and binds them and the current time into a plan.
 
-Comes in: a plan, typed values as `coerce_params` gives them, and the time. Goes out: a plan of the same steps with the
-same columns, without `Param` and `Now`: a value only ever becomes a literal. Comparisons with the new literals are
-fitted to their columns or decided, as for literals of the text.
+Input: a plan, values by name, and the time. Output: a plan of the same steps and columns without `Param` and `Now`. A
+value always becomes a literal, never a part of the plan's structure. Comparisons with the new literals are fitted to
+their columns, as for literals of the text. All errors of the values are raised together.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from datetime import UTC, datetime
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, ParameterError
 from omnigraph.lang.problems import ProblemList, quoted
-from omnigraph.query.plan.expression_walk import rewritten
-from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue, Now, Param
-from omnigraph.query.plan.operators import LimitRows
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan.expression_walk import transform
+from omnigraph.query.plan.operators import LimitRows, Relation
 from omnigraph.query.plan.statements import (
     Assigned,
     DeleteRows,
     InsertRow,
     QueryPlan,
     ReadPlan,
-    Relation,
     StatementPlan,
     UpdateRows,
 )
@@ -38,62 +37,70 @@ from omnigraph.query.plan.types import (
     is_float,
     value_type_text,
 )
-from omnigraph.query.plan.walk import Change, rewritten_plan, steps_of, with_expressions
-from omnigraph.query.rules.coerce_literals import coerce_literals, coerced
+from omnigraph.query.plan.walk import Change, steps_of, transform_plan, with_expressions
+from omnigraph.query.rules.coerce_literals import coerce_expression, coerce_literals
 from omnigraph.query.values import value_from_json
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType, item_type
 from omnigraph.schema.values import ValueMistake, narrow
 
-ParameterValues = Mapping[str, LiteralValue]
+ParameterValues = Mapping[str, ex.LiteralValue]
 
 
-def coerce_params(declared: tuple[Param, ...], values_by_name: Mapping[str, object]) -> ParameterValues:
-    """A typed value for every declared parameter, or one `ParameterError` with every mistake.
+def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, object]) -> ParameterValues:
+    """Return a typed value for every declared parameter, or raise one `ParameterError` with all errors.
 
-    A nullable parameter that is not given is null. A leading `$` of a given name is taken as part of the sign.
+    A nullable parameter without a value is null. A name can start with `$`.
     """
     params = {param.name: param for param in declared}
     named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
-    values: dict[str, LiteralValue] = {}
-    mistakes = [_unknown(name, params) for name in named if name not in params]
-    mistakes += [_twice(name) for name in named if name in values_by_name and f"${name}" in values_by_name]
+    values: dict[str, ex.LiteralValue] = {}
+    mistakes = [_unknown_parameter(name, params) for name in named if name not in params]
+    mistakes += [
+        _duplicate_parameter(name)
+        for name in named
+        if name in values_by_name and f"${name}" in values_by_name
+    ]
     for param in declared:
-        value = _value(param, named)
+        value = _convert_value(param, named)
         if isinstance(value, ValueMistake):
             mistakes.append((param.name, value))
         else:
             values[param.name] = value
     if mistakes:
-        raise _error(mistakes)
+        raise _parameter_error(mistakes)
     return values
 
 
-def _value(param: Param, values_by_name: Mapping[str, object]) -> LiteralValue | ValueMistake:
+def _convert_value(param: ex.Param, values_by_name: Mapping[str, object]) -> ex.LiteralValue | ValueMistake:
     if param.name not in values_by_name:
         if param.nullable:
             return None
-        shown = value_type_text(param.type)
-        return ValueMistake("it is required and not given", f"give `{param.name}`, of type {shown}")
+        hint = f"Pass a value of type {value_type_text(param.type)}."
+        return ValueMistake("the parameter is required and has no value", hint)
     value = values_by_name[param.name]
     if value is None:
-        return None if param.nullable else ValueMistake("it is null, and its type has no `?`")
+        return (
+            None
+            if param.nullable
+            else ValueMistake("the parameter cannot be null, because its type has no `?`")
+        )
     assert not isinstance(param.type, EntityValueType | NullType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
 
-def _unknown(name: str, params: Mapping[str, Param]) -> tuple[str, ValueMistake]:
+def _unknown_parameter(name: str, params: Mapping[str, ex.Param]) -> tuple[str, ValueMistake]:
     hint = ProblemList("", "").did_you_mean(name, params)
     if not hint:
         listed = ", ".join(quoted(param_name) for param_name in list(params)[:20])
-        hint = f"the query has {listed}" if params else "the query has no parameters"
-    return name, ValueMistake("the query does not declare it", hint)
+        hint = f"The parameters are {listed}." if params else "The query has no parameters."
+    return name, ValueMistake("the query does not declare this parameter", hint)
 
 
-def _twice(name: str) -> tuple[str, ValueMistake]:
-    return name, ValueMistake("it is given twice, with and without `$`", "give it once")
+def _duplicate_parameter(name: str) -> tuple[str, ValueMistake]:
+    return name, ValueMistake("duplicate value, with and without `$`", "Pass it once.")
 
 
-def _error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
+def _parameter_error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
     name, first = mistakes[0]
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     listed: list[Fact] = [
@@ -109,22 +116,22 @@ def _error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
 
 
 def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryPlan:
-    """The plan with every parameter replaced by its value; `now` is cut to milliseconds."""
+    """Return the plan with the values of its parameters; `now` is truncated to milliseconds."""
     moment = now.astimezone(UTC)
     moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
-    def change(expr: Expr) -> Expr:
+    def change(expr: ex.Expr) -> ex.Expr:
         match expr:
-            case Param(name, value_type):
-                return Literal(values[name], value_type)
-            case Now():
-                return Literal(moment, DATETIME)
+            case ex.Param(name, value_type):
+                return ex.Literal(values[name], value_type)
+            case ex.Now():
+                return ex.Literal(moment, DATETIME)
             case _:
                 return expr
 
     def run(root: Relation) -> Relation:
-        bound = rewritten_plan(
-            root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
+        bound = transform_plan(
+            root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
         )
         _check_limits(bound)
         return coerce_literals(bound, NO_FACTS)
@@ -135,9 +142,9 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
     def statement(unbound: StatementPlan) -> StatementPlan:
         match unbound:
             case InsertRow(table, assigned):
-                return replace(unbound, values=_stored(assigned, table, change))
+                return replace(unbound, values=_bind_values(assigned, table, change))
             case UpdateRows(entity, assigned, rows):
-                return replace(unbound, values=_stored(assigned, entity.table, change), rows=run(rows))
+                return replace(unbound, values=_bind_values(assigned, entity.table, change), rows=run(rows))
             case DeleteRows(_, rows):
                 return replace(unbound, rows=run(rows))
 
@@ -145,40 +152,40 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
 
 
 def _check_limits(root: Relation) -> None:
-    """A limit that a parameter gives is known only now."""
+    """Raise if a parameter is a negative limit or offset."""
     for step in steps_of(root):
         for bound_count in (step.count, step.offset) if isinstance(step, LimitRows) else ():
             if (
-                isinstance(bound_count, Literal)
+                isinstance(bound_count, ex.Literal)
                 and isinstance(bound_count.value, int)
                 and bound_count.value < 0
             ):
-                message = f"a limit or an offset is {bound_count.value}, and must not be negative"
-                raise ParameterError(message, code="query_parameter", hint="give 0 or more")
+                message = f"a limit or an offset must not be negative, got {bound_count.value}"
+                raise ParameterError(message, code="query_parameter", hint="Pass 0 or more.")
 
 
-def _stored(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple[Assigned, ...]:
+def _bind_values(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple[Assigned, ...]:
     stored = []
     for assigned in values:
         column = table.column(assigned.column)
         assert column is not None
-        value = coerced(rewritten(assigned.value, change))
-        stored.append(Assigned(assigned.column, _of_type(value, column.type)))
+        value = coerce_expression(transform(assigned.value, change))
+        stored.append(Assigned(assigned.column, _with_type(value, column.type)))
     return tuple(stored)
 
 
-def _of_type(value: Expr, column_type: PropertyType) -> Expr:
+def _with_type(value: ex.Expr, column_type: PropertyType) -> ex.Expr:
     match value, item_type(column_type):
-        case Literal(literal), _:
-            return Literal(_as_type(literal, column_type), column_type)
-        case ListOf(items), ScalarType() as item:
-            return ListOf(tuple(_of_type(item_value, item) for item_value in items), column_type)
+        case ex.Literal(literal), _:
+            return ex.Literal(_convert_literal(literal, column_type), column_type)
+        case ex.ListOf(items), ScalarType() as item:
+            return ex.ListOf(tuple(_with_type(item_value, item) for item_value in items), column_type)
         case _:
             return value
 
 
-def _as_type(value: LiteralValue, column_type: PropertyType) -> LiteralValue:
-    """A value of an assignable type as one of the column's own: integers to floats, a moment to its day."""
+def _convert_literal(value: ex.LiteralValue, column_type: PropertyType) -> ex.LiteralValue:
+    """Convert a value of an assignable type to the type of the column: integer to float, datetime to date."""
     if isinstance(value, int) and not isinstance(value, bool) and is_float(column_type):
         return float(value) if column_type == F64 else narrow(float(value))
     if isinstance(value, datetime) and column_type == DATE:
