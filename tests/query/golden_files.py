@@ -1,4 +1,4 @@
-"""Golden files of queries: where they are, the schema they are checked against, and how one is read."""
+"""The golden files of queries: their directories, their schema, and how to check a text against it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs a plan, before or after any rule, over small tables of dictionaries, in the most literal way.
+"""A reference evaluator: runs a plan, before or after any rule, over small tables of dictionaries.
 
-The meaning of each step as its description says it, with no regard for speed: the rules are checked against it. Search
-is in `reference_search`.
+It implements each step literally and slowly, so that the rules and the engine can be compared with it. Search is in
+`reference_search`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SIDES: Final = {
 
 
 def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:  # noqa: PLR0912 - one case per step
-    """The rows of a relation; `outer` are those of the join that it is the inner side of."""
+    """Return the rows of a relation; `outer` has the outer rows if it is the inner side of a join."""
     match relation:
         case op.Unit():
             return [{}]
@@ -153,7 +153,7 @@ def _followed(link: op.Link, row: Row, tables: Tables) -> Iterator[Row]:
 def reachable(
     edges: Sequence[Mapping[str, Any]], start: Any, direction: op.Direction, bounds: tuple[int, int]
 ) -> set[Any]:
-    """Every node whose shortest distance lies within the bounds; the start only through a self-loop, at 1."""
+    """Return the nodes whose shortest distance is within the bounds; the start only by a self-loop, at 1."""
     if start is None:
         return set()
     steps = [pair for edge in edges for pair in _orientations(edge, direction)]
@@ -169,7 +169,7 @@ def reachable(
 
 
 def _orientations(edge: Mapping[str, Any], direction: op.Direction) -> list[tuple[Any, Any]]:
-    """The ways to walk an edge; a self-loop has one."""
+    """Return the orientations of an edge; a self-loop has one."""
     return list(dict.fromkeys((edge[near], edge[far]) for near, far in _SIDES[direction]))
 
 
@@ -235,7 +235,7 @@ def _order(step: op.Order, rows: list[Row]) -> list[Row]:
 
 
 def value(expr: ex.Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expression
-    """The value of an expression; None is null."""
+    """Return the value of an expression; None is null."""
     match expr:
         case ex.Literal(operand_value):
             return operand_value
@@ -285,7 +285,7 @@ def value(expr: ex.Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expre
 
 
 def compared(operator: ComparisonOperator, left: Any, right: Any) -> bool | None:
-    """A comparison; null with a null, and a date as its midnight beside a datetime."""
+    """Return the result of a comparison: null with a null; a date compares with a datetime as its midnight."""
     if left is None or right is None:
         return None
     if isinstance(left, datetime) is not isinstance(right, datetime):
@@ -320,7 +320,7 @@ def _computed(sign: Sign, left: Any, right: Any) -> Any:
 
 
 def exact(number: Any) -> Any:
-    """A computed number; whole numbers are I64, and nothing else."""
+    """Return a computed number, or raise if an integer is out of range for I64."""
     if isinstance(number, int) and not I64_MIN <= number <= I64_MAX:
         raise RunError("the number does not fit I64", code="integer_overflow")
     return number

@@ -1,7 +1,7 @@
-"""Search, literally: words of texts, the distance of vectors, and the ranks of two rankings joined.
+"""A reference implementation of search: words, distances of vectors, and fused ranks.
 
-Words are runs of letters and digits, without case. A phrase is its words one after another. BM25 is computed over the
-given rows with the usual constants: only its order means something.
+Words are runs of letters and digits, case-insensitive. A phrase matches consecutive words. BM25 is computed over the
+rows with the usual constants; only the order of its scores is meaningful.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _B: Final = 0.75
 
 
 def words(text: str) -> list[str]:
-    """The words of a text."""
+    """Return the words in a text."""
     return re.findall(r"[^\W_]+", text.lower())
 
 
 def matches(mode: ex.TextMode, text: str, query: str, edits: int) -> bool:
-    """Whether a text is found."""
+    """Return whether a text matches."""
     have, query_words = words(text), words(query)
     match mode:
         case ex.TextMode.SEARCH:
@@ -39,7 +39,7 @@ def matches(mode: ex.TextMode, text: str, query: str, edits: int) -> bool:
 
 
 def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate) -> list[float | None]:
-    """The score of every row."""
+    """Return the score of every row."""
     match score:
         case ex.Nearest(column, query):
             return [_cosine(evaluate(column, row), evaluate(query, row)) for row in rows]
@@ -53,12 +53,12 @@ def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate) -> list[flo
 
 
 def distance(first: str, second: str) -> int:
-    """How many letters must be put in, left out or replaced."""
+    """Return the number of letters to insert, delete or replace."""
     before = list(range(len(second) + 1))
     for row, letter in enumerate(first, start=1):
         now = [row]
-        for place, other_letter in enumerate(second, start=1):
-            now.append(min(before[place] + 1, now[-1] + 1, before[place - 1] + (letter != other_letter)))
+        for rank, other_letter in enumerate(second, start=1):
+            now.append(min(before[rank] + 1, now[-1] + 1, before[rank - 1] + (letter != other_letter)))
         before = now
     return before[-1]
 
@@ -92,7 +92,7 @@ def _bm25(
 
 
 def _ranks(score: ex.Nearest | ex.Bm25, rows: Sequence[Row], evaluate: Evaluate) -> list[int | None]:
-    """The place of each row, from 1, best first; ties by id."""
+    """Return the rank of each row, from 1, best first; ties by id."""
     scores = scored(score, rows, evaluate)
     sign = 1 if isinstance(score, ex.Nearest) else -1
     keyed = sorted(
@@ -100,9 +100,9 @@ def _ranks(score: ex.Nearest | ex.Bm25, rows: Sequence[Row], evaluate: Evaluate)
         for index, value in enumerate(scores)
         if value is not None
     )
-    places = {name: place for place, (_, name) in enumerate(dict.fromkeys(keyed), start=1)}
+    ranks = {name: rank for rank, (_, name) in enumerate(dict.fromkeys(keyed), start=1)}
     return [
-        None if value is None else places[rows[index][f"{score.column.entity}.id"]]
+        None if value is None else ranks[rows[index][f"{score.column.entity}.id"]]
         for index, value in enumerate(scores)
     ]
 

@@ -1,6 +1,6 @@
-"""Generated parameters of queries: their declared types and values, and conditions and columns that use them.
+"""Generates parameters of queries: their types and values, and conditions and columns that use them.
 
-What is left out, because the engine answers by a documented rule and not by exact values, is said where it is left out.
+Comments name the cases that are excluded because the result follows a documented rule and not exact values.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _WHOLE_MAX: Final = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A declared parameter and what is given for it."""
+    """A declared parameter and its value."""
 
     name: str
     kind: str
@@ -96,7 +96,7 @@ class Parameter:
 
     @property
     def family(self) -> str:
-        """What it can be compared with."""
+        """The kind of values that it can be compared with."""
         name = self.kind.strip("[]?")
         if name in _NUMBERS:
             return "number"
@@ -106,8 +106,8 @@ class Parameter:
     def is_list(self) -> bool:
         return self.kind.startswith("[")
 
-    def goes_with(self, column: str) -> bool:
-        """Beside a column of floats a number takes the column's precision, which is a documented rule."""
+    def is_exact_with(self, column: str) -> bool:
+        """Return whether a comparison is exact; a number compared with a float column is rounded to its precision."""
         if column not in _FLOAT_COLUMNS:
             return True
         numbers = [number for number in self.numbers() if isinstance(number, int) or column == "$p.height"]
@@ -115,7 +115,7 @@ class Parameter:
 
     @property
     def is_small(self) -> bool:
-        """Whether no sum or product with it leaves I64: which of two overflows is told first is not defined."""
+        """Whether no sum or product with it overflows I64; which of two overflows is reported is not defined."""
         return all(isinstance(number, float) or abs(number) <= 2**32 for number in self.numbers())
 
     def numbers(self) -> list[Any]:
@@ -131,7 +131,7 @@ parameters: Final = st.lists(st.sampled_from(_CHOICES), min_size=2, max_size=4).
 
 
 def declared(declared_parameters: tuple[Parameter, ...]) -> str:
-    """The head of a query."""
+    """Return the declarations of the parameters."""
     return ", ".join(f"{parameter.name}: {parameter.kind}" for parameter in declared_parameters)
 
 
@@ -141,7 +141,7 @@ def values_of(declared_parameters: tuple[Parameter, ...]) -> dict[str, object]:
 
 @st.composite
 def conditions(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
-    """A condition about one of the parameters; another, a column or a literal stands beside it."""
+    """Generate a condition on one of the parameters and another parameter, a column or a literal."""
     parameter = draw(st.sampled_from(choices))
     text = draw(_about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices))
     match draw(st.integers(0, 7)):
@@ -154,7 +154,7 @@ def conditions(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
         case 4:
             return f"({text}) is {draw(st.sampled_from(('', 'not ')))}null"
         case _:
-            # A filter that begins with a parameter reads as a traversal without them.
+            # Without parentheses a filter that starts with a parameter is parsed as a traversal.
             return f"({text})"
 
 
@@ -167,9 +167,13 @@ def _about_any(choices: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
 
 
 def _others(parameter: Parameter, choices: tuple[Parameter, ...]) -> list[str]:
-    """What can stand beside a parameter: columns, and the other parameters twice, because they are few."""
+    """Return operands for a parameter: columns, and the other parameters twice, because they are few."""
     names = [choice.name for choice in choices if choice.family == parameter.family and not choice.is_list]
-    return [*(column for column in _COLUMNS[parameter.family] if parameter.goes_with(column)), *names, *names]
+    return [
+        *(column for column in _COLUMNS[parameter.family] if parameter.is_exact_with(column)),
+        *names,
+        *names,
+    ]
 
 
 @st.composite
@@ -182,7 +186,7 @@ def _about_scalar(draw: st.DrawFn, parameter: Parameter, choices: tuple[Paramete
     operator = draw(st.sampled_from(("=", "!=", "<", "<=", ">", ">=")))
     match draw(st.integers(0, 6)):
         case 0:
-            fitting = {choice.name: choice.goes_with(left) for choice in choices}
+            fitting = {choice.name: choice.is_exact_with(left) for choice in choices}
             third = draw(others)
             return f"{left} in [{right}, {third if fitting.get(third, True) else right}]"
         case 1 if lists:
@@ -205,7 +209,7 @@ def _arithmetic(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter,
         for choice in choices
         if choice.family == "number" and not choice.is_list and choice.is_small
     ]
-    # Columns whose numbers are small; no product of two parameters, which can leave I64 (see `is_small`).
+    # Columns with small numbers; no product of two parameters, which can overflow I64 (see `is_small`).
     column = draw(st.sampled_from(("$p.age", "$q.age", "$p.height", "1", "2.5")))
     beyond = draw(st.sampled_from(("$p.age", "$q.total", "$p.ratio", *small)))
     computed = draw(
@@ -233,7 +237,7 @@ def _about_list(draw: st.DrawFn, many: Parameter, choices: tuple[Parameter, ...]
 
 @st.composite
 def columns(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
-    """What a result shows of its parameters, beside what else it shows."""
+    """Generate result columns that use the parameters."""
     parameter = draw(st.sampled_from(choices))
     match draw(st.integers(0, 4)):
         case 0:
@@ -251,7 +255,7 @@ def columns(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
 
 @st.composite
 def aggregates(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
-    """A group by one parameter, and aggregates of another."""
+    """Generate a group by one parameter, and aggregates of another."""
     key_parameter, parameter = draw(st.sampled_from(choices)), draw(st.sampled_from(choices))
     shown = [f"count({parameter.name}) as pn"]
     if not parameter.is_list:
@@ -264,23 +268,23 @@ def aggregates(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
 
 @st.composite
 def inline(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
-    """A value inside the binding of a person, or nothing."""
+    """Generate an inline value for the binding of a person, or nothing."""
     parameter = draw(st.sampled_from(choices))
     column = draw(st.sampled_from(_INLINE[parameter.family]))
-    if parameter.is_list or not parameter.goes_with(column) or draw(st.booleans()):
+    if parameter.is_list or not parameter.is_exact_with(column) or draw(st.booleans()):
         return ""
     return f" {{ {column}: {parameter.name} }}"
 
 
 def bound(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
-    """The plan with these values, as it is run."""
+    """Return the plan with these values, as it runs."""
     bound_plan = bind_plan(plan, coerce_params(plan.parameters, values), NOW)
     assert isinstance(bound_plan, ReadPlan)
     return bound_plan
 
 
 def as_written(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
-    """The plan with these values where the parameters stand, and nothing else changed: what `bound` must mean."""
+    """Return the plan with these values in place of the parameters and no other change, to compare with `bound`."""
     assert isinstance(plan, ReadPlan)
     typed: ParameterValues = coerce_params(plan.parameters, values)
 

@@ -1,6 +1,6 @@
-"""Generated queries over the schema of the golden files: blocks of clauses, results with groups, order and limits.
+"""Generates queries over the schema of the golden files: blocks of clauses, results with groups, order and limits.
 
-Half of them have parameters, with values.
+Half of the queries have parameters with values.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class SampleQuery:
 
 
 def variables_in(text: str) -> set[str]:
-    """The variables that a clause mentions."""
+    """Return the variables in a clause."""
     return {name for name in VARIABLES if f"${name}" in text}
 
 
@@ -141,7 +141,7 @@ def variables_in(text: str) -> set[str]:
 def blocks(
     draw: st.DrawFn, outer: frozenset[str], depth: int, filters: tuple[str, ...]
 ) -> tuple[str, frozenset[str]]:
-    """The clauses of a block, and the variables that can be used after it."""
+    """Generate the clauses of a block, and the variables that can be used after it."""
     bound = set(outer)
     clauses: list[str] = []
     for clause in draw(st.lists(st.sampled_from(TRAVERSALS), min_size=1, max_size=3, unique=True)):
@@ -163,14 +163,14 @@ def blocks(
 
 @st.composite
 def queries(draw: st.DrawFn, *, searches: bool = False) -> SampleQuery:
-    """One query; with `searches` also predicates over texts, and scores."""
+    """Generate a query; with `searches` also text predicates and scores."""
     choices = draw(parameters) if draw(st.booleans()) else ()
     filters: tuple[str, ...] = (*FILTERS, *SEARCHES) if searches else FILTERS
     scores: tuple[str, ...] = SCORES
     heads = declared(choices)
     values = values_of(choices)
     if choices:
-        # Few others beside them, so that they are chosen.
+        # Only one other filter, so that those with parameters are chosen.
         filters = (
             *draw(st.lists(conditions(choices), min_size=2, max_size=4)),
             draw(st.sampled_from(filters)),

@@ -1,4 +1,4 @@
-"""Generated syntax trees: any file of queries that the grammar can say."""
+"""Generates syntax trees: every file of queries that the grammar can express."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS = (
 names = st.sampled_from((*_WORDS, "optional", "return", "null", "true", "distinct", "asc", "_x", "is")).map(
     Name
 )
-# A bare word that is a keyword in the place where expressions stand is no word there.
+# A keyword of expressions cannot be an unquoted word in an expression.
 _bare = st.sampled_from(("a", "Person", "knows", "limit", "x1", "set"))
 variables = st.sampled_from(("p", "q", "_", "match", "in", "P9")).map(syntax.Variable)
 _numbers = st.integers(0, 10**20).map(str) | st.sampled_from(("1.5", "0.25", "1e5", "2.5e-3"))
@@ -54,7 +54,7 @@ _call_names = st.sampled_from(("count", "nearest", "a", "now")).map(Name)
 def _joined(
     inner: st.SearchStrategy[syntax.Expression], junction: syntax.Junction
 ) -> st.SearchStrategy[syntax.Expression]:
-    """Operands that are joined in the same way would be read as one list."""
+    """Join operands; those that are joined with the same operator would be parsed as one list."""
     own = inner.filter(
         lambda operand: not (isinstance(operand, syntax.Joined) and operand.junction is junction)
     )
@@ -67,7 +67,7 @@ def _extended(inner: st.SearchStrategy[syntax.Expression]) -> st.SearchStrategy[
     named = st.lists(
         st.builds(syntax.CallArgument, _bare.map(Name), inner.filter(_is_operand)), max_size=1
     ).map(tuple)
-    arguments = st.lists(inner.filter(_is_no_named), max_size=2).map(tuple)
+    arguments = st.lists(inner.filter(_is_positional), max_size=2).map(tuple)
     return st.one_of(
         st.builds(syntax.ListLiteral, st.lists(inner, max_size=3).map(tuple)),
         st.builds(syntax.Call, _call_names, arguments, named, st.booleans()),
@@ -90,8 +90,8 @@ def _is_operand(expression: syntax.Expression) -> bool:
     return not isinstance(expression, syntax.Comparison | syntax.NullTest | syntax.Joined | syntax.Inversion)
 
 
-def _is_no_named(expression: syntax.Expression) -> bool:
-    """`word = value` among the arguments is a named one."""
+def _is_positional(expression: syntax.Expression) -> bool:
+    """Return whether an expression is not `word = value`, which is a named argument."""
     return not (
         isinstance(expression, syntax.Comparison)
         and expression.operator is syntax.ComparisonOperator.EQ

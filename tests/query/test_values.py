@@ -1,4 +1,4 @@
-"""Literals fitted to a column's type: a table of cases, and that no value of the type can tell the difference."""
+"""Fitting literals to the type of a column: a table of cases, and the same result for every value of the type."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
         ),
     ],
 )
-def test_table(
+def test_fit(
     operator: ComparisonOperator, given_value: Any, column_type: ScalarType, expected: FittedComparison | bool
 ) -> None:
     assert fit(operator, given_value, column_type) == expected
@@ -101,7 +101,9 @@ def integer_cases(draw: st.DrawFn) -> tuple[ScalarType, Any, int]:
 
 @given(integer_cases(), st.sampled_from(COMPARISONS))
 @settings(max_examples=400)
-def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: ComparisonOperator) -> None:
+def test_fitting_keeps_the_result_for_integers(
+    case: tuple[ScalarType, Any, int], operator: ComparisonOperator
+) -> None:
     column_type, literal, stored = case
     fitted = fit(operator, literal, column_type)
     exact = compared(operator, Fraction(stored), Fraction(literal))
@@ -115,7 +117,7 @@ def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: Compar
 
 
 @given(numbers, st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from(COMPARISONS))
-def test_floats_compare_at_their_own_precision(
+def test_floats_compare_at_column_precision(
     literal: Any, stored: float, operator: ComparisonOperator
 ) -> None:
     fitted = fit(operator, literal, F32)
@@ -130,7 +132,7 @@ def test_floats_compare_at_their_own_precision(
 @given(
     st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 9)), st.integers(0, 9), st.sampled_from(COMPARISONS)
 )
-def test_no_date_can_tell(naive: datetime, days: int, operator: ComparisonOperator) -> None:
+def test_fitting_keeps_the_result_for_dates(naive: datetime, days: int, operator: ComparisonOperator) -> None:
     moment = naive.replace(tzinfo=UTC)
     stored = date(2000, 1, 1) + timedelta(days=days)
     fitted = fit(operator, moment, DATE)
@@ -144,7 +146,9 @@ def test_no_date_can_tell(naive: datetime, days: int, operator: ComparisonOperat
     st.sampled_from(COMPARISONS),
 )
 @example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), ComparisonOperator.EQ)
-def test_two_literals_are_decided(moment: datetime, day: date, operator: ComparisonOperator) -> None:
+def test_comparison_of_two_literals_is_constant(
+    moment: datetime, day: date, operator: ComparisonOperator
+) -> None:
     first, second = ex.Literal(moment, DATETIME), ex.Literal(day, DATE)
     for left, right in ((first, second), (second, first), (second, second)):
         decided = coerce_expression(ex.Compare(operator, left, right))
@@ -196,8 +200,8 @@ cells = st.sampled_from((None, 0, 1, 2))
 
 @given(conditions, cells, cells)
 @settings(max_examples=300)
-def test_a_filter_keeps_the_same_rows(condition: ex.Expr, first: int | None, second: int | None) -> None:
-    """Fitting literals changes no value; the form of a filter may only turn null into false."""
+def test_filter_form_keeps_the_rows(condition: ex.Expr, first: int | None, second: int | None) -> None:
+    """Fitting literals changes no value; the filter form can only turn null into false."""
     row = {"x.a": first, "x.b": second}
     expected = value(condition, row)
     fitted = coerce_expression(condition)

@@ -1,4 +1,4 @@
-"""A syntax tree as text: one node per line with its fields, and the place where it stands."""
+"""Renders a syntax tree as text: one node per line, with its fields and its position."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _lines(value: object, depth: int, label: str) -> Iterator[str]:
             continue
         (deep if isinstance(member, tuple) or is_dataclass(member) else simple).append((field.name, member))
     span = getattr(value, "span", None)
-    place = f" @{span.line}:{span.column}" if isinstance(span, Span) else ""
+    position = f" @{span.line}:{span.column}" if isinstance(span, Span) else ""
     shown = "".join(f" {name}={_plain(member)}" for name, member in simple)
-    yield f"{indent}{label}{type(value).__name__}{shown}{place}"
+    yield f"{indent}{label}{type(value).__name__}{shown}{position}"
     for name, member in deep:
         yield from _lines(member, depth + 1, f"{name}: ")
 

@@ -54,8 +54,8 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
     params = {param.name: param for param in declared}
     named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
     values: dict[str, ex.LiteralValue] = {}
-    mistakes = [_unknown_parameter(name, params) for name in named if name not in params]
-    mistakes += [
+    errors = [_unknown_parameter(name, params) for name in named if name not in params]
+    errors += [
         _duplicate_parameter(name)
         for name in named
         if name in values_by_name and f"${name}" in values_by_name
@@ -63,11 +63,11 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
     for param in declared:
         value = _convert_value(param, named)
         if isinstance(value, ValueMistake):
-            mistakes.append((param.name, value))
+            errors.append((param.name, value))
         else:
             values[param.name] = value
-    if mistakes:
-        raise _parameter_error(mistakes)
+    if errors:
+        raise _parameter_error(errors)
     return values
 
 
@@ -100,12 +100,12 @@ def _duplicate_parameter(name: str) -> tuple[str, ValueMistake]:
     return name, ValueMistake("duplicate value, with and without `$`", "Pass it once.")
 
 
-def _parameter_error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
-    name, first = mistakes[0]
-    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+def _parameter_error(errors: list[tuple[str, ValueMistake]]) -> ParameterError:
+    name, first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     listed: list[Fact] = [
-        {"parameter": parameter, "message": mistake.message, "hint": mistake.hint}
-        for parameter, mistake in mistakes[: limits.QUERY_PROBLEMS_MAX]
+        {"parameter": parameter, "message": error.message, "hint": error.hint}
+        for parameter, error in errors[: limits.QUERY_PROBLEMS_MAX]
     ]
     return ParameterError(
         f"parameter {quoted(name)}: {first.message}{more}",

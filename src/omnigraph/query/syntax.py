@@ -231,7 +231,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`{low,high}`; without `high` there is no upper bound. The checks validate the numbers."""
+    """`{low,high}`; without `high` the traversal has no upper bound. The checks validate the numbers."""
 
     low: NumberLiteral
     high: NumberLiteral | None

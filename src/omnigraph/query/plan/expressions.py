@@ -349,7 +349,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Bm25:
-    """BM25 score of a text for the words of a query; null if none of them occurs."""
+    """BM25 score of a text for a search text; null if no word matches."""
 
     column: ColumnRef
     query: Expr

@@ -257,7 +257,7 @@ class EdgeExpand(Operator):
 class Lookup(Operator):
     """The rows with more columns of an entity, read by its id; rows that do not pass the filter are dropped.
 
-    With `keep_missing` a row with a null id is kept, with nulls; there is no filter then.
+    With `keep_missing` a row with a null id is kept, with nulls, and a filter is not allowed.
     """
 
     input: Relation
@@ -332,7 +332,7 @@ class ExistsJoin(Operator):
 
 @dataclass(frozen=True, slots=True)
 class LeftJoin(Operator):
-    """Each row with each match of the inner plan, or once with nulls if there is no match."""
+    """Each row with each match of the inner plan, or once with nulls without a match."""
 
     input: Relation
     inner: Relation
