@@ -39,9 +39,9 @@ def test_codes_are_distinct_and_have_a_meaning() -> None:
 def test_warnings_do_not_make_a_file_invalid() -> None:
     good = lint_queries([("a.gq", read_text(LINT / "L202-hard-coded.gq"))], catalog())
     bad = lint_queries([("a.gq", read_text(LINT / "Q000-parse-error.gq"))], catalog())
-    assert good.is_good
+    assert good.is_valid
     assert good.warnings
-    assert not bad.is_good
+    assert not bad.is_valid
 
 
 def test_update_in_another_file_removes_warning() -> None:

@@ -41,7 +41,7 @@ def assert_result_or_problems(text: str) -> None:
         error_raised = error
     assert error_raised is None or error_raised.render()
     report = lint_queries([("a.gq", text)], catalog())
-    assert report.is_good is (error_raised is None)
+    assert report.is_valid is (error_raised is None)
 
 
 @given(st.text(alphabet=st.characters(), max_size=120))

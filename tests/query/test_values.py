@@ -133,11 +133,11 @@ def test_floats_compare_at_column_precision(
     st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 9)), st.integers(0, 9), st.sampled_from(COMPARISONS)
 )
 def test_fitting_keeps_the_result_for_dates(naive: datetime, days: int, operator: ComparisonOperator) -> None:
-    moment = naive.replace(tzinfo=UTC)
+    timestamp = naive.replace(tzinfo=UTC)
     stored = date(2000, 1, 1) + timedelta(days=days)
-    fitted = fit(operator, moment, DATE)
+    fitted = fit(operator, timestamp, DATE)
     answer = fitted if isinstance(fitted, bool) else compared(fitted.operator, stored, fitted.value)
-    assert answer is compared(operator, stored, moment)
+    assert answer is compared(operator, stored, timestamp)
 
 
 @given(
@@ -147,9 +147,9 @@ def test_fitting_keeps_the_result_for_dates(naive: datetime, days: int, operator
 )
 @example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), ComparisonOperator.EQ)
 def test_comparison_of_two_literals_is_constant(
-    moment: datetime, day: date, operator: ComparisonOperator
+    timestamp: datetime, day: date, operator: ComparisonOperator
 ) -> None:
-    first, second = ex.Literal(moment, DATETIME), ex.Literal(day, DATE)
+    first, second = ex.Literal(timestamp, DATETIME), ex.Literal(day, DATE)
     for left, right in ((first, second), (second, first), (second, second)):
         decided = coerce_expression(ex.Compare(operator, left, right))
         assert decided == ex.Literal(compared(operator, left.value, right.value), BOOL)

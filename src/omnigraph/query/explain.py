@@ -16,7 +16,7 @@ from omnigraph.query.plan.expression_text import conjunction_text, expression_te
 from omnigraph.query.plan.expression_walk import ScanFilter
 from omnigraph.query.plan.expressions import Param
 from omnigraph.query.plan.statements import (
-    Assigned,
+    ColumnAssignment,
     DeleteRows,
     InsertRow,
     MutationPlan,
@@ -126,7 +126,7 @@ def _statement_text(statement: StatementPlan) -> str:
             assert_never(statement)
 
 
-def _values_text(values: tuple[Assigned, ...]) -> str:
+def _values_text(values: tuple[ColumnAssignment, ...]) -> str:
     return (
         f"{{ {', '.join(f'{assigned.column}: {expression_text(assigned.value)}' for assigned in values)} }}"
     )

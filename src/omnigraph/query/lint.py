@@ -33,7 +33,7 @@ class LintReport:
     queries: tuple[QueryShape, ...]
 
     @property
-    def is_good(self) -> bool:
+    def is_valid(self) -> bool:
         return not self.errors
 
     def render(self) -> str:

@@ -18,7 +18,7 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.operators import LimitRows, Relation
 from omnigraph.query.plan.statements import (
-    Assigned,
+    ColumnAssignment,
     DeleteRows,
     InsertRow,
     QueryPlan,
@@ -117,15 +117,15 @@ def _parameter_error(errors: list[tuple[str, ValueMistake]]) -> ParameterError:
 
 def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryPlan:
     """Return the plan with the values of its parameters; `now` is truncated to milliseconds."""
-    moment = now.astimezone(UTC)
-    moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    timestamp = now.astimezone(UTC)
+    timestamp = timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
 
     def change(expr: ex.Expr) -> ex.Expr:
         match expr:
             case ex.Param(name, value_type):
                 return ex.Literal(values[name], value_type)
             case ex.Now():
-                return ex.Literal(moment, DATETIME)
+                return ex.Literal(timestamp, DATETIME)
             case _:
                 return expr
 
@@ -133,7 +133,7 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
         bound = transform_plan(
             root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
         )
-        _check_limits(bound)
+        _require_valid_limits(bound)
         return coerce_literals(bound, NO_FACTS)
 
     if isinstance(plan, ReadPlan):
@@ -151,7 +151,7 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
     return replace(plan, statements=tuple(statement(unbound) for unbound in plan.statements))
 
 
-def _check_limits(root: Relation) -> None:
+def _require_valid_limits(root: Relation) -> None:
     """Raise if a parameter is a negative limit or offset."""
     for step in steps_of(root):
         for bound_count in (step.count, step.offset) if isinstance(step, LimitRows) else ():
@@ -164,13 +164,15 @@ def _check_limits(root: Relation) -> None:
                 raise ParameterError(message, code="query_parameter", hint="Pass 0 or more.")
 
 
-def _bind_values(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple[Assigned, ...]:
+def _bind_values(
+    values: tuple[ColumnAssignment, ...], table: Table, change: Change
+) -> tuple[ColumnAssignment, ...]:
     stored = []
     for assigned in values:
         column = table.column(assigned.column)
         assert column is not None
         value = coerce_expression(transform(assigned.value, change))
-        stored.append(Assigned(assigned.column, _with_type(value, column.type)))
+        stored.append(ColumnAssignment(assigned.column, _with_type(value, column.type)))
     return tuple(stored)
 
 

@@ -111,9 +111,9 @@ def _fit_float(
     return FittedComparison(operator, nearest + 0.0)
 
 
-def _fit_date(operator: syntax.ComparisonOperator, moment: datetime) -> FittedComparison | bool:
-    day = moment.astimezone(UTC).date()
-    if midnight(day) == moment:
+def _fit_date(operator: syntax.ComparisonOperator, timestamp: datetime) -> FittedComparison | bool:
+    day = timestamp.astimezone(UTC).date()
+    if midnight(day) == timestamp:
         return FittedComparison(operator, day)
     match operator:
         case syntax.ComparisonOperator.EQ | syntax.ComparisonOperator.NE:
@@ -173,22 +173,22 @@ def _unwrap_numpy(value: object) -> object:
     return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else value
 
 
-def _convert_datetime(moment: datetime) -> datetime | ValueMistake:
+def _convert_datetime(timestamp: datetime) -> datetime | ValueMistake:
     # pandas' NaT has no tzinfo, and its utcoffset() cannot be called.
-    if moment.tzinfo is None or moment.utcoffset() is None:
+    if timestamp.tzinfo is None or timestamp.utcoffset() is None:
         return ValueMistake(
             "the datetime has no time zone",
             "Add one, as in datetime(2024, 5, 31, 12, tzinfo=UTC).",
         )
-    if moment.microsecond % 1000 or getattr(moment, "nanosecond", 0):
+    if timestamp.microsecond % 1000 or getattr(timestamp, "nanosecond", 0):
         return ValueMistake(
             "the datetime is more precise than milliseconds",
-            "Round it, as in moment.replace(microsecond=0).",
+            "Round it, as in timestamp.replace(microsecond=0).",
         )
     try:
-        return datetime.fromisoformat(moment.isoformat(timespec="milliseconds")).astimezone(UTC)
+        return datetime.fromisoformat(timestamp.isoformat(timespec="milliseconds")).astimezone(UTC)
     except (ValueError, OverflowError):
-        return ValueMistake(f"{moment.isoformat()} is out of range for a DateTime")
+        return ValueMistake(f"{timestamp.isoformat()} is out of range for a DateTime")
 
 
 def _has_lone_surrogate(text: str) -> bool:

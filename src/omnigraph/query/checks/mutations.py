@@ -16,7 +16,7 @@ from omnigraph.query.checks.expressions import check_condition, check_expression
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.statements import Assigned, DeleteRows, InsertRow, StatementPlan, UpdateRows
+from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, InsertRow, StatementPlan, UpdateRows
 from omnigraph.query.plan.types import (
     DATE,
     DATETIME,
@@ -93,8 +93,8 @@ def _find_type(name: Name, context: Context) -> NodeType | EdgeType | None:
 
 def _check_assignments(
     assignments: tuple[syntax.Assignment, ...], table: Table, env: Env
-) -> tuple[Assigned, ...] | None:
-    values: list[Assigned] = []
+) -> tuple[ColumnAssignment, ...] | None:
+    values: list[ColumnAssignment] = []
     seen: set[str] = set()
     for assignment in assignments:
         name = assignment.name
@@ -107,7 +107,7 @@ def _check_assignments(
         seen.add(column.name)
         value = _check_value(assignment, column, env)
         if value is not None:
-            values.append(Assigned(column.name, value))
+            values.append(ColumnAssignment(column.name, value))
     return tuple(values) if len(values) == len(assignments) == len(seen) else None
 
 

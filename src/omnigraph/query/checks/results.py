@@ -7,6 +7,7 @@ this adds scores or groups, then the order, the limit and the columns of the res
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -41,7 +42,7 @@ _SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 class CheckedResult:
     """The checked expressions of a result with their spans; `limit` is the count and the offset."""
 
-    columns: tuple[ex.Named, ...]
+    columns: tuple[ex.NamedExpression, ...]
     order: tuple[op.OrderKey, ...]
     limit: tuple[ex.Expr, ex.Expr | None] | None
     spans: tuple[Span, ...]
@@ -67,11 +68,11 @@ def check_read(query: Query, body: ReadBody, context: Context) -> op.Relation | 
     return None if context.problems.sorted() else _build_relation(result, block)
 
 
-def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tuple[ex.Named, Span]]:
+def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tuple[ex.NamedExpression, Span]]:
     env = block.env(ExpressionPosition.RETURN)
     if not body.projections:
         env.report(QueryCode.EMPTY_RETURN, query.name.span, "`return` has no expressions")
-    columns: list[tuple[ex.Named, Span]] = []
+    columns: list[tuple[ex.NamedExpression, Span]] = []
     seen: set[str] = set()
     for projection in body.projections:
         checked = check_expression(projection.expression, env)
@@ -87,7 +88,7 @@ def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tupl
                 QueryCode.NOT_RETURNABLE, projection.expression.span, "a Blob cannot be returned", hint
             )
         elif checked is not None:
-            columns.append((ex.Named(name, checked), projection.expression.span))
+            columns.append((ex.NamedExpression(name, checked), projection.expression.span))
     return columns
 
 
@@ -97,7 +98,7 @@ def _default_name(expression: Expression) -> str:
 
 
 def _check_order(
-    body: ReadBody, columns: list[tuple[ex.Named, Span]], block: QueryBlock, span: Span
+    body: ReadBody, columns: list[tuple[ex.NamedExpression, Span]], block: QueryBlock, span: Span
 ) -> list[tuple[op.OrderKey, Span]]:
     written = {projection.alias.text for projection in body.projections if projection.alias}
     aliases = {column.name: column.expression for column, _ in columns if column.name in written}
@@ -112,7 +113,7 @@ def _check_order(
             hint = "Order by one of its properties." if isinstance(ordering.expression, Variable) else ""
             env.report(QueryCode.NOT_SORTABLE, ordering.expression.span, message, hint)
         elif checked is not None:
-            keys.append((order_key(checked, ordering.descending), ordering.expression.span))
+            keys.append((_order_key(checked, ordering.descending), ordering.expression.span))
     return keys
 
 
@@ -144,8 +145,8 @@ def _check_count(number: NumberLiteral | Variable, context: Context) -> ex.Expr 
 
 def _check_scores(result: CheckedResult, context: Context, *, has_limit: bool) -> None:
     for expression, span in zip(result.expressions, result.spans, strict=True):
-        scores = scores_of((expression,))
-        if scores and is_aggregated(result.expressions):
+        scores = _scores_of((expression,))
+        if scores and _is_aggregated(result.expressions):
             hint = "Use a separate query for the scores."
             context.report(QueryCode.SCORE_GROUPED, span, "a query with aggregates cannot use scores", hint)
         needs_limit = any(isinstance(score, ex.Nearest | ex.Rrf) for score in scores)
@@ -154,27 +155,49 @@ def _check_scores(result: CheckedResult, context: Context, *, has_limit: bool) -
             context.report(QueryCode.LIMIT_NEEDED, span, message, "End the query with `limit 10`.")
 
 
+@dataclass(frozen=True, slots=True)
+class _ResultPlan:
+    """A relation, and the columns and the order of the result over it; `ties` make the order total."""
+
+    relation: op.Relation
+    columns: tuple[ex.NamedExpression, ...]
+    order: tuple[op.OrderKey, ...]
+    ties: tuple[str, ...]
+
+    @property
+    def expressions(self) -> tuple[ex.Expr, ...]:
+        return (*(column.expression for column in self.columns), *(key.expression for key in self.order))
+
+    def over(self, relation: op.Relation, output_of: Callable[[ex.Expr], ex.Expr | None]) -> _ResultPlan:
+        """Return the plan over another relation, whose columns replace some of the expressions."""
+        columns = (replace_outermost(column.expression, output_of) for column in self.columns)
+        order = (replace_outermost(key.expression, output_of) for key in self.order)
+        return _ResultPlan(
+            relation,
+            tuple(ex.NamedExpression(old.name, new) for old, new in zip(self.columns, columns, strict=True)),
+            tuple(replace(old, expression=new) for old, new in zip(self.order, order, strict=True)),
+            self.ties,
+        )
+
+
 def _build_relation(result: CheckedResult, block: QueryBlock) -> op.Relation | None:
     """Build the relation: match, scores or groups, order, limit, columns."""
     relation = assemble(block)
-    columns, keys = result.columns, result.order
     ties = tuple(field.name for field in relation.outputs if field.name.endswith(".id"))
-    if is_aggregated(result.expressions):
-        grouped = group(relation, columns, keys, block, result.spans)
-        if grouped is None:
-            return None
-        relation, columns, keys, ties = grouped
-    elif scores_of(result.expressions):
-        keys = keys or implied_order(columns)
-        relation, columns, keys = add_scores(relation, columns, keys, has_limit=result.limit is not None)
-    if keys:
-        relation = op.Order(relation, keys, ties)
+    matched = _ResultPlan(relation, result.columns, result.order, ties)
+    plan: _ResultPlan | None = matched
+    if _is_aggregated(result.expressions):
+        plan = _group(matched, block, result.spans)
+    elif _scores_of(result.expressions):
+        plan = _add_scores(matched, has_limit=result.limit is not None)
+    if plan is None:
+        return None
+    relation = plan.relation
+    if plan.order:
+        relation = op.Order(relation, plan.order, plan.ties)
     if result.limit:
         relation = op.LimitRows(relation, *result.limit)
-    return op.Project(relation, columns)
-
-
-Grouped = tuple[op.Relation, tuple[ex.Named, ...], tuple[op.OrderKey, ...], tuple[str, ...]]
+    return op.Project(relation, plan.columns)
 
 
 @dataclass(slots=True)
@@ -206,54 +229,40 @@ class _Groups:
         return None
 
 
-def is_aggregated(expressions: tuple[ex.Expr, ...]) -> bool:
+def _is_aggregated(expressions: tuple[ex.Expr, ...]) -> bool:
     """Return whether an aggregate is used; then every other expression is a group key."""
     return any(isinstance(part, ex.AggregateCall) for expression in expressions for part in walk(expression))
 
 
-def group(
-    relation: op.Relation,
-    columns: tuple[ex.Named, ...],
-    order: tuple[op.OrderKey, ...],
-    block: QueryBlock,
-    spans: tuple[Span, ...],
-) -> Grouped | None:
-    """Return the groups, and the columns, order and ties over them; None after a problem."""
+def _group(plan: _ResultPlan, block: QueryBlock, spans: tuple[Span, ...]) -> _ResultPlan | None:
+    """Add the groups; return None after a problem."""
     groups = _Groups()
-    for column in columns:
+    for column in plan.columns:
         _add_keys(column.expression, groups)
-    for expression in (*(column.expression for column in columns), *(key.expression for key in order)):
+    for expression in plan.expressions:
         groups.add_aggregates(expression)
-    if not _keys_are_valid(columns, groups, block, spans) or not _order_is_grouped(
-        order, groups, block, spans
-    ):
+    if not _keys_are_valid(plan.columns, groups, block, spans):
         return None
-    keys = tuple(ex.Named(name, key) for key, name in groups.keys.items())
+    if not _order_is_grouped(plan.order, groups, block, spans):
+        return None
+    keys = tuple(ex.NamedExpression(name, key) for key, name in groups.keys.items())
     aggregates = tuple(op.AggregateColumn(name, call) for call, name in groups.aggregates.items())
-    grouped: op.Relation = op.Aggregate(relation, keys, aggregates)
+    grouped: op.Relation = op.Aggregate(plan.relation, keys, aggregates)
     entities = {bound.entity.name: bound.entity for bound in block.visible.values()}
     for name, reference in groups.entities.items():
         grouped = _add_lookup(grouped, entities[name], reference)
-    return (
-        grouped,
-        tuple(
-            ex.Named(column.name, replace_outermost(column.expression, groups.output_of))
-            for column in columns
-        ),
-        tuple(replace(key, expression=replace_outermost(key.expression, groups.output_of)) for key in order),
-        tuple(key.name for key in keys),
-    )
+    return replace(plan.over(grouped, groups.output_of), ties=tuple(key.name for key in keys))
 
 
 def _add_keys(expression: ex.Expr, groups: _Groups) -> None:
     """Add an expression without aggregates as one key; of one with aggregates, each column outside of them."""
     if not any(True for _ in columns_of(expression)):
         return
-    if not is_aggregated((expression,)) or isinstance(expression, ex.ColumnRef | ex.EntityRef):
+    if not _is_aggregated((expression,)) or isinstance(expression, ex.ColumnRef | ex.EntityRef):
         groups.add_key(expression)
     elif not isinstance(expression, ex.AggregateCall):
         for part in parts_of(expression):
-            if isinstance(part, ex.ColumnRef | ex.EntityRef) or is_aggregated((part,)):
+            if isinstance(part, ex.ColumnRef | ex.EntityRef) or _is_aggregated((part,)):
                 _add_keys(part, groups)
             else:
                 for column in columns_of(part):
@@ -261,7 +270,7 @@ def _add_keys(expression: ex.Expr, groups: _Groups) -> None:
 
 
 def _keys_are_valid(
-    columns: tuple[ex.Named, ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
+    columns: tuple[ex.NamedExpression, ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
 ) -> bool:
     is_valid = True
     for column, span in zip(columns, spans, strict=False):
@@ -309,56 +318,49 @@ def _add_lookup(grouped: op.Relation, entity: Entity, reference: ex.EntityRef) -
     return op.Lookup(grouped, entity, columns, keep_missing=reference.nullable)
 
 
-Scored = tuple[op.Relation, tuple[ex.Named, ...], tuple[op.OrderKey, ...]]
-
-
-def scores_of(expressions: tuple[ex.Expr, ...]) -> tuple[ex.Score, ...]:
+def _scores_of(expressions: tuple[ex.Expr, ...]) -> tuple[ex.Score, ...]:
     """Return the distinct scores, without those inside `rrf`."""
     scores: dict[ex.Score, None] = {}
     for expression in expressions:
         if isinstance(expression, ex.Score):
             scores[expression] = None
         else:
-            scores.update(dict.fromkeys(scores_of(parts_of(expression))))
+            scores.update(dict.fromkeys(_scores_of(parts_of(expression))))
     return tuple(scores)
 
 
-def order_key(expression: ex.Expr, descending: bool | None) -> op.OrderKey:
+def _order_key(expression: ex.Expr, descending: bool | None) -> op.OrderKey:
     """Return the key of an order; the default direction is best first for a score, and ascending otherwise."""
     if descending is None:
         descending = isinstance(expression, ex.Bm25 | ex.Rrf)
-    return op.OrderKey(expression, descending, nulls_last=bool(scores_of((expression,))))
+    return op.OrderKey(expression, descending, nulls_last=bool(_scores_of((expression,))))
 
 
-def implied_order(columns: tuple[ex.Named, ...]) -> tuple[op.OrderKey, ...]:
+def _implied_order(columns: tuple[ex.NamedExpression, ...]) -> tuple[op.OrderKey, ...]:
     """Return the order of a result without `order`: best first, by the first column that is a score."""
     first = next((column.expression for column in columns if isinstance(column.expression, ex.Score)), None)
-    return () if first is None else (order_key(first, None),)
+    return () if first is None else (_order_key(first, None),)
 
 
-def add_scores(
-    relation: op.Relation, columns: tuple[ex.Named, ...], keys: tuple[op.OrderKey, ...], *, has_limit: bool
-) -> Scored:
-    """Add the scores to the relation; return it with the columns and keys that use them."""
-    scores = scores_of((*(column.expression for column in columns), *(key.expression for key in keys)))
-    named = {score: f"score_{number}" for number, score in enumerate(scores, start=1)}
-    first = keys[0].expression if has_limit and keys else None
+def _add_scores(plan: _ResultPlan, *, has_limit: bool) -> _ResultPlan:
+    """Add the scores, and without an order the one that they imply."""
+    plan = replace(plan, order=plan.order or _implied_order(plan.columns))
+    names = {score: f"score_{number}" for number, score in enumerate(_scores_of(plan.expressions), start=1)}
+    first = plan.order[0].expression if has_limit and plan.order else None
     ranked = first if isinstance(first, ex.Score) and first.nullable else None
+    relation = plan.relation
     # A distance depends on one row only, so that rows without a vector can be filtered first.
-    filters_before = isinstance(ranked, ex.Nearest) and all(isinstance(score, ex.Nearest) for score in scores)
+    filters_before = isinstance(ranked, ex.Nearest) and all(isinstance(score, ex.Nearest) for score in names)
     if filters_before and isinstance(ranked, ex.Nearest):
         relation = op.FilterRows(relation, (ex.IsNull(ranked.column, negated=True),))
-    relation = op.Search(relation, tuple(op.ScoreColumn(name, score) for score, name in named.items()))
+    relation = op.Search(relation, tuple(op.ScoreColumn(name, score) for score, name in names.items()))
 
     def output_of(expression: ex.Expr) -> ex.Expr | None:
         if not isinstance(expression, ex.Score):
             return None
-        return ex.OutputRef(named[expression], expression.type, expression.nullable)
+        return ex.OutputRef(names[expression], expression.type, expression.nullable)
 
     if ranked is not None and not filters_before:
-        relation = op.FilterRows(relation, (ex.IsNull(replace_outermost(ranked, output_of), negated=True),))
-    return (
-        relation,
-        tuple(ex.Named(column.name, replace_outermost(column.expression, output_of)) for column in columns),
-        tuple(replace(key, expression=replace_outermost(key.expression, output_of)) for key in keys),
-    )
+        score = replace_outermost(ranked, output_of)
+        relation = op.FilterRows(relation, (ex.IsNull(score, negated=True),))
+    return plan.over(relation, output_of)

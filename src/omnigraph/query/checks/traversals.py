@@ -37,7 +37,11 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
         _report_unknown_edge(traversal, env)
         return None
     bounds = _check_bounds(traversal, env)
-    if not _ends_fit(traversal, edge, env) or bounds is None or not _binding_fits(traversal, bounds, env):
+    if (
+        not _endpoints_match(traversal, edge, env)
+        or bounds is None
+        or not _is_valid_binding(traversal, bounds, env)
+    ):
         return None
     introduced: list[tuple[str, Entity]] = []
     ends: list[Entity] = []
@@ -72,7 +76,7 @@ def _report_unknown_edge(traversal: Traversal, env: Env) -> None:
     env.report(QueryCode.UNKNOWN_EDGE, traversal.edge.span, f"unknown edge type {quoted(name)}", hint)
 
 
-def _ends_fit(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
+def _endpoints_match(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
     catalog = env.context.catalog
     source, target = catalog.source_of(edge), catalog.target_of(edge)
     if traversal.undirected and source != target:
@@ -127,7 +131,7 @@ def _is_node(variable: Variable, bound: VariableBinding | None, env: Env) -> boo
     return True
 
 
-def _binding_fits(traversal: Traversal, bounds: tuple[int, int], env: Env) -> bool:
+def _is_valid_binding(traversal: Traversal, bounds: tuple[int, int], env: Env) -> bool:
     variable = traversal.binding
     if variable is None:
         return True

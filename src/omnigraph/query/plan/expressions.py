@@ -436,7 +436,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedExpression:
     """An expression, and the name of its output column."""
 
     name: str
@@ -461,14 +461,14 @@ def entity_fields(entity: Entity, columns: Iterable[str]) -> Fields:
     return tuple(fields)
 
 
-def joined(*groups: Fields) -> Fields:
+def join_fields(*groups: Fields) -> Fields:
     """Return the fields of all groups, and require unique names."""
     fields = tuple(field for group in groups for field in group)
     require(len({field.name for field in fields}) == len(fields), f"duplicate column in {names(fields)}")
     return fields
 
 
-def nullable(fields: Fields) -> Fields:
+def make_nullable(fields: Fields) -> Fields:
     """Return the same fields as nullable."""
     return tuple(replace(field, nullable=True) for field in fields)
 

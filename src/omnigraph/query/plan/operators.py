@@ -47,7 +47,7 @@ def require_columns(expressions: tuple[ex.Expr, ...], fields: ex.Fields) -> None
         )
 
 
-def require_own(scan_filter: ScanFilter, entity: Entity) -> None:
+def require_own_columns(scan_filter: ScanFilter, entity: Entity) -> None:
     """Require that a filter reads only columns of its own entity."""
     for conjunct in scan_filter.conjuncts:
         others = {column.entity for column in columns_of(conjunct)} - {entity.name}
@@ -138,7 +138,9 @@ class Pattern(Operator):
     def _outputs(self) -> ex.Fields:
         before = self.input.outputs if self.input else ()
         new = (*self.entities, *self.edges)
-        return ex.joined(before, *(ex.entity_fields(entity, entity.table.column_names) for entity in new))
+        return ex.join_fields(
+            before, *(ex.entity_fields(entity, entity.table.column_names) for entity in new)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class Scan(Operator):
 
     def _check(self) -> None:
         ex.require("id" in self.columns, "a scan does not output the id")
-        require_own(self.filter, self.entity)
+        require_own_columns(self.filter, self.entity)
 
     def _outputs(self) -> ex.Fields:
         return ex.entity_fields(self.entity, self.columns)
@@ -172,11 +174,11 @@ class EdgeScan(Operator):
 
     def _check(self) -> None:
         ex.require("id" in self.columns, "a scan does not output the id")
-        require_own(self.filter, self.edge)
+        require_own_columns(self.filter, self.edge)
 
     def _outputs(self) -> ex.Fields:
         ends = tuple(ex.entity_fields(end, ("id",)) for end in (self.source, self.target))
-        return ex.joined(ex.entity_fields(self.edge, self.columns), *ends)
+        return ex.join_fields(ex.entity_fields(self.edge, self.columns), *ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ class Expand(Operator):
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
 
     def _outputs(self) -> ex.Fields:
-        return ex.joined(self.input.outputs, ex.entity_fields(self.target, ("id",)))
+        return ex.join_fields(self.input.outputs, ex.entity_fields(self.target, ("id",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +248,11 @@ class EdgeExpand(Operator):
         ex.require(
             self.into == (self.target.id in available), "`into` does not match whether the target is bound"
         )
-        require_own(self.filter, self.edge)
+        require_own_columns(self.filter, self.edge)
 
     def _outputs(self) -> ex.Fields:
         far = () if self.into else ex.entity_fields(self.target, ("id",))
-        return ex.joined(self.input.outputs, ex.entity_fields(self.edge, self.columns), far)
+        return ex.join_fields(self.input.outputs, ex.entity_fields(self.edge, self.columns), far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +275,11 @@ class Lookup(Operator):
         ex.require(
             not (self.keep_missing and self.filter.conjuncts), "a lookup with `keep_missing` has a filter"
         )
-        require_own(self.filter, self.entity)
+        require_own_columns(self.filter, self.entity)
 
     def _outputs(self) -> ex.Fields:
         new = ex.entity_fields(self.entity, self.columns)
-        return ex.joined(self.input.outputs, ex.nullable(new) if self.keep_missing else new)
+        return ex.join_fields(self.input.outputs, ex.make_nullable(new) if self.keep_missing else new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +313,7 @@ class CrossJoin(Operator):
         )
 
     def _outputs(self) -> ex.Fields:
-        return ex.joined(self.left.outputs, self.right.outputs)
+        return ex.join_fields(self.left.outputs, self.right.outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +346,7 @@ class LeftJoin(Operator):
     def _outputs(self) -> ex.Fields:
         outer_names = set(ex.names(self.input.outputs))
         new = tuple(field for field in self.inner.outputs if field.name not in outer_names)
-        return ex.joined(self.input.outputs, ex.nullable(new))
+        return ex.join_fields(self.input.outputs, ex.make_nullable(new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +373,7 @@ class Search(Operator):
         require_columns(tuple(column.score for column in self.scores), self.input.outputs)
 
     def _outputs(self) -> ex.Fields:
-        return ex.joined(self.input.outputs, tuple(column.field for column in self.scores))
+        return ex.join_fields(self.input.outputs, tuple(column.field for column in self.scores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +393,7 @@ class Aggregate(Operator):
     """One row for each distinct key, where null equals null; without keys exactly one row, also for an empty input."""
 
     input: Relation
-    keys: tuple[ex.Named, ...]
+    keys: tuple[ex.NamedExpression, ...]
     aggregates: tuple[AggregateColumn, ...]
 
     def _check(self) -> None:
@@ -399,7 +401,7 @@ class Aggregate(Operator):
         require_columns(tuple(column.call for column in self.aggregates), self.input.outputs)
 
     def _outputs(self) -> ex.Fields:
-        return ex.joined(
+        return ex.join_fields(
             tuple(key.field for key in self.keys), tuple(column.field for column in self.aggregates)
         )
 
@@ -448,13 +450,13 @@ class Project(Operator):
     """The columns of the result, in order."""
 
     input: Relation
-    columns: tuple[ex.Named, ...]
+    columns: tuple[ex.NamedExpression, ...]
 
     def _check(self) -> None:
         require_columns(tuple(column.expression for column in self.columns), self.input.outputs)
 
     def _outputs(self) -> ex.Fields:
-        return ex.joined(tuple(column.field for column in self.columns))
+        return ex.join_fields(tuple(column.field for column in self.columns))
 
 
 Leaf = Unit | Argument | Scan | EdgeScan

@@ -28,7 +28,7 @@ class ReadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class ColumnAssignment:
     """A column and its new value; in an update the value can read the columns of the row."""
 
     column: str
@@ -40,7 +40,7 @@ class InsertRow:
     """Insert one row, or upsert it if the table has a key. The values of an edge include `src` and `dst`."""
 
     table: Table
-    values: tuple[Assigned, ...]
+    values: tuple[ColumnAssignment, ...]
 
     def __post_init__(self) -> None:
         _require_assignable(self.table, self.values)
@@ -51,7 +51,7 @@ class UpdateRows:
     """Set values in the rows of `rows`, which are those of `entity`."""
 
     entity: Entity
-    values: tuple[Assigned, ...]
+    values: tuple[ColumnAssignment, ...]
     rows: Relation
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class MutationPlan:
 QueryPlan = ReadPlan | MutationPlan
 
 
-def _require_assignable(table: Table, values: tuple[Assigned, ...]) -> None:
+def _require_assignable(table: Table, values: tuple[ColumnAssignment, ...]) -> None:
     columns = [assigned.column for assigned in values]
     require(len(set(columns)) == len(columns), "a column is set more than once")
     require(all(table.column(name) is not None for name in columns), f"a column of {table.alias} is unknown")

@@ -106,7 +106,7 @@ def _change_field(value: Any, change: Change) -> Any:
         case ScanFilter(conjuncts=conjuncts):
             changed = change_all(conjuncts, change)
             return value if changed is conjuncts else split_filter(changed)
-        case ex.Named(expression=expression) | op.OrderKey(expression=expression):
+        case ex.NamedExpression(expression=expression) | op.OrderKey(expression=expression):
             return _with(value, "expression", expression, change)
         case op.ScoreColumn(score=score):
             return _with(value, "score", score, change)
