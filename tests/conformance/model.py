@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from omnigraph.query.plan.statements import Assigned, DeleteRows, InsertRow, MutationPlan, UpdateRows
+from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.query.values import value_from_json
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.schema.property_types import EnumType
@@ -172,7 +172,7 @@ def _source(entity: Entity, row: Row) -> set[tuple[str, str]]:
     return {(entity.alias, row["src"])} if isinstance(entity, EdgeType) else set()
 
 
-def _values(values: tuple[Assigned, ...], row: Row) -> Row:
+def _values(values: tuple[ColumnAssignment, ...], row: Row) -> Row:
     return {assigned.column: evaluated(assigned.value, row) for assigned in values}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from omnigraph.base.errors import OmnigraphError, TextError
-from omnigraph.query.checks.run import check_chosen
+from omnigraph.query.checks.run import check_query
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.statements import MutationPlan
@@ -96,7 +96,7 @@ class ReferenceSession:
     rewritten: bool
 
     def run(self, step: Step) -> Expected:
-        checked = check_chosen(parse_queries(step.text), None, self.graph.catalog)
+        checked = check_query(parse_queries(step.text), None, self.graph.catalog)
         plan = rewrite_plan(checked.plan) if self.rewritten else checked.plan
         bound = bind_plan(plan, coerce_params(plan.parameters, step.params), datetime.now(UTC))
         if isinstance(bound, MutationPlan):

@@ -21,7 +21,7 @@ from tests.query.golden_files import checked
 from tests.query.reference import run
 from tests.query.sample_graphs import choices, comparable
 from tests.query.sample_parameters import as_written, bound
-from tests.query.sample_queries import Asked, queries
+from tests.query.sample_queries import SampleQuery, queries
 
 Graphs = tuple[tuple[dict[str, int], list[TraversalMode | None]], ...]
 
@@ -46,7 +46,7 @@ loosely: Final = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 @given(asked=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
 @settings(max_examples=800, suppress_health_check=loosely)
 def test_the_engine_gives_the_rows_of_the_reference(
-    pool: Pool, asked: Asked, graphs: Graphs, how: int
+    pool: Pool, asked: SampleQuery, graphs: Graphs, how: int
 ) -> None:
     """Every query over three graphs, each in two of the ways to follow edges: 2,400 examples in 4,800 runs.
 
@@ -58,11 +58,11 @@ def test_the_engine_gives_the_rows_of_the_reference(
 @pytest.mark.soak
 @given(asked=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
 @settings(max_examples=8000, suppress_health_check=loosely)
-def test_many_more_queries(pool: Pool, asked: Asked, graphs: Graphs, how: int) -> None:
+def test_many_more_queries(pool: Pool, asked: SampleQuery, graphs: Graphs, how: int) -> None:
     check_generated(pool, asked, graphs, how)
 
 
-def check_generated(pool: Pool, asked: Asked, graphs: Graphs, how: int) -> None:
+def check_generated(pool: Pool, asked: SampleQuery, graphs: Graphs, how: int) -> None:
     try:
         (query,) = checked(asked.text)
     except QueryTextError:

@@ -156,11 +156,11 @@ def test_the_items_of_a_list_and_a_vector_are_computed(graph: og.Graph) -> None:
 @pytest.mark.parametrize(
     ("values", "code", "message"),
     [
-        ("tags: [$n, $s]", "T310", "`tags[0]` is String, and `$n` is I64"),
+        ("tags: [$n, $s]", "T310", "`tags[0]`: expected String, got I64"),
         ("tags: [$s, 3]", "T306", "`tags[1]`: `3` is not a valid String"),
         ("tags: [$s, null]", "T607", "`tags[1]` cannot be null"),
-        ("v: [$n + 1]", "T404", "`v`: a vector of 1 number is no Vector(2)"),
-        ("t: [$s]", "T306", "`t`: a list is no String"),
+        ("v: [$n + 1]", "T404", "`v`: wrong vector length: expected 2, got 1"),
+        ("t: [$s]", "T306", "`t`: expected String, got a list"),
     ],
 )
 def test_an_item_must_be_a_value_of_the_list(graph: og.Graph, values: str, code: str, message: str) -> None:

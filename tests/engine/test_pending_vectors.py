@@ -77,5 +77,5 @@ def test_only_the_source_is_missing(tmp_path: Path) -> None:
     )
     with pytest.raises(og.OmnigraphError) as refused:
         graph.mutate('query m() { insert Doc { slug: "x" } }')
-    assert "Doc needs `title`: required" in str(refused.value)
+    assert "missing required property of Doc: `title`" in str(refused.value)
     graph.mutate('query m() { insert Doc { slug: "x", title: "T" } }')

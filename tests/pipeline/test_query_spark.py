@@ -28,7 +28,7 @@ from tests.pipeline.exporting import Record, load_records, make_graph
 from tests.query.golden_files import checked
 from tests.query.sample_graphs import choices, comparable
 from tests.query.sample_parameters import bound
-from tests.query.sample_queries import Asked, queries
+from tests.query.sample_queries import SampleQuery, queries
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -187,18 +187,18 @@ loosely: Final = [
 @settings(
     max_examples=4, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=loosely
 )
-def test_generated_queries(pool: Pool, asked: Asked, numbers: dict[str, int]) -> None:
+def test_generated_queries(pool: Pool, asked: SampleQuery, numbers: dict[str, int]) -> None:
     check_generated(pool, asked, numbers)
 
 
 @pytest.mark.soak
 @given(asked=queries(), numbers=choices)
 @settings(max_examples=150, phases=[Phase.generate], suppress_health_check=loosely)
-def test_many_generated_queries(pool: Pool, asked: Asked, numbers: dict[str, int]) -> None:
+def test_many_generated_queries(pool: Pool, asked: SampleQuery, numbers: dict[str, int]) -> None:
     check_generated(pool, asked, numbers)
 
 
-def check_generated(pool: Pool, asked: Asked, numbers: dict[str, int]) -> None:
+def check_generated(pool: Pool, asked: SampleQuery, numbers: dict[str, int]) -> None:
     try:
         (query,) = checked(asked.text)
     except QueryTextError:

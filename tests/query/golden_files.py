@@ -1,4 +1,4 @@
-"""Golden files of queries: where they are, the schema they are checked against, and how one is read."""
+"""The golden files of queries: their directories, their schema, and how to check a text against it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def catalog() -> Catalog:
 
 
 def query_files(folder: Path) -> list[Path]:
-    return sorted(found for found in folder.glob("*.gq") if not found.name.endswith(".canonical.gq"))
+    return sorted(path for path in folder.glob("*.gq") if not path.name.endswith(".canonical.gq"))
 
 
 def checked(text: str, source: str = "<query>") -> tuple[CheckedQuery, ...]:

@@ -1,7 +1,7 @@
-"""Runs a plan, before or after any rule, over small tables of dictionaries, in the most literal way.
+"""A reference evaluator: runs a plan, before or after any rule, over small tables of dictionaries.
 
-The meaning of each step as its description says it, with no regard for speed: the rules are checked against it. Search
-is in `reference_search`.
+It implements each step literally and slowly, so that the rules and the engine can be compared with it. Search is in
+`reference_search`.
 """
 
 from __future__ import annotations
@@ -12,51 +12,8 @@ from functools import cmp_to_key
 from typing import Any, Final
 
 from omnigraph.base.errors import RunError
-from omnigraph.query.plan.expressions import (
-    AggregateCall,
-    And,
-    ColumnRef,
-    Compare,
-    Computed,
-    EntityRef,
-    Expr,
-    Function,
-    InList,
-    IsNull,
-    Known,
-    ListMembership,
-    Literal,
-    Negated,
-    Not,
-    Or,
-    OutputRef,
-    Prefix,
-    Substring,
-    TextMatch,
-)
-from omnigraph.query.plan.operators import (
-    Aggregate,
-    Argument,
-    CrossJoin,
-    Direction,
-    EdgeExpand,
-    EdgeScan,
-    ExistsJoin,
-    Expand,
-    ExpandInto,
-    FilterRows,
-    LeftJoin,
-    LimitRows,
-    Link,
-    Lookup,
-    Order,
-    Pattern,
-    Project,
-    Scan,
-    Search,
-    Unit,
-)
-from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import is_opaque
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import midnight
@@ -68,53 +25,57 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 I64_MIN: Final = -(2**63)
 I64_MAX: Final = 2**63 - 1
 _SIDES: Final = {
-    Direction.OUT: (("src", "dst"),),
-    Direction.IN: (("dst", "src"),),
-    Direction.BOTH: (("src", "dst"), ("dst", "src")),
+    op.Direction.OUT: (("src", "dst"),),
+    op.Direction.IN: (("dst", "src"),),
+    op.Direction.BOTH: (("src", "dst"), ("dst", "src")),
 }
 
 
-def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:  # noqa: PLR0912 - one case per step
-    """The rows of a relation; `outer` are those of the join that it is the inner side of."""
+def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[Row]:  # noqa: PLR0912 - one case per step
+    """Return the rows of a relation; `outer` has the outer rows if it is the inner side of a join."""
     match relation:
-        case Unit():
+        case op.Unit():
             return [{}]
-        case Argument(columns):
+        case op.Argument(columns):
             names = [column.name for column in columns]
             return _distinct([{name: row[name] for name in names} for row in outer])
-        case Scan(entity, columns, scan_filter):
+        case op.Scan(entity, columns, scan_filter):
             read = (_prefixed(entity.name, row) for row in tables[entity.table.alias])
-            kept = (row for row in read if _holds(scan_filter.conjuncts, row))
+            passing = (row for row in read if _holds(scan_filter.conjuncts, row))
             return [
-                {f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in kept
+                {f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in passing
             ]
-        case EdgeScan() | Pattern() | Expand() | ExpandInto() | EdgeExpand() | Lookup():
+        case op.EdgeScan() | op.Pattern() | op.Expand() | op.ExpandInto() | op.EdgeExpand() | op.Lookup():
             return list(_read(relation, tables, outer))
-        case FilterRows(below, conditions):
+        case op.FilterRows(below, conditions):
             return [row for row in run(below, tables, outer) if _holds(conditions, row)]
-        case CrossJoin(left, right, on):
-            pairs = (one | other for one in run(left, tables, outer) for other in run(right, tables, outer))
+        case op.CrossJoin(left, right, on):
+            pairs = (
+                left_row | right_row
+                for left_row in run(left, tables, outer)
+                for right_row in run(right, tables, outer)
+            )
             return [
                 row
                 for row in pairs
                 if all(row[first] is not None and row[first] == row[second] for first, second in on)
             ]
-        case ExistsJoin() | LeftJoin():
+        case op.ExistsJoin() | op.LeftJoin():
             return list(_join(relation, tables, outer))
-        case Aggregate():
+        case op.Aggregate():
             return _aggregate(relation, run(relation.input, tables, outer))
-        case Order():
+        case op.Order():
             return _order(relation, run(relation.input, tables, outer))
-        case Search(below, scores):
+        case op.Search(below, scores):
             rows = run(below, tables, outer)
-            made = {found.name: scored(found.score, rows, value) for found in scores}
-            return [row | {name: made[name][at] for name in made} for at, row in enumerate(rows)]
-        case LimitRows(below, count, offset):
+            made = {column.name: scored(column.score, rows, value) for column in scores}
+            return [row | {name: made[name][index] for name in made} for index, row in enumerate(rows)]
+        case op.LimitRows(below, count, offset):
             skip = 0 if offset is None else value(offset, {})
             return run(below, tables, outer)[skip : skip + value(count, {})]
-        case Project(below, columns):
+        case op.Project(below, columns):
             return [
-                {found.name: value(found.expression, row) for found in columns}
+                {column.name: value(column.expression, row) for column in columns}
                 for row in run(below, tables, outer)
             ]
         case _:
@@ -122,40 +83,40 @@ def run(relation: Relation, tables: Tables, outer: Sequence[Row] = ()) -> list[R
 
 
 def _read(  # noqa: PLR0912 - one case per step
-    relation: EdgeScan | Pattern | Expand | ExpandInto | EdgeExpand | Lookup,
+    relation: op.EdgeScan | op.Pattern | op.Expand | op.ExpandInto | op.EdgeExpand | op.Lookup,
     tables: Tables,
     outer: Sequence[Row],
 ) -> Iterator[Row]:
     match relation:
-        case EdgeScan(edge, source, target, columns, undirected, scan_filter):
-            direction = Direction.BOTH if undirected else Direction.OUT
-            for found in tables[edge.table.alias]:
-                row = _prefixed(edge.name, found)
+        case op.EdgeScan(edge, source, target, columns, undirected, scan_filter):
+            direction = op.Direction.BOTH if undirected else op.Direction.OUT
+            for edge_row in tables[edge.table.alias]:
+                row = _prefixed(edge.name, edge_row)
                 if _holds(scan_filter.conjuncts, row):
-                    kept = {f"{edge.name}.{name}": found[name] for name in columns}
-                    for near, far in _orientations(found, direction):
-                        yield kept | {source.id: near, target.id: far}
-        case Pattern():
+                    columns_read = {f"{edge.name}.{name}": edge_row[name] for name in columns}
+                    for near, far in _orientations(edge_row, direction):
+                        yield columns_read | {source.id: near, target.id: far}
+        case op.Pattern():
             yield from _pattern(relation, tables, outer)
-        case Expand(below, table, source, target, direction, low, high):
+        case op.Expand(below, table, source, target, direction, low, high):
             for row in run(below, tables, outer):
-                for found in reachable(tables[table.alias], row[source.id], direction, (low, high)):
-                    yield row | {target.id: found}
-        case ExpandInto(below, table, source, target, direction, low, high):
+                for edge_row in reachable(tables[table.alias], row[source.id], direction, (low, high)):
+                    yield row | {target.id: edge_row}
+        case op.ExpandInto(below, table, source, target, direction, low, high):
             for row in run(below, tables, outer):
                 if row[target.id] in reachable(tables[table.alias], row[source.id], direction, (low, high)):
                     yield row
-        case EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
+        case op.EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
             for row in run(below, tables, outer):
-                for found in tables[edge.table.alias]:
-                    own = _prefixed(edge.name, found)
-                    kept = {f"{edge.name}.{name}": found[name] for name in columns}
-                    for near, far in _orientations(found, direction):
+                for edge_row in tables[edge.table.alias]:
+                    own = _prefixed(edge.name, edge_row)
+                    columns_read = {f"{edge.name}.{name}": edge_row[name] for name in columns}
+                    for near, far in _orientations(edge_row, direction):
                         fits = near == row[source.id] and (not into or far == row[target.id])
                         if fits and _holds(scan_filter.conjuncts, own):
-                            yield row | kept | {target.id: far}
-        case Lookup(below, entity, columns, scan_filter, keep_missing):
-            by_id = {found["id"]: found for found in tables[entity.table.alias]}
+                            yield row | columns_read | {target.id: far}
+        case op.Lookup(below, entity, columns, scan_filter, keep_missing):
+            by_id = {node_row["id"]: node_row for node_row in tables[entity.table.alias]}
             for row in run(below, tables, outer):
                 key = row[entity.id]
                 if key is None and keep_missing:
@@ -164,99 +125,103 @@ def _read(  # noqa: PLR0912 - one case per step
                     yield row | {f"{entity.name}.{name}": by_id[key][name] for name in columns}
 
 
-def _pattern(pattern: Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row]:
+def _pattern(pattern: op.Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row]:
     rows: list[Row] = [{}] if pattern.input is None else run(pattern.input, tables, outer)
     for entity in pattern.entities:
-        rows = [row | _prefixed(entity.name, found) for row in rows for found in tables[entity.table.alias]]
+        rows = [
+            row | _prefixed(entity.name, entity_row)
+            for row in rows
+            for entity_row in tables[entity.table.alias]
+        ]
     for link in pattern.links:
         rows = [new for row in rows for new in _followed(link, row, tables)]
     return [row for row in rows if _holds(pattern.filters, row)]
 
 
-def _followed(link: Link, row: Row, tables: Tables) -> Iterator[Row]:
+def _followed(link: op.Link, row: Row, tables: Tables) -> Iterator[Row]:
     ends = (row[link.source.id], row[link.target.id])
     edges = tables[link.table.alias]
     if link.edge is None:
         if ends[1] in reachable(edges, ends[0], link.direction, (link.low, link.high)):
             yield row
         return
-    for found in edges:
-        if ends in _orientations(found, link.direction):
-            yield row | _prefixed(link.edge.name, found)
+    for edge_row in edges:
+        if ends in _orientations(edge_row, link.direction):
+            yield row | _prefixed(link.edge.name, edge_row)
 
 
 def reachable(
-    edges: Sequence[Mapping[str, Any]], start: Any, direction: Direction, bounds: tuple[int, int]
+    edges: Sequence[Mapping[str, Any]], start: Any, direction: op.Direction, bounds: tuple[int, int]
 ) -> set[Any]:
-    """Every node whose shortest distance lies within the bounds; the start only through a self-loop, at 1."""
+    """Return the nodes whose shortest distance is within the bounds; the start only by a self-loop, at 1."""
     if start is None:
         return set()
     steps = [pair for edge in edges for pair in _orientations(edge, direction)]
     low, high = bounds
-    found = {start} if (start, start) in steps and low == 1 else set()
+    reached = {start} if (start, start) in steps and low == 1 else set()
     seen, frontier = {start}, {start}
     for distance in range(1, high + 1):
         frontier = {far for near, far in steps if near in frontier} - seen
         seen |= frontier
         if distance >= low:
-            found |= frontier
-    return found
+            reached |= frontier
+    return reached
 
 
-def _orientations(edge: Mapping[str, Any], direction: Direction) -> list[tuple[Any, Any]]:
-    """The ways to walk an edge; a self-loop has one."""
+def _orientations(edge: Mapping[str, Any], direction: op.Direction) -> list[tuple[Any, Any]]:
+    """Return the orientations of an edge; a self-loop has one."""
     return list(dict.fromkeys((edge[near], edge[far]) for near, far in _SIDES[direction]))
 
 
-def _join(join: ExistsJoin | LeftJoin, tables: Tables, outer: Sequence[Row]) -> Iterator[Row]:
+def _join(join: op.ExistsJoin | op.LeftJoin, tables: Tables, outer: Sequence[Row]) -> Iterator[Row]:
     rows = run(join.input, tables, outer)
     inner = run(join.inner, tables, rows)
     new = [field.name for field in join.inner.outputs if field.name not in _names(join.input)]
     for row in rows:
-        found = [other for other in inner if all(row[key] == other[key] for key in join.keys)]
-        if isinstance(join, ExistsJoin):
-            if bool(found) is not join.negated:
+        matching = [other for other in inner if all(row[key] == other[key] for key in join.keys)]
+        if isinstance(join, op.ExistsJoin):
+            if bool(matching) is not join.negated:
                 yield row
         else:
-            for other in found or [dict.fromkeys(new)]:
+            for other in matching or [dict.fromkeys(new)]:
                 yield row | {name: other[name] for name in new}
 
 
-def _aggregate(step: Aggregate, rows: list[Row]) -> list[Row]:
+def _aggregate(step: op.Aggregate, rows: list[Row]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[Row]] = {} if step.keys else {(): []}
     for row in rows:
         groups.setdefault(tuple(value(key.expression, row) for key in step.keys), []).append(row)
     return [
-        {key.name: found for key, found in zip(step.keys, group, strict=True)}
-        | {found.name: _call(found.call, members) for found in step.aggregates}
+        {key.name: key_value for key, key_value in zip(step.keys, group, strict=True)}
+        | {column.name: _call(column.call, members) for column in step.aggregates}
         for group, members in groups.items()
     ]
 
 
-def _call(call: AggregateCall, rows: list[Row]) -> Any:
-    values = [found for row in rows if (found := value(call.argument, row)) is not None]
-    if call.function is Function.COUNT:
+def _call(call: ex.AggregateCall, rows: list[Row]) -> Any:
+    values = [argument for row in rows if (argument := value(call.argument, row)) is not None]
+    if call.function is ex.Function.COUNT:
         return len(set(values)) if call.distinct else len(values)
     if not values:
         return None
     match call.function:
-        case Function.SUM:
+        case ex.Function.SUM:
             return exact(sum(values))
-        case Function.AVG:
+        case ex.Function.AVG:
             return sum(values) / len(values)
-        case Function.MIN:
+        case ex.Function.MIN:
             return min(values)
         case _:
             return max(values)
 
 
-def _order(step: Order, rows: list[Row]) -> list[Row]:
-    def compare(one: Row, other: Row) -> int:
+def _order(step: op.Order, rows: list[Row]) -> list[Row]:
+    def compare(first: Row, second: Row) -> int:
         keys = [
-            (value(key.expression, one), value(key.expression, other), key.descending, key.nulls_last)
+            (value(key.expression, first), value(key.expression, second), key.descending, key.nulls_last)
             for key in step.keys
         ]
-        ties = ((one[name], other[name], False, False) for name in step.ties)
+        ties = ((first[name], second[name], False, False) for name in step.ties)
         for left, right, descending, nulls_last in (*keys, *ties):
             if left == right:
                 continue
@@ -269,50 +234,50 @@ def _order(step: Order, rows: list[Row]) -> list[Row]:
     return sorted(rows, key=cmp_to_key(compare))
 
 
-def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expression
-    """The value of an expression; None is null."""
+def value(expr: ex.Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expression
+    """Return the value of an expression; None is null."""
     match expr:
-        case Literal(found):
-            return found
-        case ColumnRef() | OutputRef():
+        case ex.Literal(operand_value):
+            return operand_value
+        case ex.ColumnRef() | ex.OutputRef():
             return row[expr.name]
-        case EntityRef(entity, table):
+        case ex.EntityRef(entity, table):
             if row[f"{entity}.id"] is None:
                 return None
             shown = [column for column in table.columns if not is_opaque(column.type)]
             return tuple((column, row[f"{entity}.{column.name}"]) for column in shown)
-        case Negated(operand):
-            found = value(operand, row)
-            return None if found is None else exact(-found)
-        case Computed(sign, left, right):
+        case ex.Negation(operand):
+            operand_value = value(operand, row)
+            return None if operand_value is None else exact(-operand_value)
+        case ex.BinaryOperation(sign, left, right):
             return exact(_computed(sign, value(left, row), value(right, row)))
-        case TextMatch(mode, column, query, edits):
+        case ex.TextMatch(mode, column, query, edits):
             text = value(column, row)
             return None if text is None else matches(mode, text, value(query, row), edits)
-        case IsNull(operand, negated):
+        case ex.IsNull(operand, negated):
             return (value(operand, row) is None) is not negated
-        case And(operands) | Or(operands):
-            return _joined([value(operand, row) for operand in operands], deciding=isinstance(expr, Or))
-        case Not(operand):
-            found = value(operand, row)
-            return None if found is None else not found
-        case Known(answer, operand):
+        case ex.And(operands) | ex.Or(operands):
+            return _joined([value(operand, row) for operand in operands], deciding=isinstance(expr, ex.Or))
+        case ex.Not(operand):
+            operand_value = value(operand, row)
+            return None if operand_value is None else not operand_value
+        case ex.ConstantUnlessNull(answer, operand):
             return None if value(operand, row) is None else answer
-        case Compare(operator, left, right):
+        case ex.Compare(operator, left, right):
             return compared(operator, value(left, row), value(right, row))
-        case InList(operand, items):
-            one = value(operand, row)
-            equal = [compared(ComparisonOperator.EQ, one, value(item, row)) for item in items]
-            return None if one is None else _joined(equal, deciding=True)
-        case ListMembership(item, collection):
-            one, many = value(item, row), value(collection, row)
-            if one is None or many is None:
+        case ex.InList(operand, items):
+            item_value = value(operand, row)
+            equal = [compared(ComparisonOperator.EQ, item_value, value(item, row)) for item in items]
+            return None if item_value is None else _joined(equal, deciding=True)
+        case ex.ListMembership(item, collection):
+            item_value, items_value = value(item, row), value(collection, row)
+            if item_value is None or items_value is None:
                 return None
-            return any(compared(ComparisonOperator.EQ, one, found) for found in many)
-        case Substring(text, part):
+            return any(compared(ComparisonOperator.EQ, item_value, member) for member in items_value)
+        case ex.Substring(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else piece in whole
-        case Prefix(text, part):
+        case ex.Prefix(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else whole.startswith(piece)
         case _:
@@ -320,11 +285,11 @@ def value(expr: Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expressi
 
 
 def compared(operator: ComparisonOperator, left: Any, right: Any) -> bool | None:
-    """A comparison; null with a null, and a date as its midnight beside a datetime."""
+    """Return the result of a comparison: null with a null; a date compares with a datetime as its midnight."""
     if left is None or right is None:
         return None
     if isinstance(left, datetime) is not isinstance(right, datetime):
-        left, right = (midnight(one) if type(one) is date else one for one in (left, right))
+        left, right = (midnight(side) if type(side) is date else side for side in (left, right))
     match operator:
         case ComparisonOperator.EQ:
             return bool(left == right)
@@ -354,11 +319,11 @@ def _computed(sign: Sign, left: Any, right: Any) -> Any:
             return None if right == 0 else left / right
 
 
-def exact(found: Any) -> Any:
-    """A computed number; whole numbers are I64, and nothing else."""
-    if isinstance(found, int) and not I64_MIN <= found <= I64_MAX:
+def exact(number: Any) -> Any:
+    """Return a computed number, or raise if an integer is out of range for I64."""
+    if isinstance(number, int) and not I64_MIN <= number <= I64_MAX:
         raise RunError("the number does not fit I64", code="integer_overflow")
-    return found
+    return number
 
 
 def _joined(values: list[bool | None], *, deciding: bool) -> bool | None:
@@ -367,17 +332,17 @@ def _joined(values: list[bool | None], *, deciding: bool) -> bool | None:
     return None if None in values else not deciding
 
 
-def _holds(conditions: tuple[Expr, ...], row: Row) -> bool:
+def _holds(conditions: tuple[ex.Expr, ...], row: Row) -> bool:
     return all(value(condition, row) is True for condition in conditions)
 
 
 def _prefixed(name: str, row: Mapping[str, Any]) -> Row:
-    return {f"{name}.{column}": found for column, found in row.items()}
+    return {f"{name}.{column}": cell for column, cell in row.items()}
 
 
 def _distinct(rows: list[Row]) -> list[Row]:
     return list({tuple(sorted(row.items(), key=lambda item: item[0])): row for row in rows}.values())
 
 
-def _names(relation: Relation) -> set[str]:
+def _names(relation: op.Relation) -> set[str]:
     return {field.name for field in relation.outputs}

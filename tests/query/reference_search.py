@@ -1,7 +1,7 @@
-"""Search, literally: words of texts, the distance of vectors, and the ranks of two rankings joined.
+"""A reference implementation of search: words, distances of vectors, and fused ranks.
 
-Words are runs of letters and digits, without case. A phrase is its words one after another. BM25 is computed over the
-given rows with the usual constants: only its order means something.
+Words are runs of letters and digits, case-insensitive. A phrase matches consecutive words. BM25 is computed over the
+rows with the usual constants; only the order of its scores is meaningful.
 """
 
 from __future__ import annotations
@@ -12,76 +12,78 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from omnigraph.query.plan.expressions import Bm25, Expr, Nearest, Rrf, Score, TextMode
+from omnigraph.query.plan import expressions as ex
 
 Row = dict[str, Any]
-Evaluate = Callable[[Expr, Row], Any]
+Evaluate = Callable[[ex.Expr, Row], Any]
 _K1: Final = 1.2
 _B: Final = 0.75
 
 
 def words(text: str) -> list[str]:
-    """The words of a text."""
+    """Return the words in a text."""
     return re.findall(r"[^\W_]+", text.lower())
 
 
-def matches(mode: TextMode, text: str, query: str, edits: int) -> bool:
-    """Whether a text is found."""
-    have, wanted = words(text), words(query)
+def matches(mode: ex.TextMode, text: str, query: str, edits: int) -> bool:
+    """Return whether a text matches."""
+    have, query_words = words(text), words(query)
     match mode:
-        case TextMode.SEARCH:
-            return any(word in have for word in wanted)
-        case TextMode.MATCH_TEXT:
-            size = len(wanted)
-            return bool(size) and any(have[at : at + size] == wanted for at in range(len(have)))
-        case TextMode.FUZZY:
-            return any(distance(one, other) <= edits for one in have for other in wanted)
+        case ex.TextMode.SEARCH:
+            return any(word in have for word in query_words)
+        case ex.TextMode.MATCH_TEXT:
+            size = len(query_words)
+            return bool(size) and any(have[start : start + size] == query_words for start in range(len(have)))
+        case ex.TextMode.FUZZY:
+            return any(distance(word, query_word) <= edits for word in have for query_word in query_words)
 
 
-def scored(score: Score, rows: Sequence[Row], evaluate: Evaluate) -> list[float | None]:
-    """The score of every row."""
+def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate) -> list[float | None]:
+    """Return the score of every row."""
     match score:
-        case Nearest(column, query):
+        case ex.Nearest(column, query):
             return [_cosine(evaluate(column, row), evaluate(query, row)) for row in rows]
-        case Bm25(column, query):
+        case ex.Bm25(column, query):
             return _bm25(
                 [(row[f"{column.entity}.id"], evaluate(column, row)) for row in rows], query, evaluate
             )
-        case Rrf(first, second, k):
-            ranks = [_ranks(one, rows, evaluate) for one in (first, second)]
-            return [_fused([found[at] for found in ranks], k) for at in range(len(rows))]
+        case ex.Rrf(first, second, k):
+            ranks = [_ranks(part, rows, evaluate) for part in (first, second)]
+            return [_fused([rank[index] for rank in ranks], k) for index in range(len(rows))]
 
 
-def distance(one: str, other: str) -> int:
-    """How many letters must be put in, left out or replaced."""
-    before = list(range(len(other) + 1))
-    for at, letter in enumerate(one, start=1):
-        now = [at]
-        for place, found in enumerate(other, start=1):
-            now.append(min(before[place] + 1, now[-1] + 1, before[place - 1] + (letter != found)))
+def distance(first: str, second: str) -> int:
+    """Return the number of letters to insert, delete or replace."""
+    before = list(range(len(second) + 1))
+    for row, letter in enumerate(first, start=1):
+        now = [row]
+        for rank, other_letter in enumerate(second, start=1):
+            now.append(min(before[rank] + 1, now[-1] + 1, before[rank - 1] + (letter != other_letter)))
         before = now
     return before[-1]
 
 
-def _cosine(one: Any, other: Any) -> float | None:
-    if one is None:
+def _cosine(left: Any, right: Any) -> float | None:
+    if left is None:
         return None
-    lengths = math.sqrt(sum(a * a for a in one)) * math.sqrt(sum(b * b for b in other))
-    return 1.0 - float(sum(a * b for a, b in zip(one, other, strict=True))) / lengths if lengths else 1.0
+    lengths = math.sqrt(sum(a * a for a in left)) * math.sqrt(sum(b * b for b in right))
+    return 1.0 - float(sum(a * b for a, b in zip(left, right, strict=True))) / lengths if lengths else 1.0
 
 
-def _bm25(found: Sequence[tuple[Any, str | None]], query: Expr, evaluate: Evaluate) -> list[float | None]:
-    texts = {name: words(text) for name, text in found if text is not None}
+def _bm25(
+    texts_by_id: Sequence[tuple[Any, str | None]], query: ex.Expr, evaluate: Evaluate
+) -> list[float | None]:
+    texts = {name: words(text) for name, text in texts_by_id if text is not None}
     mean = sum(map(len, texts.values())) / max(len(texts), 1)
-    wanted = words(evaluate(query, {}))
+    query_words = words(evaluate(query, {}))
     holders = Counter(word for text in texts.values() for word in set(text))
     scores: list[float | None] = []
-    for name, text in found:
-        if text is None or not set(texts[name]) & set(wanted):
+    for name, text in texts_by_id:
+        if text is None or not set(texts[name]) & set(query_words):
             scores.append(None)
             continue
         counts, total = Counter(texts[name]), 0.0
-        for word in wanted:
+        for word in query_words:
             weight = math.log(1 + (len(texts) - holders[word] + 0.5) / (holders[word] + 0.5))
             length = _K1 * (1 - _B + _B * len(texts[name]) / mean)
             total += weight * counts[word] * (_K1 + 1) / (counts[word] + length)
@@ -89,19 +91,19 @@ def _bm25(found: Sequence[tuple[Any, str | None]], query: Expr, evaluate: Evalua
     return scores
 
 
-def _ranks(score: Nearest | Bm25, rows: Sequence[Row], evaluate: Evaluate) -> list[int | None]:
-    """The place of each row, from 1, best first; ties by id."""
+def _ranks(score: ex.Nearest | ex.Bm25, rows: Sequence[Row], evaluate: Evaluate) -> list[int | None]:
+    """Return the rank of each row, from 1, best first; ties by id."""
     scores = scored(score, rows, evaluate)
-    sign = 1 if isinstance(score, Nearest) else -1
+    sign = 1 if isinstance(score, ex.Nearest) else -1
     keyed = sorted(
-        (sign * found, rows[at][f"{score.column.entity}.id"])
-        for at, found in enumerate(scores)
-        if found is not None
+        (sign * value, rows[index][f"{score.column.entity}.id"])
+        for index, value in enumerate(scores)
+        if value is not None
     )
-    places = {name: place for place, (_, name) in enumerate(dict.fromkeys(keyed), start=1)}
+    ranks = {name: rank for rank, (_, name) in enumerate(dict.fromkeys(keyed), start=1)}
     return [
-        None if found is None else places[rows[at][f"{score.column.entity}.id"]]
-        for at, found in enumerate(scores)
+        None if value is None else ranks[rows[index][f"{score.column.entity}.id"]]
+        for index, value in enumerate(scores)
     ]
 
 

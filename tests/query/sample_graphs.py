@@ -1,4 +1,4 @@
-"""Rows of small graphs over the schema of the golden files: a graph has one of several variants of every table."""
+"""Rows of small graphs over the schema of the golden files; a graph has one of several variants of each table."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ VARIANTS: Final = {
 
 
 def _graph(number: int) -> dict[str, int]:
-    """One number says it for all tables, which is cheaper to draw than one for each."""
+    """Return the variant of each table; one number is cheaper to draw than one for each table."""
     chosen = {}
     for alias, count in VARIANTS.items():
         number, chosen[alias] = divmod(number, count)
     return chosen
 
 
-# Which variant of each table a graph has.
+# The variant of each table of a graph.
 choices: Final = st.integers(0, math.prod(VARIANTS.values()) - 1).map(_graph)
 
 
 def sample_rows(alias: str, number: int, dice: random.Random) -> Rows:
-    """The rows of one variant of a table; the first variant of an edge's table has none."""
+    """Return the rows of one variant of a table; the first variant of an edge table is empty."""
     match alias:
         case "node:Person":
             return [_person(key, dice) for key in PERSONS]
@@ -72,7 +72,7 @@ def sample_rows(alias: str, number: int, dice: random.Random) -> Rows:
         "edge:Contains": (CITIES, CITIES),
     }[alias]
     count = 0 if number == 0 else dice.randint(1, 10 if alias == "edge:Knows" else 5)
-    return [_edge(alias, place, ends, dice) for place in range(count)]
+    return [_edge(alias, number, ends, dice) for number in range(count)]
 
 
 def _person(key: str, dice: random.Random) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _edge(
 
 
 def comparable(rows: list[list[tuple[str, Any]]], plan: ReadPlan) -> Any:
-    """Rows in order where the query asks for one, otherwise as a bag; floats as far as an order of adding goes."""
+    """Return rows in order if the query has one, else as a bag; floats are rounded, since sums depend on order."""
     shown = [tuple((name, _value(cell)) for name, cell in row) for row in rows]
     is_ordered = any(isinstance(step, Order) for step in steps_of(plan.root))
     return shown if is_ordered else Counter(shown)

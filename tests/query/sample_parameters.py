@@ -1,6 +1,6 @@
-"""Generated parameters of queries: their declared types and values, and conditions and columns that use them.
+"""Generates parameters of queries: their types and values, and conditions and columns that use them.
 
-What is left out, because the engine answers by a documented rule and not by exact values, is said where it is left out.
+Comments name the cases that are excluded because the result follows a documented rule and not exact values.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from omnigraph.query.parameters import ParameterValues, bind_plan, coerce_params
-from omnigraph.query.plan.expression_walk import rewritten
+from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.expressions import Expr, Literal, Now, Param
 from omnigraph.query.plan.statements import QueryPlan, ReadPlan
 from omnigraph.query.plan.types import DATETIME
-from omnigraph.query.plan.walk import rewritten_plan, with_expressions
+from omnigraph.query.plan.walk import transform_plan, with_expressions
 from omnigraph.schema.values import narrow
 
 NOW: Final = datetime(2020, 1, 1, 0, 0, 0, 1000, UTC)
@@ -88,7 +88,7 @@ _WHOLE_MAX: Final = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A declared parameter and what is given for it."""
+    """A declared parameter and its value."""
 
     name: str
     kind: str
@@ -96,7 +96,7 @@ class Parameter:
 
     @property
     def family(self) -> str:
-        """What it can be compared with."""
+        """The kind of values that it can be compared with."""
         name = self.kind.strip("[]?")
         if name in _NUMBERS:
             return "number"
@@ -106,23 +106,23 @@ class Parameter:
     def is_list(self) -> bool:
         return self.kind.startswith("[")
 
-    def goes_with(self, column: str) -> bool:
-        """Beside a column of floats a number takes the column's precision, which is a documented rule."""
+    def is_exact_with(self, column: str) -> bool:
+        """Return whether a comparison is exact; a number compared with a float column is rounded to its precision."""
         if column not in _FLOAT_COLUMNS:
             return True
         numbers = [number for number in self.numbers() if isinstance(number, int) or column == "$p.height"]
-        return all(narrow(float(found)) == found and abs(found) <= _WHOLE_MAX for found in numbers)
+        return all(narrow(float(number)) == number and abs(number) <= _WHOLE_MAX for number in numbers)
 
     @property
     def is_small(self) -> bool:
-        """Whether no sum or product with it leaves I64: which of two overflows is told first is not defined."""
-        return all(isinstance(found, float) or abs(found) <= 2**32 for found in self.numbers())
+        """Whether no sum or product with it overflows I64; which of two overflows is reported is not defined."""
+        return all(isinstance(number, float) or abs(number) <= 2**32 for number in self.numbers())
 
     def numbers(self) -> list[Any]:
         if self.value is None or self.family != "number":
             return []
         values: Any = self.value if isinstance(self.value, list) else [self.value]
-        return [int(found) if isinstance(found, str) else found for found in values]
+        return [int(value) if isinstance(value, str) else value for value in values]
 
 
 parameters: Final = st.lists(st.sampled_from(_CHOICES), min_size=2, max_size=4).map(
@@ -130,89 +130,97 @@ parameters: Final = st.lists(st.sampled_from(_CHOICES), min_size=2, max_size=4).
 )
 
 
-def declared(given: tuple[Parameter, ...]) -> str:
-    """The head of a query."""
-    return ", ".join(f"{found.name}: {found.kind}" for found in given)
+def declared(declared_parameters: tuple[Parameter, ...]) -> str:
+    """Return the declarations of the parameters."""
+    return ", ".join(f"{parameter.name}: {parameter.kind}" for parameter in declared_parameters)
 
 
-def values_of(given: tuple[Parameter, ...]) -> dict[str, object]:
-    return {found.name: found.value for found in given}
+def values_of(declared_parameters: tuple[Parameter, ...]) -> dict[str, object]:
+    return {parameter.name: parameter.value for parameter in declared_parameters}
 
 
 @st.composite
-def conditions(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
-    """A condition about one of the parameters; another, a column or a literal stands beside it."""
-    one = draw(st.sampled_from(given))
-    text = draw(_about_list(one, given) if one.is_list else _about_scalar(one, given))
+def conditions(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+    """Generate a condition on one of the parameters and another parameter, a column or a literal."""
+    parameter = draw(st.sampled_from(choices))
+    text = draw(_about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices))
     match draw(st.integers(0, 7)):
         case 0 | 1:
             return f"not ({text})"
         case 2:
-            return f"({text} or {draw(_about_any(given))})"
+            return f"({text} or {draw(_about_any(choices))})"
         case 3:
-            return f"not ({text} and {draw(_about_any(given))})"
+            return f"not ({text} and {draw(_about_any(choices))})"
         case 4:
             return f"({text}) is {draw(st.sampled_from(('', 'not ')))}null"
         case _:
-            # A filter that begins with a parameter reads as a traversal without them.
+            # Without parentheses a filter that starts with a parameter is parsed as a traversal.
             return f"({text})"
 
 
-def _about_any(given: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
-    return st.sampled_from(given).flatmap(
-        lambda one: _about_list(one, given) if one.is_list else _about_scalar(one, given)
+def _about_any(choices: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
+    return st.sampled_from(choices).flatmap(
+        lambda parameter: (
+            _about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices)
+        )
     )
 
 
-def _others(one: Parameter, given: tuple[Parameter, ...]) -> list[str]:
-    """What can stand beside a parameter: columns, and the other parameters twice, because they are few."""
-    names = [found.name for found in given if found.family == one.family and not found.is_list]
-    return [*(column for column in _COLUMNS[one.family] if one.goes_with(column)), *names, *names]
+def _others(parameter: Parameter, choices: tuple[Parameter, ...]) -> list[str]:
+    """Return operands for a parameter: columns, and the other parameters twice, because they are few."""
+    names = [choice.name for choice in choices if choice.family == parameter.family and not choice.is_list]
+    return [
+        *(column for column in _COLUMNS[parameter.family] if parameter.is_exact_with(column)),
+        *names,
+        *names,
+    ]
 
 
 @st.composite
-def _about_scalar(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...]) -> str:
-    others = st.sampled_from(_others(one, given))
-    lists = [_COLUMN_LISTS[one.family]] if one.family in _COLUMN_LISTS else []
-    lists += [found.name for found in given if found.is_list and found.family == one.family]
+def _about_scalar(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter, ...]) -> str:
+    others = st.sampled_from(_others(parameter, choices))
+    lists = [_COLUMN_LISTS[parameter.family]] if parameter.family in _COLUMN_LISTS else []
+    lists += [choice.name for choice in choices if choice.is_list and choice.family == parameter.family]
     side = draw(others)
-    left, right = draw(st.sampled_from(((one.name, side), (side, one.name))))
+    left, right = draw(st.sampled_from(((parameter.name, side), (side, parameter.name))))
     operator = draw(st.sampled_from(("=", "!=", "<", "<=", ">", ">=")))
     match draw(st.integers(0, 6)):
         case 0:
-            fitting = {found.name: found.goes_with(left) for found in given}
+            fitting = {choice.name: choice.is_exact_with(left) for choice in choices}
             third = draw(others)
             return f"{left} in [{right}, {third if fitting.get(third, True) else right}]"
         case 1 if lists:
-            return f"{draw(st.sampled_from(lists))} contains {one.name}"
-        case 2 if one.family == "number" and one.is_small:
-            return _arithmetic(draw, one, given, operator)
-        case 1 | 2 if one.family == "text":
+            return f"{draw(st.sampled_from(lists))} contains {parameter.name}"
+        case 2 if parameter.family == "number" and parameter.is_small:
+            return _arithmetic(draw, parameter, choices, operator)
+        case 1 | 2 if parameter.family == "text":
             return f"{left} {draw(st.sampled_from(('contains', 'starts_with')))} {right}"
-        case 3 if one.family == "bool":
-            return one.name
+        case 3 if parameter.family == "bool":
+            return parameter.name
         case 4:
-            return f"{one.name} is {draw(st.sampled_from(('', 'not ')))}null"
+            return f"{parameter.name} is {draw(st.sampled_from(('', 'not ')))}null"
         case _:
             return f"{left} {operator} {right}"
 
 
-def _arithmetic(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...], operator: str) -> str:
+def _arithmetic(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter, ...], operator: str) -> str:
     small = [
-        found.name for found in given if found.family == "number" and not found.is_list and found.is_small
+        choice.name
+        for choice in choices
+        if choice.family == "number" and not choice.is_list and choice.is_small
     ]
-    # Columns whose numbers are small; no product of two parameters, which can leave I64 (see `is_small`).
+    # Columns with small numbers; no product of two parameters, which can overflow I64 (see `is_small`).
     column = draw(st.sampled_from(("$p.age", "$q.age", "$p.height", "1", "2.5")))
     beyond = draw(st.sampled_from(("$p.age", "$q.total", "$p.ratio", *small)))
     computed = draw(
         st.sampled_from(
             (
-                f"{one.name} + {draw(st.sampled_from(small))}",
-                f"{draw(st.sampled_from(small))} - {one.name}",
-                f"{one.name} * {column}",
-                f"{column} / {one.name}",
-                f"{one.name} / {draw(st.sampled_from(small))}",
-                f"-{one.name}",
+                f"{parameter.name} + {draw(st.sampled_from(small))}",
+                f"{draw(st.sampled_from(small))} - {parameter.name}",
+                f"{parameter.name} * {column}",
+                f"{column} / {parameter.name}",
+                f"{parameter.name} / {draw(st.sampled_from(small))}",
+                f"-{parameter.name}",
             )
         )
     )
@@ -220,61 +228,63 @@ def _arithmetic(draw: st.DrawFn, one: Parameter, given: tuple[Parameter, ...], o
 
 
 @st.composite
-def _about_list(draw: st.DrawFn, many: Parameter, given: tuple[Parameter, ...]) -> str:
-    item = draw(st.sampled_from(_others(many, given)))
+def _about_list(draw: st.DrawFn, many: Parameter, choices: tuple[Parameter, ...]) -> str:
+    item = draw(st.sampled_from(_others(many, choices)))
     return draw(
         st.sampled_from((f"{item} in {many.name}", f"{many.name} contains {item}", f"{many.name} is null"))
     )
 
 
 @st.composite
-def columns(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
-    """What a result shows of its parameters, beside what else it shows."""
-    one = draw(st.sampled_from(given))
+def columns(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+    """Generate result columns that use the parameters."""
+    parameter = draw(st.sampled_from(choices))
     match draw(st.integers(0, 4)):
         case 0:
             return ""
-        case 1 if one.family == "number" and not one.is_list and one.is_small:
-            return f", {one.name} + 1 as v, -{one.name} as w"
-        case 2 if not one.is_list:
-            names = [found.name for found in given if found.family == one.family and not found.is_list]
-            return f", {one.name} = {draw(st.sampled_from(names))} as v, {one.name} is null as w"
+        case 1 if parameter.family == "number" and not parameter.is_list and parameter.is_small:
+            return f", {parameter.name} + 1 as v, -{parameter.name} as w"
+        case 2 if not parameter.is_list:
+            names = [
+                choice.name for choice in choices if choice.family == parameter.family and not choice.is_list
+            ]
+            return f", {parameter.name} = {draw(st.sampled_from(names))} as v, {parameter.name} is null as w"
         case _:
-            return f", {one.name} as v"
+            return f", {parameter.name} as v"
 
 
 @st.composite
-def aggregates(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
-    """A group by one parameter, and aggregates of another."""
-    one, other = draw(st.sampled_from(given)), draw(st.sampled_from(given))
-    shown = [f"count({other.name}) as pn"]
-    if not other.is_list:
-        shown += [f"min({other.name}) as pm", f"count(distinct {other.name}) as pd"]
-        if other.family == "number" and other.is_small:
-            shown += [f"sum({other.name}) as ps", f"avg({other.name}) as pa"]
-    key = f"{one.name} as pk, " if draw(st.booleans()) else ""
+def aggregates(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+    """Generate a group by one parameter, and aggregates of another."""
+    key_parameter, parameter = draw(st.sampled_from(choices)), draw(st.sampled_from(choices))
+    shown = [f"count({parameter.name}) as pn"]
+    if not parameter.is_list:
+        shown += [f"min({parameter.name}) as pm", f"count(distinct {parameter.name}) as pd"]
+        if parameter.family == "number" and parameter.is_small:
+            shown += [f"sum({parameter.name}) as ps", f"avg({parameter.name}) as pa"]
+    key = f"{key_parameter.name} as pk, " if draw(st.booleans()) else ""
     return key + draw(st.sampled_from(shown))
 
 
 @st.composite
-def inline(draw: st.DrawFn, given: tuple[Parameter, ...]) -> str:
-    """A value inside the binding of a person, or nothing."""
-    one = draw(st.sampled_from(given))
-    column = draw(st.sampled_from(_INLINE[one.family]))
-    if one.is_list or not one.goes_with(column) or draw(st.booleans()):
+def inline(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+    """Generate an inline value for the binding of a person, or nothing."""
+    parameter = draw(st.sampled_from(choices))
+    column = draw(st.sampled_from(_INLINE[parameter.family]))
+    if parameter.is_list or not parameter.is_exact_with(column) or draw(st.booleans()):
         return ""
-    return f" {{ {column}: {one.name} }}"
+    return f" {{ {column}: {parameter.name} }}"
 
 
 def bound(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
-    """The plan with these values, as it is run."""
-    found = bind_plan(plan, coerce_params(plan.parameters, values), NOW)
-    assert isinstance(found, ReadPlan)
-    return found
+    """Return the plan with these values, as it runs."""
+    bound_plan = bind_plan(plan, coerce_params(plan.parameters, values), NOW)
+    assert isinstance(bound_plan, ReadPlan)
+    return bound_plan
 
 
 def as_written(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
-    """The plan with these values where the parameters stand, and nothing else changed: what `bound` must mean."""
+    """Return the plan with these values in place of the parameters and no other change, to compare with `bound`."""
     assert isinstance(plan, ReadPlan)
     typed: ParameterValues = coerce_params(plan.parameters, values)
 
@@ -287,7 +297,7 @@ def as_written(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
             case _:
                 return expr
 
-    root = rewritten_plan(
-        plan.root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
+    root = transform_plan(
+        plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
     )
     return replace(plan, root=root)

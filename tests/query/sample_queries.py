@@ -1,6 +1,6 @@
-"""Generated queries over the schema of the golden files: blocks of clauses, results with groups, order and limits.
+"""Generates queries over the schema of the golden files: blocks of clauses, results with groups, order and limits.
 
-Half of them have parameters, with values.
+Half of the queries have parameters with values.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ NUMBERS: Final = ("age", "height", "ratio", "total")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SampleQuery:
     """The text of one query, and the values of its parameters."""
 
     text: str
@@ -133,7 +133,7 @@ class Asked:
 
 
 def variables_in(text: str) -> set[str]:
-    """The variables that a clause mentions."""
+    """Return the variables in a clause."""
     return {name for name in VARIABLES if f"${name}" in text}
 
 
@@ -141,7 +141,7 @@ def variables_in(text: str) -> set[str]:
 def blocks(
     draw: st.DrawFn, outer: frozenset[str], depth: int, filters: tuple[str, ...]
 ) -> tuple[str, frozenset[str]]:
-    """The clauses of a block, and the variables that can be used after it."""
+    """Generate the clauses of a block, and the variables that can be used after it."""
     bound = set(outer)
     clauses: list[str] = []
     for clause in draw(st.lists(st.sampled_from(TRAVERSALS), min_size=1, max_size=3, unique=True)):
@@ -162,38 +162,41 @@ def blocks(
 
 
 @st.composite
-def queries(draw: st.DrawFn, *, searches: bool = False) -> Asked:
-    """One query; with `searches` also predicates over texts, and scores."""
-    given = draw(parameters) if draw(st.booleans()) else ()
+def queries(draw: st.DrawFn, *, searches: bool = False) -> SampleQuery:
+    """Generate a query; with `searches` also text predicates and scores."""
+    choices = draw(parameters) if draw(st.booleans()) else ()
     filters: tuple[str, ...] = (*FILTERS, *SEARCHES) if searches else FILTERS
     scores: tuple[str, ...] = SCORES
-    heads = declared(given)
-    values = values_of(given)
-    if given:
-        # Few others beside them, so that they are chosen.
-        filters = (*draw(st.lists(conditions(given), min_size=2, max_size=4)), draw(st.sampled_from(filters)))
+    heads = declared(choices)
+    values = values_of(choices)
+    if choices:
+        # Only one other filter, so that those with parameters are chosen.
+        filters = (
+            *draw(st.lists(conditions(choices), min_size=2, max_size=4)),
+            draw(st.sampled_from(filters)),
+        )
         heads += ", $most: I64, $skip: U32"
         values |= {"$most": 4, "$skip": 1}
-    if given and searches:
+    if choices and searches:
         filters += PARAMETER_SEARCHES[: draw(st.integers(0, 3))]
         scores = PARAMETER_SCORES
         heads += ", $words: String, $vector: Vector(4)"
         values |= {"$words": draw(st.sampled_from(WORDS)), "$vector": [1, 0.5, -0.0, 0.25]}
     clauses, bound = draw(blocks(frozenset(), 2, filters))
-    if given:
-        clauses = clauses.replace("$p: Person", f"$p: Person{draw(inline(given))}")
-    tail = draw(_results(bound, given, scores if searches else ()))
-    return Asked(f"query a({heads}) {{ match {{ {clauses} }} {tail} }}", values)
+    if choices:
+        clauses = clauses.replace("$p: Person", f"$p: Person{draw(inline(choices))}")
+    tail = draw(_results(bound, choices, scores if searches else ()))
+    return SampleQuery(f"query a({heads}) {{ match {{ {clauses} }} {tail} }}", values)
 
 
 @st.composite
 def _results(
-    draw: st.DrawFn, bound: frozenset[str], given: tuple[Parameter, ...], scores: tuple[str, ...]
+    draw: st.DrawFn, bound: frozenset[str], choices: tuple[Parameter, ...], scores: tuple[str, ...]
 ) -> str:
     names = sorted(bound)
     ids = ", ".join(f"${name}.id" for name in names) or "1"
-    more = draw(columns(given)) if given else ""
-    cut = "limit $most offset $skip" if given else "limit 4 offset 1"
+    more = draw(columns(choices)) if choices else ""
+    cut = "limit $most offset $skip" if choices else "limit 4 offset 1"
     match draw(st.integers(0, 6 if scores else 5)) if names else 0:
         case 0:
             return f"return {{ {ids}{more} }}"
@@ -204,7 +207,7 @@ def _results(
             return f"return {{ count(${names[-1]}) as n }}"
         case 3:
             shown = _aggregates(draw, bound)
-            return f"return {{ {shown}{', ' + draw(aggregates(given)) if given else ''} }}"
+            return f"return {{ {shown}{', ' + draw(aggregates(choices)) if choices else ''} }}"
         case 4:
             nodes = sorted(bound & NODES)
             key = f"${nodes[0]}.{draw(st.sampled_from(('age', 'name', 'ratio', 'seen')))}" if nodes else "1"
@@ -227,16 +230,18 @@ def _aggregates(draw: st.DrawFn, bound: frozenset[str]) -> str:
     nodes = sorted(bound & NODES)
     if not nodes:
         return "count(1) as n"
-    one, other = f"${nodes[0]}", f"${nodes[-1]}"
+    first, last = f"${nodes[0]}", f"${nodes[-1]}"
     number = draw(st.sampled_from(NUMBERS))
     shown = [
-        f"sum({other}.{number}) as s",
-        f"avg({other}.{number}) as a",
-        f"min({other}.{draw(st.sampled_from(('name', 'age', 'joined', 'seen', 'active')))}) as lo",
-        f"max({other}.{draw(st.sampled_from(('bio', 'ratio', 'big', 'seen')))}) as hi",
-        f"count({other}.bio) as n",
-        f"count(distinct {other}.age) as d",
+        f"sum({last}.{number}) as s",
+        f"avg({last}.{number}) as a",
+        f"min({last}.{draw(st.sampled_from(('name', 'age', 'joined', 'seen', 'active')))}) as lo",
+        f"max({last}.{draw(st.sampled_from(('bio', 'ratio', 'big', 'seen')))}) as hi",
+        f"count({last}.bio) as n",
+        f"count(distinct {last}.age) as d",
     ]
     chosen = draw(st.lists(st.sampled_from(shown), min_size=1, max_size=4, unique=True))
-    keys = draw(st.sampled_from(("", f"{one}.name, ", f"{one}.age, {one}.active, ", f"{one}.ratio, ")))
+    keys = draw(
+        st.sampled_from(("", f"{first}.name, ", f"{first}.age, {first}.active, ", f"{first}.ratio, "))
+    )
     return keys + ", ".join(chosen)

@@ -1,4 +1,4 @@
-"""Bad queries: the rendered problems, and that every code of the table is shown by a golden file."""
+"""Invalid queries: their rendered problems, and a golden file for every code."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def match(clauses: str, result: str = "$p.slug") -> str:
     return f"query a() {{ match {{ $p: Person {clauses} }} return {{ {result} }} }}\n"
 
 
-# Texts that no file should hold: too large, or not writable as UTF-8.
-MADE: Final[dict[str, Callable[[], str]]] = {
+# Texts that are not stored as files: too large, or not valid UTF-8.
+GENERATED: Final[dict[str, Callable[[], str]]] = {
     "Q001-too-large": lambda: " " * (limits.QUERY_TEXT_BYTES_MAX + 1),
     "Q002-lone-surrogate": lambda: 'query a() {}\nquery b() @x("\ud800") {}\n',
     "Q004-deep-blocks": lambda: match("not { " * 100 + "$p: Person" + " }" * 100),
@@ -54,25 +54,25 @@ def test_golden(path: Path, update_golden: bool) -> None:
     compare(path.with_suffix(".problems.txt"), error.render() + "\n", update=update_golden)
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_made(name: str, update_golden: bool) -> None:
-    error = problems_of(MADE[name](), f"{name}.gq")
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_text(name: str, update_golden: bool) -> None:
+    error = problems_of(GENERATED[name](), f"{name}.gq")
     assert_sound(error, name)
     shown = error.render().encode("utf-8", "backslashreplace").decode()
     compare(BAD / f"{name}.problems.txt", shown + "\n", update=update_golden)
 
 
 def assert_sound(error: QueryTextError, name: str) -> None:
-    """The promised code is there, the order is that of the text, every caret is under its line."""
-    places = [(problem.line, problem.column) for problem in error.problems]
-    assert places == sorted(places)
-    assert len(places) <= limits.QUERY_PROBLEMS_MAX
-    promised = name.split("-", maxsplit=1)[0]
-    assert promised == "mixed" or promised in {problem.code for problem in error.problems}
+    """Require that the code in the name is reported, and that problems are in text order."""
+    positions = [(problem.line, problem.column) for problem in error.problems]
+    assert positions == sorted(positions)
+    assert len(positions) <= limits.QUERY_PROBLEMS_MAX
+    expected_code = name.split("-", maxsplit=1)[0]
+    assert expected_code == "mixed" or expected_code in {problem.code for problem in error.problems}
 
 
-def test_every_query_of_a_bad_file_is_refused() -> None:
-    """Each query of these files is a case of its own, so none of them may be good."""
+def test_every_query_of_an_invalid_file_has_a_problem() -> None:
+    """Each query of these files is a separate case."""
     for path in FILES:
         text = read_text(path)
         lines = {problem.line for problem in problems_of(text, path.name).problems}
@@ -87,13 +87,13 @@ def test_every_code_has_a_golden_file() -> None:
     assert not missing
 
 
-def test_codes_are_distinct_and_told() -> None:
+def test_codes_are_distinct_and_have_a_meaning() -> None:
     codes = [code.code for code in QueryCode]
     assert codes == sorted(set(codes))
     assert all(code.meaning for code in QueryCode)
 
 
-def test_every_problem_of_meaning_names_its_query() -> None:
+def test_every_problem_names_its_query() -> None:
     nameless = {
         f"{path.stem} {problem.code}"
         for path in FILES
@@ -103,13 +103,13 @@ def test_every_problem_of_meaning_names_its_query() -> None:
     assert nameless == {"Q000-no-query Q000"}
 
 
-def test_a_ceiling_allows_open_bounds() -> None:
+def test_maximum_of_hops_allows_open_bounds() -> None:
     file = parse_queries("query a() { match { $p: Person $p knows{2,} $q } return { $q.slug } }")
     (query,) = check_queries(file, catalog(), CheckOptions(hops_ceiling=4))
-    assert "Knows{2,4}" in repr_of(query.plan)
+    assert "Knows{2,4}" in plan_text(query.plan)
 
 
-def repr_of(plan: object) -> str:
+def plan_text(plan: object) -> str:
     from omnigraph.query.explain import explain_plan
     from omnigraph.query.plan.statements import MutationPlan, ReadPlan
 
@@ -117,7 +117,7 @@ def repr_of(plan: object) -> str:
     return explain_plan(plan)
 
 
-def test_the_deepest_allowed_query_is_planned() -> None:
+def test_deepest_allowed_query_is_planned() -> None:
     depth = limits.QUERY_DEPTH_MAX - 6
     text = match("not { " * depth + "$p knows $q" + " }" * depth)
-    assert repr_of(checked(text)[0].plan)
+    assert plan_text(checked(text)[0].plan)

@@ -1,4 +1,4 @@
-"""Good queries: tree, canonical text, plan as written and as run, and shape; each reads back the same."""
+"""Valid queries: tree, canonical text, plans before and after the rules, and shape; the text round-trips."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_golden(path: Path, update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_round_trips(path: Path) -> None:
+def test_canonical_text_round_trips(path: Path) -> None:
     file = parse_queries(read_text(path), path.name)
     canonical = print_queries(file)
     assert parse_queries(canonical) == file

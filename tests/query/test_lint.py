@@ -1,4 +1,4 @@
-"""Lint: errors and warnings as they are shown, the JSON, and that every warning is shown by a golden file."""
+"""Lint: rendered errors and warnings, the JSON, and a golden file for every warning."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FILES = query_files(LINT)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_golden(path: Path, update_golden: bool) -> None:
     report = lint_queries([(path.name, read_text(path))], catalog())
-    promised = path.stem.split("-", maxsplit=1)[0]
+    expected_code = path.stem.split("-", maxsplit=1)[0]
     codes = {problem.code for problem in (*report.errors, *report.warnings)}
-    assert promised in {"clean", "errors"} or promised in codes
+    assert expected_code in {"clean", "errors"} or expected_code in codes
     shown = json.dumps(report.to_json(), indent=2, ensure_ascii=False)
     compare(path.with_suffix(".lint.txt"), report.render(), update=update_golden)
     compare(path.with_suffix(".lint.json"), shown + "\n", update=update_golden)
@@ -30,21 +30,21 @@ def test_every_warning_has_a_golden_file() -> None:
     assert not [code.code for code in LintCode if f" {code.code} " not in shown]
 
 
-def test_codes_are_distinct_and_told() -> None:
+def test_codes_are_distinct_and_have_a_meaning() -> None:
     codes = [code.code for code in LintCode]
     assert codes == sorted(set(codes))
     assert all(code.meaning for code in LintCode)
 
 
-def test_only_errors_make_a_file_bad() -> None:
+def test_warnings_do_not_make_a_file_invalid() -> None:
     good = lint_queries([("a.gq", read_text(LINT / "L202-hard-coded.gq"))], catalog())
     bad = lint_queries([("a.gq", read_text(LINT / "Q000-parse-error.gq"))], catalog())
-    assert good.is_good
+    assert good.is_valid
     assert good.warnings
-    assert not bad.is_good
+    assert not bad.is_valid
 
 
-def test_an_update_in_another_file_counts() -> None:
+def test_update_in_another_file_removes_warning() -> None:
     first = "query a($s: String, $n: String) { update Company set { name: $n } where code = $s }"
     second = (
         "query b($s: String, $d: Date, $v: Vector(3)) "
@@ -56,7 +56,7 @@ def test_an_update_in_another_file_counts() -> None:
     assert not both.warnings
 
 
-def test_a_bad_query_does_not_hide_the_others() -> None:
+def test_invalid_query_does_not_hide_the_others() -> None:
     report = lint_queries([("a.gq", read_text(LINT / "errors-and-warnings.gq"))], catalog())
     assert [query.name for query in report.queries] == ["good", "again"]
     assert [problem.code for problem in report.errors] == ["T101"]

@@ -1,4 +1,4 @@
-"""Parameters: what is accepted, what is refused and how, and that no value changes the shape of a query."""
+"""Parameters: valid and invalid values, and that no value changes the shape of a query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from omnigraph.query.explain import explain_plan, numbered_steps
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.plan.expression_walk import walk
 from omnigraph.query.plan.expressions import Literal, Now, Param
-from omnigraph.query.plan.statements import InsertRow, MutationPlan, QueryPlan, ReadPlan, Relation, UpdateRows
+from omnigraph.query.plan.operators import Relation
+from omnigraph.query.plan.statements import InsertRow, MutationPlan, QueryPlan, ReadPlan, UpdateRows
 from omnigraph.query.plan.types import I64
 from omnigraph.query.plan.walk import with_expressions
 from omnigraph.query.rules.run import rewrite_plan
@@ -70,7 +71,7 @@ def declared(types: str) -> tuple[Param, ...]:
         ("Blob", b"hi", b"hi"),
     ],
 )
-def test_accepted(type_name: str, given_value: object, expected: object) -> None:
+def test_valid_value(type_name: str, given_value: object, expected: object) -> None:
     params = declared(type_name)
     assert coerce_params(params, {"p0": given_value}) == {"p0": expected}
     assert coerce_params(params, {"$p0": given_value}) == {"p0": expected}
@@ -79,59 +80,59 @@ def test_accepted(type_name: str, given_value: object, expected: object) -> None
 @pytest.mark.parametrize(
     ("type_name", "given_value", "message"),
     [
-        ("String", 3, "a number is no String"),
-        ("Bool", "true", '"true" is no Bool'),
-        ("Bool", 1, "a number is no Bool"),
-        ("I32", 2**31, "the number does not fit I32"),
-        ("I32", "3", '"3" is no I32'),
-        ("I32", 3.0, "`3.0` is not an integer"),
-        ("I32", True, "true is no I32"),
-        ("I64", "x", "`x` is not an integer"),
-        ("U32", -1, "the number does not fit U32"),
-        ("U64", 10**4000, "the number does not fit U64"),
+        ("String", 3, "expected String, got a number"),
+        ("Bool", "true", 'expected Bool, got "true"'),
+        ("Bool", 1, "expected Bool, got a number"),
+        ("I32", 2**31, "out of range for I32"),
+        ("I32", "3", 'expected I32, got "3"'),
+        ("I32", 3.0, "3.0"),
+        ("I32", True, "expected I32, got true"),
+        ("I64", "x", "`x`"),
+        ("U32", -1, "out of range for U32"),
+        ("U64", 10**4000, "out of range for U64"),
         ("F64", 10**4000, "the number is too large"),
         ("F64", float("inf"), "too large"),
         ("F32", 1e300, "too large for F32"),
         ("Vector(2)", [float("nan"), 1.0], "`nan` is not a number"),
-        ("F64", "1", '"1" is no F64'),
-        ("Date", "31.05.2024", "is not a valid Date"),
-        ("DateTime", "2024-05-31", "is not a valid DateTime"),
-        ("enum(a, b)", "c", "`c` is not a value of the enum"),
+        ("F64", "1", 'expected F64, got "1"'),
+        ("Date", "31.05.2024", "31.05.2024"),
+        ("DateTime", "2024-05-31", "2024-05-31"),
+        ("enum(a, b)", "c", "`c` is not one of the enum's values"),
         ("[I32]", [1, "x"], "item 1: "),
-        ("[I32]", 3, "a number is no [I32]"),
-        ("[String]", [None], "item 0: null is no String"),
-        ("Vector(2)", [1], "a vector of 1 number is no Vector(2)"),
+        ("[I32]", 3, "expected [I32], got a number"),
+        ("[String]", [None], "item 0: expected String, got null"),
+        ("Vector(2)", [1], "wrong vector length: expected 2, got 1"),
         ("Vector(2)", [1, float("nan")], "item 1: "),
         ("Blob", "base64:%", "is not valid base64"),
-        ("String", {"a": 1}, "an object is no String"),
-        ("String", "\ud800", "half of a surrogate pair"),
-        ("String", None, "it is null"),
-        ("Date", datetime(2024, 5, 31, tzinfo=UTC), "datetime is no Date"),
-        ("DateTime", date(2024, 5, 31), "date is no DateTime"),
-        ("DateTime", datetime(2024, 5, 31), "a datetime without its offset"),  # what it is about
-        ("DateTime", NOW, "this one is finer"),
-        ("DateTime", datetime(1, 1, 1, tzinfo=EAST), "no moment of the calendar"),
-        ("DateTime", pd.NaT, "a datetime without its offset"),
-        ("I32", Decimal("3.5"), "`3.5` is not an integer"),
+        ("String", {"a": 1}, "expected String, got an object"),
+        ("String", "\ud800", "lone surrogate"),
+        ("String", None, "cannot be null"),
+        ("Date", datetime(2024, 5, 31, tzinfo=UTC), "expected Date, got datetime"),
+        ("DateTime", date(2024, 5, 31), "expected DateTime, got date"),
+        ("DateTime", datetime(2024, 5, 31), "has no time zone"),
+        ("DateTime", NOW, "more precise than milliseconds"),
+        ("DateTime", datetime(1, 1, 1, tzinfo=EAST), "out of range for a DateTime"),
+        ("DateTime", pd.NaT, "has no time zone"),
+        ("I32", Decimal("3.5"), "3.5"),
         ("F64", Decimal("NaN"), "not a number"),
-        ("I64", np.datetime64("2024-05-31T12:00:00.000000000"), "datetime64 is no I64"),
-        ("[I64]", np.array(["2024-05-31"], "datetime64[ns]"), "ndarray is no [I64]"),
-        ("[I64]", np.array([[1], [2]]), "item 0: a list is no I64"),
+        ("I64", np.datetime64("2024-05-31T12:00:00.000000000"), "expected I64, got datetime64"),
+        ("[I64]", np.array(["2024-05-31"], "datetime64[ns]"), "expected [I64], got ndarray"),
+        ("[I64]", np.array([[1], [2]]), "item 0: expected I64, got a list"),
     ],
 )
-def test_refused(type_name: str, given_value: object, message: str) -> None:
+def test_invalid_value(type_name: str, given_value: object, message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         coerce_params(declared(type_name), {"p0": given_value})
     assert message in caught.value.message
     assert len(caught.value.message) < 200
 
 
-def test_all_mistakes_are_told() -> None:
+def test_all_errors_are_reported() -> None:
     with pytest.raises(ParameterError) as caught:
         coerce_params(declared("I32 ; String ; Bool?"), {"p0": "x", "q": 1})
     listed: Any = caught.value.facts["parameters"]
-    assert [found["parameter"] for found in listed] == ["q", "p0", "p1"]
-    assert "did you mean" in listed[0]["hint"] or "the query has" in listed[0]["hint"]
+    assert [fact["parameter"] for fact in listed] == ["q", "p0", "p1"]
+    assert "did you mean" in listed[0]["hint"] or "The parameters are" in listed[0]["hint"]
     assert caught.value.message.endswith("(and 2 more)")
     assert [line.split(":")[0] for line in str(caught.value).splitlines()[1:]] == [
         "  `q`",
@@ -140,19 +141,19 @@ def test_all_mistakes_are_told() -> None:
     ]
 
 
-def test_one_parameter_under_two_names_is_refused() -> None:
+def test_duplicate_parameter_raises() -> None:
     declared = (Param("x", I64),)
     assert coerce_params(declared, {"$x": 1}) == {"x": 1}
-    with pytest.raises(ParameterError, match="given twice"):
+    with pytest.raises(ParameterError, match="duplicate"):
         coerce_params(declared, {"$x": 1, "x": 2})
 
 
-def test_a_nullable_parameter_may_be_left_out() -> None:
+def test_nullable_parameter_is_optional() -> None:
     assert coerce_params(declared("I32? ; String?"), {"p1": "a"}) == {"p0": None, "p1": "a"}
 
 
 def values_for(param: Param) -> st.SearchStrategy[object]:
-    """Values of the type, hostile ones among them."""
+    """Generate values of the type, including hostile ones."""
     kinds: dict[str, st.SearchStrategy[object]] = {
         "String": st.text() | st.sampled_from(['"', "' or 1=1 --", "}) return { $p }", "\\", "$p"]),
         "Bool": st.booleans(),
@@ -166,8 +167,8 @@ def values_for(param: Param) -> st.SearchStrategy[object]:
         "[String]": st.lists(st.text(max_size=3), max_size=3),
         "Vector(4)": st.just([0.0, 1.0, 2.0, 3.0]),
     }
-    found: PropertyType = param.type  # type: ignore[assignment]  # parameters have types of properties
-    inner = kinds[type_text(found)]
+    property_type: PropertyType = param.type  # type: ignore[assignment]  # parameters have types of properties
+    inner = kinds[type_text(property_type)]
     return st.none() | inner if param.nullable else inner
 
 
@@ -180,9 +181,9 @@ WITH_PARAMS: Final = [plan for plan in PLANS if plan.parameters]
 def test_no_value_changes_the_shape(data: st.DataObject) -> None:
     plan = rewrite_plan(data.draw(st.sampled_from(WITH_PARAMS)))
     drawn = {param.name: data.draw(values_for(param)) for param in plan.parameters}
-    for name, found in drawn.items():
-        if isinstance(found, int) and name in {"n", "m"}:
-            drawn[name] = abs(found) % 100
+    for name, value in drawn.items():
+        if isinstance(value, int) and name in {"n", "m"}:
+            drawn[name] = abs(value) % 100
     bound = bind_plan(plan, coerce_params(plan.parameters, drawn), NOW)
     assert [type(step) for step in numbered_steps(bound)] == [type(step) for step in numbered_steps(plan)]
     if isinstance(plan, ReadPlan):
@@ -194,10 +195,10 @@ def test_no_value_changes_the_shape(data: st.DataObject) -> None:
 
 
 def assert_bound(plan: QueryPlan) -> None:
-    """No parameter and no `now()` is left anywhere."""
+    """Require that the plan has no parameter and no `now()`."""
 
     def check(expr: Any) -> Any:
-        assert not [found for found in walk(expr) if isinstance(found, Param | Now)]
+        assert not [part for part in walk(expr) if isinstance(part, Param | Now)]
         return expr
 
     for step in numbered_steps(plan):
@@ -205,8 +206,8 @@ def assert_bound(plan: QueryPlan) -> None:
     if isinstance(plan, MutationPlan):
         for statement in plan.statements:
             if isinstance(statement, InsertRow | UpdateRows):
-                for found in statement.values:
-                    check(found.value)
+                for assigned in statement.values:
+                    check(assigned.value)
 
 
 def bound_text(text: str, given_values: dict[str, object]) -> str:
@@ -237,28 +238,28 @@ def test_values_are_fitted_like_literals(
     assert expected in bound_text(text, {"x": given_value})
 
 
-def test_now_is_one_moment_in_milliseconds() -> None:
+def test_now_is_one_time_in_milliseconds() -> None:
     text = "query a() { match { $p: Person { seen: now() } } return { $p.slug, now() as at } }"
     assert bound_text(text, {}).count("2024-05-31T12:34:56.789Z:DateTime") == 2
     (query,) = checked(text)
     moments = {
-        found.value
+        literal.value
         for step in numbered_steps(bind_plan(rewrite_plan(query.plan), {}, NOW))
-        for found in literals_of(step)
-        if isinstance(found.value, datetime)
+        for literal in literals_of(step)
+        if isinstance(literal.value, datetime)
     }
     assert moments == {NOW.replace(microsecond=789_000)}
 
 
 def literals_of(step: Relation) -> list[Literal]:
-    found: list[Literal] = []
+    literals: list[Literal] = []
 
     def keep(expr: Any) -> Any:
-        found.extend(part for part in walk(expr) if isinstance(part, Literal))
+        literals.extend(part for part in walk(expr) if isinstance(part, Literal))
         return expr
 
     with_expressions(step, keep)
-    return found
+    return literals
 
 
 def test_stored_values_have_the_type_of_the_column() -> None:
@@ -270,7 +271,7 @@ def test_stored_values_have_the_type_of_the_column() -> None:
     assert '{ ratio: 3.0, joined: 2024-05-31:Date, status: "left", age: null }' in shown
 
 
-def test_a_negative_limit_is_refused() -> None:
+def test_negative_limit_raises() -> None:
     text = "query a($n: I32) { match { $p: Person } return { $p.slug } limit $n }"
     assert "limit 0:I32" in bound_text(text, {"n": 0})
     with pytest.raises(ParameterError, match="negative"):

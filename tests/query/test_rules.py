@@ -1,4 +1,4 @@
-"""Each rewrite rule: plans before and after it, in one golden file per rule, with the rules before it already run."""
+"""Rewrite rules: plans before and after each rule, one golden file per rule; the rules before it have run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.query.golden_files import RULES, catalog, checked, compare, query_fil
 
 NAMES: Final = [rule.__name__ for rule in REWRITES]
 
-# What a graph would know: sizes, and indexes of which one is behind and two are missing.
+# Sizes and indexes of a graph: two indexes do not cover all rows, and two tables have none.
 FACTS: Final = PlanFacts(
     {
         "node:Person": TableFacts(
@@ -58,7 +58,7 @@ def test_every_rule_has_a_golden_file() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_rule_changes_something_and_keeps_the_columns(name: str) -> None:
+def test_rule_changes_a_plan_and_keeps_its_columns(name: str) -> None:
     position = NAMES.index(name)
     changed = False
     for query in checked(read_text(RULES / f"{name}.gq")):
@@ -70,7 +70,7 @@ def test_a_rule_changes_something_and_keeps_the_columns(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_running_a_rule_again_changes_nothing(name: str) -> None:
+def test_rule_is_idempotent(name: str) -> None:
     position = NAMES.index(name)
     for path in query_files(RULES):
         for query in checked(read_text(path)):
@@ -84,5 +84,5 @@ def columns(plan: QueryPlan) -> object:
     return [type(statement) for statement in plan.statements]
 
 
-def test_the_catalog_knows_the_tables_of_the_facts() -> None:
-    assert set(FACTS.tables) <= {found.alias for found in catalog().types}
+def test_catalog_has_the_tables_of_the_facts() -> None:
+    assert set(FACTS.tables) <= {entity_type.alias for entity_type in catalog().types}

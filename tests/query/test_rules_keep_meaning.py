@@ -1,4 +1,4 @@
-"""The rules against the reference: on small random graphs, a rewritten plan gives the rows of the plan as written."""
+"""Rules compared with the reference: on small random graphs, a rewritten plan returns the same rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.query.golden_files import checked
 from tests.query.reference import Tables, run
 from tests.query.sample_graphs import VARIANTS, Rows, choices, comparable, sample_rows
 from tests.query.sample_parameters import as_written, bound
-from tests.query.sample_queries import Asked, queries
+from tests.query.sample_queries import SampleQuery, queries
 
 FACTS: Final = PlanFacts({"node:Person": TableFacts(rows=3), "edge:Knows": TableFacts(rows=9)})
 
@@ -32,18 +32,18 @@ def all_rows() -> dict[str, list[Rows]]:
 
 @given(queries(searches=True), choices)
 @settings(max_examples=150)
-def test_the_rows_stay_the_same(asked: Asked, numbers: dict[str, int]) -> None:
+def test_rules_keep_the_rows(sample: SampleQuery, numbers: dict[str, int]) -> None:
     try:
-        (query,) = checked(asked.text)
+        (query,) = checked(sample.text)
     except QueryTextError:
         return
     tables = {alias: all_rows()[alias][number] for alias, number in numbers.items()}
-    expected = rows_of(as_written(query.plan, asked.values), tables)
+    expected = rows_of(as_written(query.plan, sample.values), tables)
     for facts in (NO_FACTS, FACTS):
-        assert rows_of(bound(rewrite_plan(query.plan, facts), asked.values), tables) == expected
+        assert rows_of(bound(rewrite_plan(query.plan, facts), sample.values), tables) == expected
     for count in range(1, len(RULES)):
         plan = rewrite_plan(query.plan, NO_FACTS, RULES[:count])
-        assert rows_of(bound(plan, asked.values), tables) == expected
+        assert rows_of(bound(plan, sample.values), tables) == expected
 
 
 def rows_of(plan: QueryPlan, tables: Tables) -> object:

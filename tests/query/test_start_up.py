@@ -1,4 +1,4 @@
-"""Importing this room is cheap: the heavy packages come with the first text, and most of them never."""
+"""Start-up time: importing the parser imports no large library, and parsing a text imports only lark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals fitted to a column's type: a table of cases, and that no value of the type can tell the difference."""
+"""Fitting literals to the type of a column: a table of cases, and the same result for every value of the type."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.query.plan.expressions import And, ColumnRef, Compare, Expr, InList, IsNull, Literal, Not, Or
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import BOOL, DATE, DATETIME, F64, I64
-from omnigraph.query.rules.coerce_literals import as_filter, coerced
+from omnigraph.query.rules.coerce_literals import as_filter, coerce_expression
 from omnigraph.query.syntax import ComparisonOperator
-from omnigraph.query.values import Fitted, fit, midnight
+from omnigraph.query.values import FittedComparison, fit, midnight
 from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
 from omnigraph.schema.values import narrow
 from tests.query.reference import compared, value
@@ -36,13 +36,13 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("operator", "given_value", "wanted", "expected"),
+    ("operator", "given_value", "column_type", "expected"),
     [
-        (ComparisonOperator.EQ, Decimal("2.0"), I32, Fitted(ComparisonOperator.EQ, 2)),
+        (ComparisonOperator.EQ, Decimal("2.0"), I32, FittedComparison(ComparisonOperator.EQ, 2)),
         (ComparisonOperator.EQ, Decimal("2.7"), I32, False),
         (ComparisonOperator.NE, Decimal("2.7"), I32, True),
-        (ComparisonOperator.LT, Decimal("2.7"), I32, Fitted(ComparisonOperator.LE, 2)),
-        (ComparisonOperator.GE, Decimal("-2.7"), I32, Fitted(ComparisonOperator.GT, -3)),
+        (ComparisonOperator.LT, Decimal("2.7"), I32, FittedComparison(ComparisonOperator.LE, 2)),
+        (ComparisonOperator.GE, Decimal("-2.7"), I32, FittedComparison(ComparisonOperator.GT, -3)),
         (ComparisonOperator.LT, 3_000_000_000, I32, True),
         (ComparisonOperator.GT, 3_000_000_000, I32, False),
         (ComparisonOperator.EQ, 2**63, I64, False),
@@ -50,33 +50,33 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
         (ComparisonOperator.LT, 0, U32, False),
         (ComparisonOperator.LE, 2**32 - 1, U32, True),
         (ComparisonOperator.EQ, Decimal("2.00000000000000000001"), I64, False),
-        (ComparisonOperator.EQ, Decimal("0.1"), F32, Fitted(ComparisonOperator.EQ, narrow(0.1))),
-        (ComparisonOperator.EQ, Decimal("0.1"), F64, Fitted(ComparisonOperator.EQ, 0.1)),
+        (ComparisonOperator.EQ, Decimal("0.1"), F32, FittedComparison(ComparisonOperator.EQ, narrow(0.1))),
+        (ComparisonOperator.EQ, Decimal("0.1"), F64, FittedComparison(ComparisonOperator.EQ, 0.1)),
         (ComparisonOperator.LT, Decimal("1e300"), F32, True),
         (ComparisonOperator.EQ, Decimal("1e400"), F64, False),
         (ComparisonOperator.GT, Decimal("-1e400"), F64, True),
-        (ComparisonOperator.EQ, 16_777_217, F32, Fitted(ComparisonOperator.EQ, 16_777_216.0)),
+        (ComparisonOperator.EQ, 16_777_217, F32, FittedComparison(ComparisonOperator.EQ, 16_777_216.0)),
         (ComparisonOperator.EQ, NOON, DATE, False),
-        (ComparisonOperator.LT, NOON, DATE, Fitted(ComparisonOperator.LE, date(2024, 5, 31))),
-        (ComparisonOperator.GE, NOON, DATE, Fitted(ComparisonOperator.GT, date(2024, 5, 31))),
+        (ComparisonOperator.LT, NOON, DATE, FittedComparison(ComparisonOperator.LE, date(2024, 5, 31))),
+        (ComparisonOperator.GE, NOON, DATE, FittedComparison(ComparisonOperator.GT, date(2024, 5, 31))),
         (
             ComparisonOperator.GE,
             midnight(date(2024, 5, 31)),
             DATE,
-            Fitted(ComparisonOperator.GE, date(2024, 5, 31)),
+            FittedComparison(ComparisonOperator.GE, date(2024, 5, 31)),
         ),
         (
             ComparisonOperator.EQ,
             date(2024, 5, 31),
             DATETIME,
-            Fitted(ComparisonOperator.EQ, midnight(date(2024, 5, 31))),
+            FittedComparison(ComparisonOperator.EQ, midnight(date(2024, 5, 31))),
         ),
     ],
 )
-def test_table(
-    operator: ComparisonOperator, given_value: Any, wanted: ScalarType, expected: Fitted | bool
+def test_fit(
+    operator: ComparisonOperator, given_value: Any, column_type: ScalarType, expected: FittedComparison | bool
 ) -> None:
-    assert fit(operator, given_value, wanted) == expected
+    assert fit(operator, given_value, column_type) == expected
 
 
 numbers = (
@@ -101,21 +101,23 @@ def integer_cases(draw: st.DrawFn) -> tuple[ScalarType, Any, int]:
 
 @given(integer_cases(), st.sampled_from(COMPARISONS))
 @settings(max_examples=400)
-def test_no_integer_can_tell(case: tuple[ScalarType, Any, int], operator: ComparisonOperator) -> None:
-    wanted, literal, stored = case
-    fitted = fit(operator, literal, wanted)
+def test_fitting_keeps_the_result_for_integers(
+    case: tuple[ScalarType, Any, int], operator: ComparisonOperator
+) -> None:
+    column_type, literal, stored = case
+    fitted = fit(operator, literal, column_type)
     exact = compared(operator, Fraction(stored), Fraction(literal))
     if isinstance(fitted, bool):
         assert fitted is exact
     else:
-        low, high = INTEGER_BOUNDS[wanted.scalar]
+        low, high = INTEGER_BOUNDS[column_type.scalar]
         assert type(fitted.value) is int
         assert low <= fitted.value <= high
         assert compared(fitted.operator, stored, fitted.value) is exact
 
 
 @given(numbers, st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from(COMPARISONS))
-def test_floats_compare_at_their_own_precision(
+def test_floats_compare_at_column_precision(
     literal: Any, stored: float, operator: ComparisonOperator
 ) -> None:
     fitted = fit(operator, literal, F32)
@@ -124,18 +126,18 @@ def test_floats_compare_at_their_own_precision(
         assert math.isinf(rounded)
         assert fitted is compared(operator, stored, rounded)
     else:
-        assert fitted == Fitted(operator, rounded)
+        assert fitted == FittedComparison(operator, rounded)
 
 
 @given(
     st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 9)), st.integers(0, 9), st.sampled_from(COMPARISONS)
 )
-def test_no_date_can_tell(naive: datetime, days: int, operator: ComparisonOperator) -> None:
-    moment = naive.replace(tzinfo=UTC)
+def test_fitting_keeps_the_result_for_dates(naive: datetime, days: int, operator: ComparisonOperator) -> None:
+    timestamp = naive.replace(tzinfo=UTC)
     stored = date(2000, 1, 1) + timedelta(days=days)
-    fitted = fit(operator, moment, DATE)
+    fitted = fit(operator, timestamp, DATE)
     answer = fitted if isinstance(fitted, bool) else compared(fitted.operator, stored, fitted.value)
-    assert answer is compared(operator, stored, moment)
+    assert answer is compared(operator, stored, timestamp)
 
 
 @given(
@@ -144,40 +146,52 @@ def test_no_date_can_tell(naive: datetime, days: int, operator: ComparisonOperat
     st.sampled_from(COMPARISONS),
 )
 @example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), ComparisonOperator.EQ)
-def test_two_literals_are_decided(moment: datetime, day: date, operator: ComparisonOperator) -> None:
-    one, other = Literal(moment, DATETIME), Literal(day, DATE)
-    for left, right in ((one, other), (other, one), (other, other)):
-        decided = coerced(Compare(operator, left, right))
-        assert decided == Literal(compared(operator, left.value, right.value), BOOL)
+def test_comparison_of_two_literals_is_constant(
+    timestamp: datetime, day: date, operator: ComparisonOperator
+) -> None:
+    first, second = ex.Literal(timestamp, DATETIME), ex.Literal(day, DATE)
+    for left, right in ((first, second), (second, first), (second, second)):
+        decided = coerce_expression(ex.Compare(operator, left, right))
+        assert decided == ex.Literal(compared(operator, left.value, right.value), BOOL)
 
 
-columns = st.sampled_from([ColumnRef("x", name, I32, nullable=True) for name in "ab"])
-leaves: st.SearchStrategy[Expr] = st.one_of(
+columns = st.sampled_from([ex.ColumnRef("x", name, I32, nullable=True) for name in "ab"])
+leaves: st.SearchStrategy[ex.Expr] = st.one_of(
     st.builds(
-        Compare,
+        ex.Compare,
         st.sampled_from(COMPARISONS),
         columns,
         st.sampled_from(
-            [Literal(1, I64), Literal(Decimal("1.5"), F64), Literal(2**40, I64), Literal(None, I64)]
+            [
+                ex.Literal(1, I64),
+                ex.Literal(Decimal("1.5"), F64),
+                ex.Literal(2**40, I64),
+                ex.Literal(None, I64),
+            ]
         ),
     ),
-    st.builds(Compare, st.sampled_from(COMPARISONS), st.just(Literal(Decimal("0.5"), F64)), columns),
-    st.builds(Compare, st.sampled_from(COMPARISONS), columns, columns),
-    st.builds(IsNull, columns, st.booleans()),
+    st.builds(ex.Compare, st.sampled_from(COMPARISONS), st.just(ex.Literal(Decimal("0.5"), F64)), columns),
+    st.builds(ex.Compare, st.sampled_from(COMPARISONS), columns, columns),
+    st.builds(ex.IsNull, columns, st.booleans()),
     st.builds(
-        InList,
+        ex.InList,
         columns,
         st.sampled_from(
-            [(Literal(1, I64),), (Literal(Decimal("1.5"), F64),), (), (Literal(None, I64), Literal(1, I64))]
+            [
+                (ex.Literal(1, I64),),
+                (ex.Literal(Decimal("1.5"), F64),),
+                (),
+                (ex.Literal(None, I64), ex.Literal(1, I64)),
+            ]
         ),
     ),
 )
-conditions: st.SearchStrategy[Expr] = st.recursive(
+conditions: st.SearchStrategy[ex.Expr] = st.recursive(
     leaves,
     lambda inner: st.one_of(
-        st.builds(Not, inner),
-        st.lists(inner, min_size=2, max_size=3).map(lambda found: And(tuple(found))),
-        st.lists(inner, min_size=2, max_size=3).map(lambda found: Or(tuple(found))),
+        st.builds(ex.Not, inner),
+        st.lists(inner, min_size=2, max_size=3).map(lambda operands: ex.And(tuple(operands))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda operands: ex.Or(tuple(operands))),
     ),
     max_leaves=6,
 )
@@ -186,10 +200,10 @@ cells = st.sampled_from((None, 0, 1, 2))
 
 @given(conditions, cells, cells)
 @settings(max_examples=300)
-def test_a_filter_keeps_the_same_rows(condition: Expr, first: int | None, second: int | None) -> None:
-    """Fitting literals changes no value; the form of a filter may only turn null into false."""
+def test_filter_form_keeps_the_rows(condition: ex.Expr, first: int | None, second: int | None) -> None:
+    """Fitting literals changes no value; the filter form can only turn null into false."""
     row = {"x.a": first, "x.b": second}
     expected = value(condition, row)
-    fitted = coerced(condition)
+    fitted = coerce_expression(condition)
     assert value(fitted, row) is expected
     assert (value(as_filter(fitted), row) is True) is (expected is True)

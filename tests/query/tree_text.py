@@ -1,4 +1,4 @@
-"""A syntax tree as text: one node per line with its fields, and the place where it stands."""
+"""Renders a syntax tree as text: one node per line, with its fields and its position."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def _lines(value: object, depth: int, label: str) -> Iterator[str]:
     simple: list[tuple[str, object]] = []
     deep: list[tuple[str, object]] = []
     for field in fields(value):
-        found = getattr(value, field.name)
-        if isinstance(found, Span):
+        member = getattr(value, field.name)
+        if isinstance(member, Span):
             continue
-        (deep if isinstance(found, tuple) or is_dataclass(found) else simple).append((field.name, found))
+        (deep if isinstance(member, tuple) or is_dataclass(member) else simple).append((field.name, member))
     span = getattr(value, "span", None)
-    place = f" @{span.line}:{span.column}" if isinstance(span, Span) else ""
-    shown = "".join(f" {name}={_plain(found)}" for name, found in simple)
-    yield f"{indent}{label}{type(value).__name__}{shown}{place}"
-    for name, found in deep:
-        yield from _lines(found, depth + 1, f"{name}: ")
+    position = f" @{span.line}:{span.column}" if isinstance(span, Span) else ""
+    shown = "".join(f" {name}={_plain(member)}" for name, member in simple)
+    yield f"{indent}{label}{type(value).__name__}{shown}{position}"
+    for name, member in deep:
+        yield from _lines(member, depth + 1, f"{name}: ")
 
 
 def _plain(value: object) -> str:

@@ -22,7 +22,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.lineage import is_whole
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
-from omnigraph.query.checks.run import check_chosen
+from omnigraph.query.checks.run import check_query
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.statements import MutationPlan
@@ -113,7 +113,7 @@ class PreparedMutation:
     def prepare(self, snapshot: Snapshot) -> BoundMutation:
         catalog = snapshot.schema.catalog
         file = parse_queries(self.source.text, self.source.source)
-        checked = check_chosen(file, self.source.name, catalog)
+        checked = check_query(file, self.source.name, catalog)
         self.query_name = checked.name
         body = checked.query.body
         if not isinstance(body, MutationBody):

@@ -23,7 +23,7 @@ from omnigraph.engine.context import Trace
 from omnigraph.engine.options import NO_LIMITS, QueryEngine, QueryLimits
 from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot, refresh_snapshot
-from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_chosen
+from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_query
 from omnigraph.query.explain import ExplainedStep, StepFigures, estimate_steps, explain_plan, explain_steps
 from omnigraph.query.lint import LintReport, lint_queries
 from omnigraph.query.parameters import bind_plan, coerce_params
@@ -79,7 +79,7 @@ def explain_query(
     """The plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
     catalog = snapshot.schema.catalog
     file = parse_queries(source.text, source.source)
-    checked = check_chosen(file, source.name, catalog, CheckOptions(limits.hops))
+    checked = check_query(file, source.name, catalog, CheckOptions(limits.hops))
     facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
     plan: QueryPlan = rewrite_plan(checked.plan, facts)
     if params is not None or analyze:
@@ -168,7 +168,7 @@ class PreparedQuery:
         if found is None:
             file = parse_queries(self.source, self.source_name)
             options = CheckOptions(self.hops_ceiling)
-            found = check_chosen(file, self.name, snapshot.schema.catalog, options)
+            found = check_query(file, self.name, snapshot.schema.catalog, options)
             _keep(self._checked, snapshot.schema.hash, found)
         return found
 

@@ -13,7 +13,7 @@ from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.tables import TableReader
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.types import Table
 
 RequiredColumns = frozenset[str]

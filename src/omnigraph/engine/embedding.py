@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from omnigraph.base.errors import RunError, UsageError
 from omnigraph.embedding.provider import EmbeddingProvider
-from omnigraph.query.plan.expression_walk import rewritten
+from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.expressions import Expr, Literal, Nearest, Rrf
 from omnigraph.query.plan.operators import Search
 from omnigraph.query.plan.statements import ReadPlan
-from omnigraph.query.plan.walk import rewritten_plan, steps_of, with_expressions
+from omnigraph.query.plan.walk import steps_of, transform_plan, with_expressions
 from omnigraph.schema.property_types import VectorType
 
 
@@ -35,8 +35,8 @@ def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan
             case _:
                 return expr
 
-    root = rewritten_plan(
-        plan.root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
+    root = transform_plan(
+        plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
     )
     return replace(plan, root=root)
 

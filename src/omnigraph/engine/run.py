@@ -55,11 +55,12 @@ from omnigraph.query.plan.operators import (
     Order,
     Pattern,
     Project,
+    Relation,
     Scan,
     Search,
     Unit,
 )
-from omnigraph.query.plan.statements import QueryPlan, ReadPlan, Relation
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan
 from omnigraph.query.plan.types import PlanFacts
 
 DEFAULT_OPTIONS: Final = EngineOptions()

@@ -1,4 +1,8 @@
-"""The warnings of lint: what is allowed, and probably not meant."""
+"""Lint: the errors of query files, and warnings about valid queries that are probably wrong.
+
+Input: the names and texts of files, and a catalog. Output: a `LintReport` with errors, warnings and the shape of every
+valid query. Never raises for a problem of a text, and reads no files itself.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass
 from omnigraph.base.errors import Fact, Problem, QueryTextError
 from omnigraph.lang.problems import QueryProblems, quoted
 from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
+from omnigraph.query import syntax
 from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_file
 from omnigraph.query.codes import LintCode
 from omnigraph.query.parser import parse_queries
@@ -16,162 +21,23 @@ from omnigraph.query.plan.statements import ReadPlan, UpdateRows
 from omnigraph.query.plan.walk import steps_of
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import QueryShape, query_shape
-from omnigraph.query.syntax import (
-    Binding,
-    Clause,
-    Comparison,
-    ComparisonOperator,
-    Expression,
-    Filter,
-    NotBlock,
-    NullLiteral,
-    OptionalBlock,
-    Query,
-    ReadBody,
-    Traversal,
-    Update,
-    expressions_of,
-    statement_expressions,
-    variables_of,
-)
 from omnigraph.schema.catalog import Catalog
-
-
-def warn_about_file(checked: Sequence[CheckedQuery], problems: QueryProblems) -> None:
-    """The warnings that one query alone gives reason for."""
-    for query in checked:
-        _warn_about_names(query.query, problems)
-        _warn_about_literals(query.query, problems)
-        _warn_about_cross_joins(query, problems)
-
-
-def warn_about_updates(
-    files: Sequence[tuple[Sequence[CheckedQuery], QueryProblems]], catalog: Catalog
-) -> None:
-    """L201 looks at all files together: a property may be set by an update of another file."""
-    updated: dict[str, set[str]] = {}
-    first: dict[str, tuple[Name, str, QueryProblems]] = {}
-    for checked, problems in files:
-        for query in checked:
-            for name, columns in _updates(query):
-                updated.setdefault(name.text, set()).update(columns)
-                first.setdefault(name.text, (name, query.name, problems))
-    for type_name, columns in updated.items():
-        entity = catalog.type_named(type_name)
-        assert entity is not None, "the queries are checked"
-        name, query_name, problems = first[type_name]
-        missing = [
-            found.name
-            for found in entity.properties
-            if found.nullable and found.embedding is None and found.name not in columns
-        ]
-        if missing:
-            listed = ", ".join(quoted(found) for found in missing)
-            message = f"query {query_name}: no update of {type_name} ever sets {listed}"
-            hint = "once null they stay null; add them to an update, or ignore this"
-            problems.report(LintCode.NEVER_UPDATED, name.span, message, hint)
-
-
-def _updates(query: CheckedQuery) -> Iterator[tuple[Name, set[str]]]:
-    body, plan = query.query.body, query.plan
-    if isinstance(body, ReadBody) or isinstance(plan, ReadPlan):
-        return
-    for statement, planned in zip(body.statements, plan.statements, strict=True):
-        if isinstance(statement, Update) and isinstance(planned, UpdateRows):
-            yield statement.type, {found.column for found in planned.values}
-
-
-def _warn_about_names(query: Query, problems: QueryProblems) -> None:
-    mentioned = variables_of(query)
-    for parameter in query.parameters:
-        name = parameter.variable.name
-        if name not in mentioned:
-            message = f"query {query.name.text}: the parameter {quoted(f'${name}')} is never used"
-            problems.report(LintCode.UNUSED_PARAMETER, parameter.variable.span, message, "remove it")
-    if not isinstance(query.body, ReadBody):
-        return
-    declared = {parameter.variable.name for parameter in query.parameters}
-    for name, places in mentioned.items():
-        if len(places) == 1 and name not in declared and name != "_":
-            message = f"query {query.name.text}: {quoted(f'${name}')} is never used"
-            problems.report(LintCode.UNUSED_VARIABLE, places[0].span, message, "write `$_`")
-
-
-def _warn_about_literals(query: Query, problems: QueryProblems) -> None:
-    body = query.body
-    label = f"query {query.name.text}"
-    expressions = (
-        list(_clause_expressions(body.clauses))
-        if isinstance(body, ReadBody)
-        else [found for statement in body.statements for found in statement_expressions(statement)]
-    )
-    written: list[StringLiteral | NumberLiteral | TimeLiteral] = []
-    for expression in expressions:
-        for found in expressions_of(expression):
-            if isinstance(found, Comparison):
-                for side in (found.left, found.right):
-                    if isinstance(side, NullLiteral):
-                        _warn_about_null(side, label, problems)
-            if isinstance(body, ReadBody):
-                continue
-            if isinstance(found, StringLiteral | NumberLiteral | TimeLiteral):
-                written.append(found)
-    if written:
-        # One warning for all of them: a query that fills a graph has hundreds.
-        count = "a hard-coded value" if len(written) == 1 else f"{len(written)} hard-coded values"
-        hint = "make it a parameter, so that the query can be used again"
-        problems.report(LintCode.HARD_CODED, written[0].span, f"{label}: a mutation has {count}", hint)
-
-
-def _clause_expressions(clauses: tuple[Clause, ...]) -> Iterator[Expression]:
-    """The conditions of the clauses; an inline value as the comparison that it is."""
-    for clause in clauses:
-        match clause:
-            case Filter(condition):
-                yield condition
-            case NotBlock(inner) | OptionalBlock(inner):
-                yield from _clause_expressions(inner)
-            case Binding(properties=properties):
-                for found in properties:
-                    is_null = isinstance(found.value, NullLiteral)
-                    yield (
-                        Comparison(ComparisonOperator.EQ, found.value, found.value)
-                        if is_null
-                        else found.value
-                    )
-            case Traversal():
-                pass
-
-
-def _warn_about_null(literal: NullLiteral, label: str, problems: QueryProblems) -> None:
-    message = f"{label}: a comparison with null is never true"
-    problems.report(LintCode.NULL_COMPARISON, literal.span, message, "write `is null` or `is not null`")
-
-
-def _warn_about_cross_joins(checked: CheckedQuery, problems: QueryProblems) -> None:
-    plan = rewrite_plan(checked.plan)
-    if not isinstance(plan, ReadPlan):
-        return
-    if any(isinstance(step, CrossJoin) and not step.on for step in steps_of(plan.root)):
-        message = f"query {checked.name}: parts of the match are not connected, so all pairs are made"
-        hint = "connect them by a traversal or an equality"
-        problems.report(LintCode.CROSS_JOIN, checked.query.name.span, message, hint)
 
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What was found. The files are good when there are no errors; warnings are only said."""
+    """The result of lint. Only errors make the files invalid, warnings do not."""
 
     errors: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     queries: tuple[QueryShape, ...]
 
     @property
-    def is_good(self) -> bool:
+    def is_valid(self) -> bool:
         return not self.errors
 
     def render(self) -> str:
-        """Every problem with its line and caret, errors first."""
+        """Return every problem with its line and caret, errors first."""
         return "".join(f"{problem.render()}\n" for problem in (*self.errors, *self.warnings))
 
     def to_json(self) -> dict[str, Fact]:
@@ -185,7 +51,7 @@ class LintReport:
 def lint_queries(
     texts: Sequence[tuple[str, str]], catalog: Catalog, options: CheckOptions | None = None
 ) -> LintReport:
-    """Look at files, given as pairs of a name and a text."""
+    """Check files, which are pairs of a name and a text."""
     errors: list[Problem] = []
     warnings: list[Problem] = []
     files: list[tuple[tuple[CheckedQuery, ...], QueryProblems]] = []
@@ -198,11 +64,111 @@ def lint_queries(
             continue
         checked = check_file(file, catalog, options or CheckOptions(), problems)
         errors.extend(problems.sorted())
-        found = QueryProblems(source, text)
-        warn_about_file(checked, found)
-        files.append((checked, found))
-    warn_about_updates(files, catalog)
-    for _, found in files:
-        warnings.extend(found.sorted())
+        file_warnings = QueryProblems(source, text)
+        _warn_about_file(checked, file_warnings)
+        files.append((checked, file_warnings))
+    _warn_about_updates(files, catalog)
+    for _, file_warnings in files:
+        warnings.extend(file_warnings.sorted())
     shapes = tuple(query_shape(query, catalog) for checked, _ in files for query in checked)
     return LintReport(tuple(errors), tuple(warnings), shapes)
+
+
+def _warn_about_file(checked: Sequence[CheckedQuery], problems: QueryProblems) -> None:
+    """Add the warnings that depend on one query only."""
+    for query in checked:
+        _warn_about_names(query.query, problems)
+        _warn_about_literals(query.query, problems)
+        _warn_about_cross_joins(query, problems)
+
+
+def _warn_about_updates(
+    files: Sequence[tuple[Sequence[CheckedQuery], QueryProblems]], catalog: Catalog
+) -> None:
+    """Add the warnings L201, which depend on the updates of all files."""
+    updated: dict[str, set[str]] = {}
+    first: dict[str, tuple[Name, str, QueryProblems]] = {}
+    for checked, problems in files:
+        for query in checked:
+            for name, columns in _updates(query):
+                updated.setdefault(name.text, set()).update(columns)
+                first.setdefault(name.text, (name, query.name, problems))
+    for type_name, columns in updated.items():
+        entity = catalog.type_named(type_name)
+        assert entity is not None, "the queries are checked"
+        name, query_name, problems = first[type_name]
+        missing = [
+            prop.name
+            for prop in entity.properties
+            if prop.nullable and prop.embedding is None and prop.name not in columns
+        ]
+        if missing:
+            listed = ", ".join(quoted(property_name) for property_name in missing)
+            message = f"query {query_name}: no update of {type_name} sets {listed}"
+            hint = "Add them to an update, unless they are set only by inserts and loads."
+            problems.report(LintCode.NEVER_UPDATED, name.span, message, hint)
+
+
+def _updates(query: CheckedQuery) -> Iterator[tuple[Name, set[str]]]:
+    body, plan = query.query.body, query.plan
+    if isinstance(body, syntax.ReadBody) or isinstance(plan, ReadPlan):
+        return
+    for statement, planned in zip(body.statements, plan.statements, strict=True):
+        if isinstance(statement, syntax.Update) and isinstance(planned, UpdateRows):
+            yield statement.type, {assigned.column for assigned in planned.values}
+
+
+def _warn_about_names(query: syntax.Query, problems: QueryProblems) -> None:
+    mentioned = syntax.variables_of(query)
+    for parameter in query.parameters:
+        name = parameter.variable.name
+        if name not in mentioned:
+            message = f"query {query.name.text}: parameter {quoted(f'${name}')} is never used"
+            problems.report(LintCode.UNUSED_PARAMETER, parameter.variable.span, message, "Remove it.")
+    if not isinstance(query.body, syntax.ReadBody):
+        return
+    declared = {parameter.variable.name for parameter in query.parameters}
+    for name, mentions in mentioned.items():
+        if len(mentions) == 1 and name not in declared and name != "_":
+            message = f"query {query.name.text}: variable {quoted(f'${name}')} is never used"
+            problems.report(LintCode.UNUSED_VARIABLE, mentions[0].span, message, "Write `$_` instead.")
+
+
+def _warn_about_literals(query: syntax.Query, problems: QueryProblems) -> None:
+    label = f"query {query.name.text}"
+    body = query.body
+    is_read = isinstance(body, syntax.ReadBody)
+    hard_coded: list[StringLiteral | NumberLiteral | TimeLiteral] = []
+    for node in syntax.walk(body.clauses if isinstance(body, syntax.ReadBody) else body.statements):
+        match node:
+            case syntax.Comparison(left=left, right=right):
+                _warn_about_nulls((left, right), label, problems)
+            case syntax.Binding(properties=properties):
+                _warn_about_nulls(tuple(assignment.value for assignment in properties), label, problems)
+            case StringLiteral() | NumberLiteral() | TimeLiteral() if not is_read:
+                hard_coded.append(node)
+    if hard_coded:
+        # One warning for all of them, since a query that fills a graph has hundreds.
+        count = "a hard-coded value" if len(hard_coded) == 1 else f"{len(hard_coded):,} hard-coded values"
+        hint = "Use parameters, so that the query can be reused."
+        problems.report(LintCode.HARD_CODED, hard_coded[0].span, f"{label}: a mutation has {count}", hint)
+
+
+def _warn_about_nulls(operands: tuple[syntax.Expression, ...], label: str, problems: QueryProblems) -> None:
+    for operand in operands:
+        if isinstance(operand, syntax.NullLiteral):
+            message = f"{label}: a comparison with null is never true"
+            hint = "Write `is null` or `is not null`."
+            problems.report(LintCode.NULL_COMPARISON, operand.span, message, hint)
+
+
+def _warn_about_cross_joins(checked: CheckedQuery, problems: QueryProblems) -> None:
+    plan = rewrite_plan(checked.plan)
+    if not isinstance(plan, ReadPlan):
+        return
+    if any(isinstance(step, CrossJoin) and not step.on for step in steps_of(plan.root)):
+        message = (
+            f"query {checked.name}: the clauses of the match are not connected, so that it returns all pairs"
+        )
+        hint = "Connect them with a traversal or an equality."
+        problems.report(LintCode.CROSS_JOIN, checked.query.name.span, message, hint)

@@ -1,8 +1,8 @@
-"""Puts the values of the parameters and the moment into a plan, so that it can be run.
+"""Checks the values of parameters, and binds them and the current time into a plan.
 
-Comes in: a plan, typed values as `coerce_params` gives them, and the time. Goes out: a plan of the same steps with the
-same columns, without `Param` and `Now`: a value only ever becomes a literal. Comparisons with the new literals are
-fitted to their columns or decided, as for literals of the text.
+Input: a plan, values by name, and the time. Output: a plan of the same steps and columns without `Param` and `Now`. A
+value always becomes a literal, never a part of the plan's structure. Comparisons with the new literals are fitted to
+their columns, as for literals of the text. All errors of the values are raised together.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from datetime import UTC, datetime
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, ParameterError
 from omnigraph.lang.problems import ProblemList, quoted
-from omnigraph.query.plan.expression_walk import rewritten
-from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue, Now, Param
-from omnigraph.query.plan.operators import LimitRows
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan.expression_walk import transform
+from omnigraph.query.plan.operators import LimitRows, Relation
 from omnigraph.query.plan.statements import (
-    Assigned,
+    ColumnAssignment,
     DeleteRows,
     InsertRow,
     QueryPlan,
     ReadPlan,
-    Relation,
     StatementPlan,
     UpdateRows,
 )
@@ -38,67 +37,75 @@ from omnigraph.query.plan.types import (
     is_float,
     value_type_text,
 )
-from omnigraph.query.plan.walk import Change, rewritten_plan, steps_of, with_expressions
-from omnigraph.query.rules.coerce_literals import coerce_literals, coerced
+from omnigraph.query.plan.walk import Change, steps_of, transform_plan, with_expressions
+from omnigraph.query.rules.coerce_literals import coerce_expression, coerce_literals
 from omnigraph.query.values import value_from_json
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType, item_type
 from omnigraph.schema.values import ValueMistake, narrow
 
-ParameterValues = Mapping[str, LiteralValue]
+ParameterValues = Mapping[str, ex.LiteralValue]
 
 
-def coerce_params(declared: tuple[Param, ...], given: Mapping[str, object]) -> ParameterValues:
-    """A typed value for every declared parameter, or one `ParameterError` with every mistake.
+def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, object]) -> ParameterValues:
+    """Return a typed value for every declared parameter, or raise one `ParameterError` with all errors.
 
-    A nullable parameter that is not given is null. A leading `$` of a given name is taken as part of the sign.
+    A nullable parameter without a value is null. A name can start with `$`.
     """
-    known = {param.name: param for param in declared}
-    named = {name.removeprefix("$"): value for name, value in given.items()}
-    values: dict[str, LiteralValue] = {}
-    mistakes = [_unknown(name, known) for name in named if name not in known]
-    mistakes += [_twice(name) for name in named if name in given and f"${name}" in given]
+    params = {param.name: param for param in declared}
+    named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
+    values: dict[str, ex.LiteralValue] = {}
+    errors = [_unknown_parameter(name, params) for name in named if name not in params]
+    errors += [
+        _duplicate_parameter(name)
+        for name in named
+        if name in values_by_name and f"${name}" in values_by_name
+    ]
     for param in declared:
-        value = _value(param, named)
+        value = _convert_value(param, named)
         if isinstance(value, ValueMistake):
-            mistakes.append((param.name, value))
+            errors.append((param.name, value))
         else:
             values[param.name] = value
-    if mistakes:
-        raise _error(mistakes)
+    if errors:
+        raise _parameter_error(errors)
     return values
 
 
-def _value(param: Param, given: Mapping[str, object]) -> LiteralValue | ValueMistake:
-    if param.name not in given:
+def _convert_value(param: ex.Param, values_by_name: Mapping[str, object]) -> ex.LiteralValue | ValueMistake:
+    if param.name not in values_by_name:
         if param.nullable:
             return None
-        shown = value_type_text(param.type)
-        return ValueMistake("it is required and not given", f"give `{param.name}`, of type {shown}")
-    value = given[param.name]
+        hint = f"Pass a value of type {value_type_text(param.type)}."
+        return ValueMistake("the parameter is required and has no value", hint)
+    value = values_by_name[param.name]
     if value is None:
-        return None if param.nullable else ValueMistake("it is null, and its type has no `?`")
+        return (
+            None
+            if param.nullable
+            else ValueMistake("the parameter cannot be null, because its type has no `?`")
+        )
     assert not isinstance(param.type, EntityValueType | NullType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
 
-def _unknown(name: str, known: Mapping[str, Param]) -> tuple[str, ValueMistake]:
-    hint = ProblemList("", "").did_you_mean(name, known)
+def _unknown_parameter(name: str, params: Mapping[str, ex.Param]) -> tuple[str, ValueMistake]:
+    hint = ProblemList("", "").did_you_mean(name, params)
     if not hint:
-        listed = ", ".join(quoted(found) for found in list(known)[:20])
-        hint = f"the query has {listed}" if known else "the query has no parameters"
-    return name, ValueMistake("the query does not declare it", hint)
+        listed = ", ".join(quoted(param_name) for param_name in list(params)[:20])
+        hint = f"The parameters are {listed}." if params else "The query has no parameters."
+    return name, ValueMistake("the query does not declare this parameter", hint)
 
 
-def _twice(name: str) -> tuple[str, ValueMistake]:
-    return name, ValueMistake("it is given twice, with and without `$`", "give it once")
+def _duplicate_parameter(name: str) -> tuple[str, ValueMistake]:
+    return name, ValueMistake("duplicate value, with and without `$`", "Pass it once.")
 
 
-def _error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
-    name, first = mistakes[0]
-    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+def _parameter_error(errors: list[tuple[str, ValueMistake]]) -> ParameterError:
+    name, first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     listed: list[Fact] = [
-        {"parameter": found, "message": mistake.message, "hint": mistake.hint}
-        for found, mistake in mistakes[: limits.QUERY_PROBLEMS_MAX]
+        {"parameter": parameter, "message": error.message, "hint": error.hint}
+        for parameter, error in errors[: limits.QUERY_PROBLEMS_MAX]
     ]
     return ParameterError(
         f"parameter {quoted(name)}: {first.message}{more}",
@@ -109,76 +116,82 @@ def _error(mistakes: list[tuple[str, ValueMistake]]) -> ParameterError:
 
 
 def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryPlan:
-    """The plan with every parameter replaced by its value; `now` is cut to milliseconds."""
-    moment = now.astimezone(UTC)
-    moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    """Return the plan with the values of its parameters; `now` is truncated to milliseconds."""
+    timestamp = now.astimezone(UTC)
+    timestamp = timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
 
-    def change(expr: Expr) -> Expr:
+    def change(expr: ex.Expr) -> ex.Expr:
         match expr:
-            case Param(name, value_type):
-                return Literal(values[name], value_type)
-            case Now():
-                return Literal(moment, DATETIME)
+            case ex.Param(name, value_type):
+                return ex.Literal(values[name], value_type)
+            case ex.Now():
+                return ex.Literal(timestamp, DATETIME)
             case _:
                 return expr
 
     def run(root: Relation) -> Relation:
-        bound = rewritten_plan(
-            root, lambda step: with_expressions(step, lambda expr: rewritten(expr, change))
+        bound = transform_plan(
+            root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
         )
-        _check_limits(bound)
+        _require_valid_limits(bound)
         return coerce_literals(bound, NO_FACTS)
 
     if isinstance(plan, ReadPlan):
         return replace(plan, root=run(plan.root))
 
-    def statement(found: StatementPlan) -> StatementPlan:
-        match found:
+    def statement(unbound: StatementPlan) -> StatementPlan:
+        match unbound:
             case InsertRow(table, assigned):
-                return replace(found, values=_stored(assigned, table, change))
+                return replace(unbound, values=_bind_values(assigned, table, change))
             case UpdateRows(entity, assigned, rows):
-                return replace(found, values=_stored(assigned, entity.table, change), rows=run(rows))
+                return replace(unbound, values=_bind_values(assigned, entity.table, change), rows=run(rows))
             case DeleteRows(_, rows):
-                return replace(found, rows=run(rows))
+                return replace(unbound, rows=run(rows))
 
-    return replace(plan, statements=tuple(statement(found) for found in plan.statements))
+    return replace(plan, statements=tuple(statement(unbound) for unbound in plan.statements))
 
 
-def _check_limits(root: Relation) -> None:
-    """A limit that a parameter gives is known only now."""
+def _require_valid_limits(root: Relation) -> None:
+    """Raise if a parameter is a negative limit or offset."""
     for step in steps_of(root):
-        for found in (step.count, step.offset) if isinstance(step, LimitRows) else ():
-            if isinstance(found, Literal) and isinstance(found.value, int) and found.value < 0:
-                message = f"a limit or an offset is {found.value}, and must not be negative"
-                raise ParameterError(message, code="query_parameter", hint="give 0 or more")
+        for bound_count in (step.count, step.offset) if isinstance(step, LimitRows) else ():
+            if (
+                isinstance(bound_count, ex.Literal)
+                and isinstance(bound_count.value, int)
+                and bound_count.value < 0
+            ):
+                message = f"a limit or an offset must not be negative, got {bound_count.value}"
+                raise ParameterError(message, code="query_parameter", hint="Pass 0 or more.")
 
 
-def _stored(values: tuple[Assigned, ...], table: Table, change: Change) -> tuple[Assigned, ...]:
-    found = []
+def _bind_values(
+    values: tuple[ColumnAssignment, ...], table: Table, change: Change
+) -> tuple[ColumnAssignment, ...]:
+    stored = []
     for assigned in values:
         column = table.column(assigned.column)
         assert column is not None
-        value = coerced(rewritten(assigned.value, change))
-        found.append(Assigned(assigned.column, _of_type(value, column.type)))
-    return tuple(found)
+        value = coerce_expression(transform(assigned.value, change))
+        stored.append(ColumnAssignment(assigned.column, _with_type(value, column.type)))
+    return tuple(stored)
 
 
-def _of_type(value: Expr, wanted: PropertyType) -> Expr:
-    match value, item_type(wanted):
-        case Literal(known), _:
-            return Literal(_as_type(known, wanted), wanted)
-        case ListOf(items), ScalarType() as item:
-            return ListOf(tuple(_of_type(found, item) for found in items), wanted)
+def _with_type(value: ex.Expr, column_type: PropertyType) -> ex.Expr:
+    match value, item_type(column_type):
+        case ex.Literal(literal), _:
+            return ex.Literal(_convert_literal(literal, column_type), column_type)
+        case ex.ListOf(items), ScalarType() as item:
+            return ex.ListOf(tuple(_with_type(item_value, item) for item_value in items), column_type)
         case _:
             return value
 
 
-def _as_type(value: LiteralValue, wanted: PropertyType) -> LiteralValue:
-    """A value of an assignable type as one of the column's own: integers to floats, a moment to its day."""
-    if isinstance(value, int) and not isinstance(value, bool) and is_float(wanted):
-        return float(value) if wanted == F64 else narrow(float(value))
-    if isinstance(value, datetime) and wanted == DATE:
+def _convert_literal(value: ex.LiteralValue, column_type: PropertyType) -> ex.LiteralValue:
+    """Convert a value of an assignable type to the type of the column: integer to float, datetime to date."""
+    if isinstance(value, int) and not isinstance(value, bool) and is_float(column_type):
+        return float(value) if column_type == F64 else narrow(float(value))
+    if isinstance(value, datetime) and column_type == DATE:
         return value.date()
-    if isinstance(value, float) and wanted == ScalarType(Scalar.F32):
+    if isinstance(value, float) and column_type == ScalarType(Scalar.F32):
         return narrow(value)
     return value

@@ -1,8 +1,8 @@
-"""`.gq` text to syntax tree.
+"""Parses a `.gq` text into its syntax tree.
 
-Comes in: a text and the name to show for it. Goes out: a `QueryFile`, or one `QueryTextError` with every query's first
-syntax error. Never looks at meaning, never raises anything else. The size of the text and the depth of its tree are
-bounded: the parser itself does not recurse, and a tree too deep for what follows is refused before it is walked.
+Input: a text and its name for messages. Output: a `QueryFile`, or one `QueryTextError` with the first syntax error of
+each query. Never resolves names, never raises another error. The size of the text and the depth of its tree have
+limits: the parser does not recurse, and a tree that is too deep for the recursive code after it is rejected first.
 """
 
 from __future__ import annotations
@@ -15,40 +15,20 @@ from omnigraph.base import limits
 from omnigraph.lang.parsing import Grammar, find_surrogate, load_parser, read_tree
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import NOWHERE, Span
+from omnigraph.query import syntax
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.syntax import Clause, NotBlock, OptionalBlock, Query, QueryFile, ReadBody
 
 if TYPE_CHECKING:
     from lark import Lark, Tree, UnexpectedInput
     from lark.lexer import Token
 
 
-def check_size(query: Query, problems: QueryProblems) -> None:
-    """Report a query with more clauses or statements than it may have."""
-    body = query.body
-    if isinstance(body, ReadBody):
-        count, count_max, what = _clauses(body.clauses), limits.QUERY_CLAUSES_MAX, "clauses"
-    else:
-        count, count_max, what = len(body.statements), limits.QUERY_STATEMENTS_MAX, "statements"
-    if count > count_max:
-        message = f"query {query.name.text}: it has {count} {what}, more than {count_max}"
-        hint = "split the query" if what == "clauses" else "split the query, or load the rows"
-        problems.report(QueryCode.TOO_MANY_CLAUSES, query.name.span, message, hint)
-
-
-def _clauses(clauses: tuple[Clause, ...]) -> int:
-    return sum(
-        1 + (_clauses(found.clauses) if isinstance(found, NotBlock | OptionalBlock) else 0)
-        for found in clauses
-    )
-
-
 GRAMMAR: Final = Grammar("omnigraph.query", "query", has_positions=True)
 _DECLARATION: Final = re.compile(r"^[ \t]*query[ \t]+[A-Za-z_]", re.MULTILINE)
 
 
-def parse_queries(text: str, source: str = "<query>") -> QueryFile:
-    """Read a text into its syntax tree, or raise `QueryTextError`."""
+def parse_queries(text: str, source: str = "<query>") -> syntax.QueryFile:
+    """Return the syntax tree of a text, or raise `QueryTextError`."""
     problems = QueryProblems(source, text)
     _check_text(text, problems)
     tree = _parse(text, problems)
@@ -60,25 +40,27 @@ def parse_queries(text: str, source: str = "<query>") -> QueryFile:
 
     queries = build_tree(tree, problems)
     for query in queries:
-        check_size(query, problems)
+        _check_size(query, problems)
     problems.raise_if_any()
-    return QueryFile(queries, source, text)
+    return syntax.QueryFile(queries, source, text)
 
 
 def _check_text(text: str, problems: QueryProblems) -> None:
-    """Refuse what cannot be a file of acceptable size before anything reads it."""
+    """Reject a text that is too large or not valid Unicode before it is parsed."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.QUERY_TEXT_BYTES_MAX:
-        message = f"the text has {size} bytes, more than {limits.QUERY_TEXT_BYTES_MAX}"
+        message = (
+            f"the text is too large: expected at most {limits.QUERY_TEXT_BYTES_MAX:,} bytes, got {size:,}"
+        )
         problems.report(
-            QueryCode.TEXT_TOO_LARGE, NOWHERE, message, "give long lists and vectors as parameters"
+            QueryCode.TEXT_TOO_LARGE, NOWHERE, message, "Pass long lists and vectors as parameters."
         )
     if (surrogate := find_surrogate(text)) is not None:
         problems.report(
             QueryCode.NOT_UNICODE,
             surrogate,
-            "the text has a lone surrogate, which is not a character",
-            "save the file as UTF-8",
+            "the text contains a lone surrogate, which is not a character",
+            "Save the file as UTF-8.",
         )
     problems.raise_if_any()
 
@@ -93,23 +75,48 @@ def _parse(text: str, problems: QueryProblems) -> Tree[Token]:
 
 
 def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
-    """Walks without recursion, so that it can look at any tree the parser makes."""
+    """Report a tree that is too deep, without recursion, so that any tree of the parser can be checked."""
     from lark import Tree as LarkTree
 
-    waiting = [(tree, 1)]
-    while waiting:
-        found, depth = waiting.pop()
+    pending = [(tree, 1)]
+    while pending:
+        node, depth = pending.pop()
         if depth > limits.QUERY_DEPTH_MAX:
-            meta = found.meta
+            meta = node.meta
             span = NOWHERE if meta.empty else Span(meta.line, meta.column, 1)
-            message = f"the text is nested more than {limits.QUERY_DEPTH_MAX} levels deep here"
-            hint = "split the query, or join conditions with `and` and `or` without so many parentheses"
+            message = f"nesting is too deep: expected at most {limits.QUERY_DEPTH_MAX} levels"
+            hint = "Split the query, or remove parentheses between conditions joined with `and` and `or`."
             problems.report(QueryCode.TOO_DEEP, span, message, hint)
             return
-        waiting.extend((child, depth + 1) for child in found.children if isinstance(child, LarkTree))
+        pending.extend((child, depth + 1) for child in node.children if isinstance(child, LarkTree))
+
+
+def _check_size(query: syntax.Query, problems: QueryProblems) -> None:
+    """Report a query with too many clauses or statements."""
+    body = query.body
+    if isinstance(body, syntax.ReadBody):
+        count, count_max, kind = _count_clauses(body.clauses), limits.QUERY_CLAUSES_MAX, "clauses"
+    else:
+        count, count_max, kind = len(body.statements), limits.QUERY_STATEMENTS_MAX, "statements"
+    if count > count_max:
+        message = f"query {query.name.text}: too many {kind}: expected at most {count_max:,}, got {count:,}"
+        hint = "Split the query." if kind == "clauses" else "Split the query, or load the rows from a file."
+        problems.report(QueryCode.TOO_MANY_CLAUSES, query.name.span, message, hint)
+
+
+def _count_clauses(clauses: tuple[syntax.Clause, ...]) -> int:
+    return sum(
+        1
+        + (
+            _count_clauses(clause.clauses)
+            if isinstance(clause, syntax.NotBlock | syntax.OptionalBlock)
+            else 0
+        )
+        for clause in clauses
+    )
 
 
 @cache
 def _parser() -> Lark:
-    """The parser, made once per process when the first text is read."""
+    """Return the parser, which is loaded once per process for the first text."""
     return load_parser(GRAMMAR)

@@ -1,7 +1,7 @@
-"""Syntax tree to canonical text: one clause, column or statement per line, two spaces, a blank line between queries.
+"""Prints a syntax tree as canonical text.
 
-Reading the text again gives an equal tree, and printing that gives the same text. Comments are not part of the tree
-and are lost.
+One clause, column or statement per line, two spaces of indentation, a blank line between queries. Parsing the text
+gives an equal tree, and printing that tree gives the same text. Comments are not part of the tree and are lost.
 """
 
 from __future__ import annotations
@@ -11,89 +11,62 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from omnigraph.lang.syntax import NumberLiteral, StringLiteral, TimeLiteral
-from omnigraph.query.syntax import (
-    Access,
-    Arithmetic,
-    Assignment,
-    Binding,
-    BoolLiteral,
-    Call,
-    Clause,
-    Comparison,
-    Delete,
-    Expression,
-    Filter,
-    Insert,
-    Inversion,
-    Joined,
-    Junction,
-    Limit,
-    ListLiteral,
-    Negative,
-    NotBlock,
-    NullLiteral,
-    NullTest,
-    OptionalBlock,
-    Query,
-    QueryFile,
-    ReadBody,
-    Sign,
-    Statement,
-    Traversal,
-    Update,
-    Variable,
-    Word,
-)
+from omnigraph.query import syntax
 from omnigraph.schema.printer import print_annotation, print_type
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
 _DIRECTIONS: Final = {None: "", False: " asc", True: " desc"}
-_TIGHT: Final = frozenset({Sign.MUL, Sign.DIV})
+_TIGHT: Final = frozenset({syntax.Sign.MUL, syntax.Sign.DIV})
 
 
-def print_queries(file: QueryFile) -> str:
-    """The canonical text; empty for an empty file."""
+def print_queries(file: syntax.QueryFile) -> str:
+    """Return the canonical text of a file."""
     return "\n".join(_query(query) for query in file.queries)
 
 
-def print_expression(expression: Expression) -> str:
-    """One expression as it is written."""
-    return _at_least(expression, _OR)
+def print_expression(expression: syntax.Expression) -> str:
+    """Return the canonical text of an expression."""
+    return _text_at_level(expression, _OR)
 
 
-def _query(query: Query) -> str:
-    parameters = ", ".join(f"${found.variable.name}: {print_type(found.type)}" for found in query.parameters)
-    annotations = "".join(f" {print_annotation(found)}" for found in query.annotations)
+def _query(query: syntax.Query) -> str:
+    parameters = ", ".join(
+        f"${parameter.variable.name}: {print_type(parameter.type)}" for parameter in query.parameters
+    )
+    annotations = "".join(f" {print_annotation(annotation)}" for annotation in query.annotations)
     head = f"query {query.name.text}({parameters}){annotations}"
     body = query.body
     lines = (
         list(_read_lines(body))
-        if isinstance(body, ReadBody)
-        else [_statement(found) for found in body.statements]
+        if isinstance(body, syntax.ReadBody)
+        else [_statement(statement) for statement in body.statements]
     )
     return "\n".join([f"{head} {{", *(f"  {line}" for line in lines), "}", ""])
 
 
-def _read_lines(body: ReadBody) -> Iterable[str]:
+def _read_lines(body: syntax.ReadBody) -> Iterable[str]:
     yield from _block("match", body.clauses)
     yield "return {"
-    for found in body.projections:
-        alias = f" as {found.alias.text}" if found.alias else ""
-        yield f"  {print_expression(found.expression)}{alias},"
+    for projection in body.projections:
+        alias = f" as {projection.alias.text}" if projection.alias else ""
+        yield f"  {print_expression(projection.expression)}{alias},"
     yield "}"
     if body.order is not None:
-        keys = (print_expression(found.expression) + _DIRECTIONS[found.descending] for found in body.order)
+        keys = (
+            print_expression(ordering.expression) + _DIRECTIONS[ordering.descending]
+            for ordering in body.order
+        )
         yield f"order {{ {', '.join(keys)} }}" if body.order else "order {}"
     if body.limit:
         yield _limit(body.limit)
 
 
-def _limit(limit: Limit) -> str:
+def _limit(limit: syntax.Limit) -> str:
     text = f"limit {print_expression(limit.count)}"
     return text if limit.offset is None else f"{text} offset {print_expression(limit.offset)}"
 
 
-def _block(keyword: str, clauses: tuple[Clause, ...]) -> Iterable[str]:
+def _block(keyword: str, clauses: tuple[syntax.Clause, ...]) -> Iterable[str]:
     if not clauses:
         yield f"{keyword} {{}}"
         return
@@ -105,46 +78,50 @@ def _block(keyword: str, clauses: tuple[Clause, ...]) -> Iterable[str]:
     yield "}"
 
 
-def _clause_lines(clause: Clause, *, before_parenthesis: bool) -> Iterable[str]:
+def _clause_lines(clause: syntax.Clause, *, before_parenthesis: bool) -> Iterable[str]:
     match clause:
-        case NotBlock(inner):
+        case syntax.NotBlock(inner):
             return _block("not", inner)
-        case OptionalBlock(inner):
+        case syntax.OptionalBlock(inner):
             return _block("optional", inner)
-        case Filter(condition) if before_parenthesis and _ends_in_word(condition):
+        case syntax.Filter(condition) if before_parenthesis and _ends_in_word(condition):
             return (f"({print_expression(condition)})",)
-        case Binding() | Traversal() | Filter():
+        case syntax.Binding() | syntax.Traversal() | syntax.Filter():
             return (_clause(clause),)
         case _:
             assert_never(clause)
 
 
-def _clause(clause: Binding | Traversal | Filter) -> str:
+def _clause(clause: syntax.Binding | syntax.Traversal | syntax.Filter) -> str:
     match clause:
-        case Binding(variable, name, properties):
+        case syntax.Binding(variable, name, properties):
             return f"${variable.name}: {name.text}{_properties(properties) if properties else ''}"
-        case Traversal(source, edge, target, undirected, bounds, binding):
+        case syntax.Traversal(source, edge, target, undirected, bounds, binding):
             bound = f" ${binding.name}:" if binding else " "
             edge_text = f"<{edge.text}>" if undirected else edge.text
             high = bounds.high.text if bounds and bounds.high else ""
             hops = f"{{{bounds.low.text},{high}}}" if bounds else ""
             return f"${source.name}{bound}{edge_text}{hops} ${target.name}"
-        case Filter(condition):
+        case syntax.Filter(condition):
             text = print_expression(condition)
             return f"({text})" if _needs_parentheses(condition) else text
         case _:
             assert_never(clause)
 
 
-def _needs_parentheses(condition: Expression) -> bool:
-    """A clause that begins with a bare `$x` reads as a binding or a traversal, one with `-` as the end of the last."""
+def _needs_parentheses(condition: syntax.Expression) -> bool:
+    """Return whether a filter starts with a bare `$x`, like a binding or traversal, or with `-`, like a subtraction."""
     while True:
         match condition:
-            case Joined(operands=[first, *_]) | Comparison(left=first) | Arithmetic(left=first):
+            case (
+                syntax.Joined(operands=[first, *_])
+                | syntax.Comparison(left=first)
+                | syntax.Arithmetic(left=first)
+            ):
                 condition = first
-            case NullTest(operand=first):
+            case syntax.NullTest(operand=first):
                 condition = first
-            case Variable() | Negative():
+            case syntax.Variable() | syntax.Negative():
                 return True
             case NumberLiteral(text):
                 return text.startswith("-")
@@ -152,96 +129,114 @@ def _needs_parentheses(condition: Expression) -> bool:
                 return False
 
 
-def _ends_in_word(condition: Expression) -> bool:
-    """Whether a parenthesis after it would make it a call of a function."""
+def _ends_in_word(condition: syntax.Expression) -> bool:
+    """Return whether the condition ends in a word, which a following parenthesis would turn into a call."""
     while True:
         match condition:
-            case Joined(operands=[*_, last]) | Comparison(right=last) | Arithmetic(right=last):
+            case (
+                syntax.Joined(operands=[*_, last])
+                | syntax.Comparison(right=last)
+                | syntax.Arithmetic(right=last)
+            ):
                 condition = last
-            case Inversion(operand=last) | Negative(operand=last):
+            case syntax.Inversion(operand=last) | syntax.Negative(operand=last):
                 condition = last
             case _:
-                return isinstance(condition, Word)
+                return isinstance(condition, syntax.Word)
 
 
-def _properties(assignments: tuple[Assignment, ...]) -> str:
+def _properties(assignments: tuple[syntax.Assignment, ...]) -> str:
     if not assignments:
         return " {}"
-    shown = (f"{found.name.text}: {print_expression(found.value)}" for found in assignments)
+    shown = (f"{assignment.name.text}: {print_expression(assignment.value)}" for assignment in assignments)
     return f" {{ {', '.join(shown)} }}"
 
 
-def _statement(statement: Statement) -> str:
+def _statement(statement: syntax.Statement) -> str:
     match statement:
-        case Insert(name, assignments):
+        case syntax.Insert(name, assignments):
             return f"insert {name.text}{_properties(assignments)}"
-        case Update(name, assignments, where):
+        case syntax.Update(name, assignments, where):
             return f"update {name.text} set{_properties(assignments)} where {print_expression(where)}"
-        case Delete(name, where):
+        case syntax.Delete(name, where):
             return f"delete {name.text} where {print_expression(where)}"
         case _:
             assert_never(statement)
 
 
-def _at_least(expression: Expression, level: int) -> str:
-    """The expression, in parentheses if it binds less tightly than its place needs."""
-    own, text = _leveled(expression)
+def _text_at_level(expression: syntax.Expression, level: int) -> str:
+    """Return the text, in parentheses if the expression binds less tightly than the level."""
+    own, text = _level_and_text(expression)
     return text if own >= level else f"({text})"
 
 
-def _leveled(expression: Expression) -> tuple[int, str]:
+def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:
     match expression:
-        case Joined(junction, operands):
-            own = _OR if junction is Junction.OR else _AND
-            return own, f" {junction.value} ".join(_at_least(found, own + 1) for found in operands)
-        case Inversion(operand):
-            return _NOT, f"not {_at_least(operand, _NOT)}"
-        case Comparison(operator, left, right):
-            return _COMPARISON, f"{_at_least(left, _SUM)} {operator.value} {_at_least(right, _SUM)}"
-        case NullTest(operand, negated):
-            return _COMPARISON, f"{_at_least(operand, _SUM)} is {'not ' if negated else ''}null"
-        case Arithmetic(sign, left, right):
+        case syntax.Joined(junction, operands):
+            own = _OR if junction is syntax.Junction.OR else _AND
+            return own, f" {junction.value} ".join(_text_at_level(operand, own + 1) for operand in operands)
+        case syntax.Inversion(operand):
+            return _NOT, f"not {_text_at_level(operand, _NOT)}"
+        case syntax.Comparison(operator, left, right):
+            return _COMPARISON, f"{_text_at_level(left, _SUM)} {operator.value} {_text_at_level(right, _SUM)}"
+        case syntax.NullTest(operand, negated):
+            return _COMPARISON, f"{_text_at_level(operand, _SUM)} is {'not ' if negated else ''}null"
+        case syntax.Arithmetic(sign, left, right):
             own = _PRODUCT if sign in _TIGHT else _SUM
-            return own, f"{_at_least(left, own)} {sign.value} {_at_least(right, own + 1)}"
-        case Negative(operand):
-            # A number after the sign would become one with it.
-            inner = _at_least(operand, _SIGN)
+            return own, f"{_text_at_level(left, own)} {sign.value} {_text_at_level(right, own + 1)}"
+        case syntax.Negative(operand):
+            # Without parentheses the sign would become part of the number.
+            inner = _text_at_level(operand, _SIGN)
             return _SIGN, f"-({inner})" if isinstance(operand, NumberLiteral) else f"-{inner}"
         case NumberLiteral(text):
             return (_SIGN if text.startswith("-") else _ATOM), text
-        case StringLiteral() | TimeLiteral() | BoolLiteral() | NullLiteral() | Variable() | Access() | Word():
+        case (
+            StringLiteral()
+            | TimeLiteral()
+            | syntax.BoolLiteral()
+            | syntax.NullLiteral()
+            | syntax.Variable()
+            | syntax.Access()
+            | syntax.Word()
+        ):
             return _ATOM, _atom(expression)
-        case ListLiteral(items):
+        case syntax.ListLiteral(items):
             return _ATOM, f"[{', '.join(print_expression(item) for item in items)}]"
-        case Call():
+        case syntax.Call():
             return _ATOM, _call(expression)
         case _:
             assert_never(expression)
 
 
 def _atom(
-    atom: StringLiteral | TimeLiteral | BoolLiteral | NullLiteral | Variable | Access | Word,
+    atom: StringLiteral
+    | TimeLiteral
+    | syntax.BoolLiteral
+    | syntax.NullLiteral
+    | syntax.Variable
+    | syntax.Access
+    | syntax.Word,
 ) -> str:
     match atom:
         case StringLiteral(value):
             return json.dumps(value, ensure_ascii=False)
         case TimeLiteral(text=text):
             return f"{atom.function}({json.dumps(text, ensure_ascii=False)})"
-        case BoolLiteral(value):
+        case syntax.BoolLiteral(value):
             return "true" if value else "false"
-        case NullLiteral():
+        case syntax.NullLiteral():
             return "null"
-        case Variable(name):
+        case syntax.Variable(name):
             return f"${name}"
-        case Access(variable, found):
-            return f"${variable.name}.{found.text}"
-        case Word(text):
+        case syntax.Access(variable, property_name):
+            return f"${variable.name}.{property_name.text}"
+        case syntax.Word(text):
             return text
         case _:
             assert_never(atom)
 
 
-def _call(call: Call) -> str:
-    named = (f"{found.name.text}={_at_least(found.value, _SUM)}" for found in call.named)
-    arguments = ", ".join([*(print_expression(found) for found in call.arguments), *named])
+def _call(call: syntax.Call) -> str:
+    named = (f"{argument.name.text}={_text_at_level(argument.value, _SUM)}" for argument in call.named)
+    arguments = ", ".join([*(print_expression(argument) for argument in call.arguments), *named])
     return f"{call.name.text}({'distinct ' if call.distinct else ''}{arguments})"

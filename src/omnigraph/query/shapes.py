@@ -1,4 +1,4 @@
-"""What a caller sees of a query without running it: its parameters, its columns, and the types it reads and writes."""
+"""The shape of a query: its parameters, its columns, and the types that it reads and writes. Runs nothing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import Fact
 from omnigraph.query.checks.run import CheckedQuery
-from omnigraph.query.plan.operators import EdgeExpand, EdgeScan, Expand, ExpandInto, Lookup, Pattern, Scan
-from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, Relation, UpdateRows
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, UpdateRows
 from omnigraph.query.plan.types import Table, value_type_text
 from omnigraph.query.plan.walk import roots_of, steps_of
 from omnigraph.schema.catalog import Catalog, TypeKind, display_order
@@ -27,7 +27,7 @@ class ColumnShape:
 
 @dataclass(frozen=True, slots=True)
 class QueryShape:
-    """The outside of a query. Types are named as tables are: `node:Person`, `edge:Knows`."""
+    """The interface of a query. Types have the names of their tables: `node:Person`, `edge:Knows`."""
 
     name: str
     is_mutation: bool
@@ -42,15 +42,15 @@ class QueryShape:
             "name": self.name,
             "kind": "mutation" if self.is_mutation else "read",
             "description": self.description,
-            "parameters": [found.to_json() for found in self.parameters],
-            "columns": [found.to_json() for found in self.columns],
+            "parameters": [parameter.to_json() for parameter in self.parameters],
+            "columns": [column.to_json() for column in self.columns],
             "reads": list(self.reads),
             "writes": list(self.writes),
         }
 
 
 def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
-    """The shape of a checked query. Deleting nodes writes the edges that can end at them."""
+    """Return the shape of a checked query. A delete of nodes also writes the edges that can reference them."""
     plan = checked.plan
     fields = plan.outputs if isinstance(plan, ReadPlan) else ()
     return QueryShape(
@@ -58,45 +58,46 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
         is_mutation=checked.is_mutation,
         description=checked.description,
         parameters=tuple(
-            ColumnShape(found.name, value_type_text(found.type), found.nullable) for found in plan.parameters
+            ColumnShape(parameter.name, value_type_text(parameter.type), parameter.nullable)
+            for parameter in plan.parameters
         ),
         columns=tuple(
-            ColumnShape(found.name, value_type_text(found.type), found.nullable) for found in fields
+            ColumnShape(column.name, value_type_text(column.type), column.nullable) for column in fields
         ),
-        reads=_sorted({table.alias for root in roots_of(plan) for table in _tables(root)}),
-        writes=_sorted(_writes(plan, catalog)),
+        reads=_sorted({table.alias for root in roots_of(plan) for table in _tables_of(root)}),
+        writes=_sorted(_written_aliases(plan, catalog)),
     )
 
 
-def _tables(root: Relation) -> set[Table]:
-    found: set[Table] = set()
+def _tables_of(root: op.Relation) -> set[Table]:
+    tables: set[Table] = set()
     for step in steps_of(root):
         match step:
-            case Pattern(entities=entities, links=links):
-                found.update(entity.table for entity in entities)
-                found.update(link.table for link in links)
-            case Scan(entity) | Lookup(entity=entity):
-                found.add(entity.table)
-            case EdgeScan(edge) | EdgeExpand(edge=edge):
-                found.add(edge.table)
-            case Expand(table=table) | ExpandInto(table=table):
-                found.add(table)
-    return found
+            case op.Pattern(entities=entities, links=links):
+                tables.update(entity.table for entity in entities)
+                tables.update(link.table for link in links)
+            case op.Scan(entity) | op.Lookup(entity=entity):
+                tables.add(entity.table)
+            case op.EdgeScan(edge) | op.EdgeExpand(edge=edge):
+                tables.add(edge.table)
+            case op.Expand(table=table) | op.ExpandInto(table=table):
+                tables.add(table)
+    return tables
 
 
-def _writes(plan: QueryPlan, catalog: Catalog) -> set[str]:
+def _written_aliases(plan: QueryPlan, catalog: Catalog) -> set[str]:
     if isinstance(plan, ReadPlan):
         return set()
-    found: set[str] = set()
+    aliases: set[str] = set()
     for statement in plan.statements:
         table = statement.table if isinstance(statement, InsertRow) else statement.entity.table
-        found.add(table.alias)
+        aliases.add(table.alias)
         if not isinstance(statement, InsertRow | UpdateRows) and table.kind is TypeKind.NODE:
             ends = (edge for edge in catalog.edges if table.type_id in {edge.source, edge.target})
-            found.update(edge.alias for edge in ends)
-    return found
+            aliases.update(edge.alias for edge in ends)
+    return aliases
 
 
 def _sorted(aliases: set[str]) -> tuple[str, ...]:
-    """Nodes before edges, then by name."""
+    """Sort nodes before edges, then by name."""
     return tuple(sorted(aliases, key=display_order))

@@ -1,14 +1,14 @@
-"""The syntax tree of a `.gq` text: what was written, nothing resolved, every part with its place.
+"""The syntax tree of a `.gq` text: frozen nodes with their position, without resolved names.
 
-Places do not take part in equality, so that two texts that say the same give equal trees. Names, strings, numbers,
-annotations and types are those of the schema's tree, since both languages write them alike. `$x` is a variable or a
-parameter; only the checks can tell.
+Positions are not part of equality, so that two texts with the same meaning have equal trees. Names, strings, numbers,
+annotations and types are nodes of `lang.syntax`, which the schema language shares. `$x` is a variable or a parameter;
+only the checks resolve it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 
 from omnigraph.lang.syntax import (
@@ -24,7 +24,7 @@ from omnigraph.lang.syntax import (
 
 
 class ComparisonOperator(Enum):
-    """What stands between the two sides of a comparison."""
+    """The operator of a comparison."""
 
     EQ = "="
     NE = "!="
@@ -47,7 +47,7 @@ class Sign(Enum):
 
 
 class Junction(Enum):
-    """How conditions are joined."""
+    """A logical operator that joins conditions."""
 
     AND = "and"
     OR = "or"
@@ -55,7 +55,7 @@ class Junction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`$name`, the name without the sign; `_` is the anonymous one."""
+    """`$name`, without the `$`; `_` is anonymous."""
 
     name: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -82,7 +82,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A bare word: an alias in `order`, a property in `where`."""
+    """An unquoted word: an alias in `order`, a property in `where`."""
 
     text: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -135,7 +135,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Negative:
-    """`-a`; a negative number is a number, not this."""
+    """`-a`, but not of a number literal, which includes its sign."""
 
     operand: Expression
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -143,7 +143,7 @@ class Negative:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`a + b` and the like."""
+    """`a + b`, with any arithmetic operator."""
 
     sign: Sign
     left: Expression
@@ -153,7 +153,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`a = b` and the like; the place is that of the operator."""
+    """`a = b`, with any comparison operator; the span is that of the operator."""
 
     operator: ComparisonOperator
     left: Expression
@@ -175,7 +175,7 @@ class NullTest:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`a and b and c`, `a or b`; at least two operands, none of them joined in the same way."""
+    """`a and b and c`, `a or b`: at least two operands, none of them joined with the same operator."""
 
     junction: Junction
     operands: tuple[Expression, ...]
@@ -231,7 +231,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`{low,high}`; `high` None is open. Kept as written, since only the checks know the limits."""
+    """`{low,high}`; without `high` the traversal has no upper bound. The checks validate the numbers."""
 
     low: NumberLiteral
     high: NumberLiteral | None
@@ -286,7 +286,7 @@ Clause = Binding | Traversal | Filter | NotBlock | OptionalBlock
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """One expression of `return`, with its name if one is given."""
+    """An expression of `return`, with the name after `as`."""
 
     expression: Expression
     alias: Name | None = None
@@ -294,7 +294,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """One expression of `order`; `descending` None means that no direction is written."""
+    """An expression of `order`; `descending` is None without `asc` or `desc`."""
 
     expression: Expression
     descending: bool | None = None
@@ -310,7 +310,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class ReadBody:
-    """`match`, `return`, `order` and `limit`. `order` None means that none is written."""
+    """`match`, `return`, `order` and `limit`; `order` is None if it is not written."""
 
     clauses: tuple[Clause, ...]
     projections: tuple[Projection, ...]
@@ -348,7 +348,7 @@ Statement = Insert | Update | Delete
 
 @dataclass(frozen=True, slots=True)
 class MutationBody:
-    """The statements of a mutation, in order; at least one."""
+    """The statements of a mutation, in order: at least one."""
 
     statements: tuple[Statement, ...]
 
@@ -373,94 +373,28 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class QueryFile:
-    """A whole text: its queries in order, and the text itself so that problems can show their line."""
+    """A parsed text: its queries in order, and the text, so that problems can show a line."""
 
     queries: tuple[Query, ...] = ()
     source: str = field(default="<query>", compare=False)
     text: str = field(default="", compare=False, repr=False)
 
 
+def walk(node: object) -> Iterator[object]:
+    """Yield a node and all nodes inside it, in the order of their fields; a tuple yields its nodes."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from walk(item)
+    elif is_dataclass(node) and not isinstance(node, Span):
+        yield node
+        for member in fields(node):
+            yield from walk(getattr(node, member.name))
+
+
 def variables_of(query: Query) -> dict[str, list[Variable]]:
-    """Every mention of each variable or parameter in the body, by name, in the order of the text."""
-    found: dict[str, list[Variable]] = {}
-    for variable in _body_variables(query):
-        found.setdefault(variable.name, []).append(variable)
-    return found
-
-
-def expressions_of(expression: Expression) -> Iterator[Expression]:
-    """The expression and all inside it."""
-    yield expression
-    for part in _parts(expression):
-        yield from expressions_of(part)
-
-
-def clause_variables(clause: Clause) -> Iterator[Variable]:
-    """The variables that a clause and all inside it mention."""
-    match clause:
-        case Binding(variable, properties=properties):
-            yield variable
-            for found in properties:
-                yield from _expression_variables(found.value)
-        case Traversal(source, _, target, binding=binding):
-            yield source
-            if binding:
-                yield binding
-            yield target
-        case Filter(condition):
-            yield from _expression_variables(condition)
-        case NotBlock(clauses) | OptionalBlock(clauses):
-            for inner in clauses:
-                yield from clause_variables(inner)
-
-
-def statement_expressions(statement: Statement) -> Iterator[Expression]:
-    """The values and the predicate of a statement."""
-    match statement:
-        case Insert(_, assignments):
-            yield from (found.value for found in assignments)
-        case Update(_, assignments, where):
-            yield from (found.value for found in assignments)
-            yield where
-        case Delete(_, where):
-            yield where
-
-
-def _body_variables(query: Query) -> Iterator[Variable]:
-    body = query.body
-    if not isinstance(body, ReadBody):
-        for statement in body.statements:
-            for expression in statement_expressions(statement):
-                yield from _expression_variables(expression)
-        return
-    for clause in body.clauses:
-        yield from clause_variables(clause)
-    shown = [found.expression for found in body.projections]
-    for expression in (*shown, *(found.expression for found in body.order or ())):
-        yield from _expression_variables(expression)
-    if body.limit:
-        yield from (one for one in (body.limit.count, body.limit.offset) if isinstance(one, Variable))
-
-
-def _expression_variables(expression: Expression) -> Iterator[Variable]:
-    for found in expressions_of(expression):
-        if isinstance(found, Variable):
-            yield found
-        elif isinstance(found, Access):
-            yield found.variable
-
-
-def _parts(expression: Expression) -> tuple[Expression, ...]:
-    match expression:
-        case ListLiteral(items):
-            return items
-        case Call(_, arguments, named):
-            return (*arguments, *(found.value for found in named))
-        case Negative(operand) | Inversion(operand) | NullTest(operand):
-            return (operand,)
-        case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return (left, right)
-        case Joined(_, operands):
-            return operands
-        case _:
-            return ()
+    """Return every mention of each variable or parameter in the body, by name."""
+    mentions: dict[str, list[Variable]] = {}
+    for node in walk(query.body):
+        if isinstance(node, Variable):
+            mentions.setdefault(node.name, []).append(node)
+    return mentions

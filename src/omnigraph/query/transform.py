@@ -1,8 +1,8 @@
-"""The parser's tree to the syntax tree.
+"""Turns the tree of the parser into the syntax tree, and an error of the parser into a problem.
 
-Comes in: a tree that follows the grammar and is not too deep. Goes out: the queries. The only mistakes it can find are
-escapes in strings and literals that are too large. A minus before a number becomes part of the number, `name=value`
-among the arguments of a call a named argument, `date("…")` and `datetime("…")` literals, as `true`, `false` and `null`.
+Input: a tree that is not too deep. Output: the queries. Reports only invalid escapes and literals that are too large. A
+minus before a number becomes part of the number, `name=value` in a call a named argument; `date("…")`, `datetime("…")`,
+`true`, `false` and `null` become literals. Imported late, because it needs lark.
 """
 
 from __future__ import annotations
@@ -39,48 +39,10 @@ from omnigraph.lang.syntax import (
     TypeExpression,
     WordLiteral,
 )
+from omnigraph.query import syntax
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.syntax import (
-    Access,
-    Arithmetic,
-    Assignment,
-    Binding,
-    BoolLiteral,
-    Bounds,
-    Call,
-    CallArgument,
-    Clause,
-    Comparison,
-    ComparisonOperator,
-    Delete,
-    Expression,
-    Filter,
-    Insert,
-    Inversion,
-    Joined,
-    Junction,
-    Limit,
-    ListLiteral,
-    MutationBody,
-    Negative,
-    NotBlock,
-    NullLiteral,
-    NullTest,
-    OptionalBlock,
-    Ordering,
-    Parameter,
-    Projection,
-    Query,
-    ReadBody,
-    Sign,
-    Statement,
-    Traversal,
-    Update,
-    Variable,
-    Word,
-)
 
-_WORDS: Final = {
+_TERMINALS: Final = {
     "$END": "the end of the text",
     "ANNOTATION": "an annotation",
     "COLON": "`:`",
@@ -116,66 +78,72 @@ _WORDS: Final = {
 _EXPECTED_MAX: Final = 8
 _HEADER: Final = re.compile(r"^[ \t]*query[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
 _TOKEN: Final = re.compile(r"\$?[A-Za-z0-9_]+|\S")
+_EXPONENT: Final = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
 _HINTS: Final = {
-    "==": "equality is written `=`",
-    "<>": "inequality is written `!=`",
-    "&&": "write `and`",
-    "||": "write `or`",
-    "->": "write `$a edge $b`; the order of the variables is the direction",
-    "/*": "this comment has no `*/`",
+    "==": "Write `=` for equality.",
+    "<>": "Write `!=` for inequality.",
+    "&&": "Write `and`.",
+    "||": "Write `or`.",
+    "->": "Write `$a edge $b`. The order of the variables is the direction.",
+    "/*": "Close the comment with `*/`.",
 }
 _WORD_HINTS: Final = {
-    "where": "conditions of a `match` stand beside the other clauses, without `where`",
-    "like": "write `contains` or `starts_with`",
-    "select": "write `return { … }`",
-    "not": "write `not ($x.p in [ … ])`",
+    "where": "Write conditions as clauses of the `match`, without `where`.",
+    "like": "Write `contains` or `starts_with`.",
+    "select": "Write `return { … }`.",
+    "not": "Write `not ($x.p in [ … ])`.",
 }
-_BODY_WORDS: Final = frozenset({"match", "return", "insert", "update", "delete"})
+_BODY_KEYWORDS: Final = frozenset({"match", "return", "insert", "update", "delete"})
 
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: QueryProblems) -> int:
-    """Add the problem and return the offset in the text where it is."""
+    """Add the problem, and return its offset in the text."""
     position = position_of(error, text)
     token = _TOKEN.match(text, position)
-    message = f"{query_at(position, text)}unexpected {found_text(token)}"
-    problems.report(QueryCode.SYNTAX, span_of(token, position, text), message, _hint(error, position, text))
+    expected = sorted({_terminal_text(name) for name in expected_terminals(error)})
+    hint = _hint(position, text, expected)
+    details = f"unexpected {found_text(token)}"
+    if expected and not hint:
+        details = f"expected {_either(expected)}, got {found_text(token)}"
+    message = f"{_query_prefix(position, text)}syntax error: {details}"
+    problems.report(QueryCode.SYNTAX, span_of(token, position, text), message, hint)
     return position
 
 
-def query_at(position: int, text: str) -> str:
-    """The query that the place belongs to, as a prefix of the sentence."""
+def _query_prefix(position: int, text: str) -> str:
+    """Return the start of a message: the query at this position."""
     last: re.Match[str] | None = None
     for header in _HEADER.finditer(text, 0, position):
         last = header
     return f"query {last.group(1)}: " if last else ""
 
 
-def _hint(error: UnexpectedInput, position: int, text: str) -> str:
+def _hint(position: int, text: str, expected: list[str]) -> str:
+    """Return the hint for a common error, or nothing."""
     rest = text[position : position + 2]
     before = text[max(0, position - 1) : position + 1]
-    expected = sorted({_word(name) for name in expected_terminals(error)})
-    if rest.startswith('"') and _string_has_no_end(position, text):
-        return 'a string ends with `"` on the line where it starts'
+    if rest.startswith('"') and _is_unclosed_string(position, text):
+        return 'End the string with `"` on the same line.'
     if rest[:1] in {"'", "‘", "“"}:
-        return 'strings stand in double quotes: "…"'
+        return 'Write strings in double quotes: "…".'
     for pair in (rest, before):
         if pair in _HINTS:
             return _HINTS[pair]
     if rest[:1] == ";":
-        return "clauses are separated by space only"
+        return "Separate clauses with whitespace only."
     if rest[:1].isalpha() and not rest[:1].isascii():
-        return "names have the letters A to Z and a to z, digits and `_`"
+        return "Use only the letters A to Z and a to z, digits and `_` in names."
     word = _TOKEN.match(text, position)
-    if word and word.group().lower() in _BODY_WORDS and "`query`" in expected:
-        return "a query has a name: write `query name() { … }` around it"
+    if word and word.group().lower() in _BODY_KEYWORDS and "`query`" in expected:
+        return "Wrap it in a named query: `query name() { … }`."
     if word and word.group().lower() in _WORD_HINTS:
         return _WORD_HINTS[word.group().lower()]
     if "a variable" in expected and _follows_bare_variable(position, text):
-        return "this reads as a traversal; a filter that begins with a parameter stands in parentheses"
-    return f"expected {_either(expected)}" if expected else ""
+        return "Write a filter that starts with a parameter in parentheses. Without them it is a traversal."
+    return ""
 
 
-def _string_has_no_end(position: int, text: str) -> bool:
+def _is_unclosed_string(position: int, text: str) -> bool:
     line_end = text.find("\n", position)
     line = text[position + 1 : line_end if line_end >= 0 else len(text)]
     return '"' not in line.replace('\\"', "")
@@ -186,95 +154,92 @@ def _follows_bare_variable(position: int, text: str) -> bool:
     return re.search(r"\$\w+\s+(?:contains|starts_with|in)\s*$", text[line_start:position]) is not None
 
 
-def _word(name: str) -> str:
-    """Keywords are terminals that begin with `_` and are named like the word."""
-    return f"`{name[1:].lower()}`" if name.startswith("_") else _WORDS.get(name, name)
+def _terminal_text(name: str) -> str:
+    """Return a terminal as a message shows it; a keyword is a terminal whose name starts with `_`."""
+    return f"`{name[1:].lower()}`" if name.startswith("_") else _TERMINALS.get(name, name)
 
 
 def _either(words: list[str]) -> str:
     if len(words) > _EXPECTED_MAX:
-        return "another expression, an operator or the end of this one"
+        return "an expression, an operator or the end of the expression"
     return either(words)
 
 
-_EXPONENT: Final = re.compile(r"[eE]([+-]?)0*([0-9]*)$")
-
-
-def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[Query, ...]:
-    """The queries of a parsed text, in order."""
+def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[syntax.Query, ...]:
+    """Return the queries of a parsed text, in order."""
     return _QueryBuilder(problems).transform(tree)
 
 
-class _Expressions(Transformer[Token, tuple[Query, ...]]):
-    """The rules of expressions and the terminals."""
+class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
+    """The rules of expressions, and the terminals."""
 
     def __init__(self, problems: QueryProblems) -> None:
         super().__init__()
         self._problems = problems
 
-    def disjunction(self, operands: list[Expression]) -> Joined:
-        return Joined(Junction.OR, _flattened(operands, Junction.OR))
+    def disjunction(self, operands: list[syntax.Expression]) -> syntax.Joined:
+        return syntax.Joined(syntax.Junction.OR, _flatten(operands, syntax.Junction.OR))
 
-    def conjunction(self, operands: list[Expression]) -> Joined:
-        return Joined(Junction.AND, _flattened(operands, Junction.AND))
+    def conjunction(self, operands: list[syntax.Expression]) -> syntax.Joined:
+        return syntax.Joined(syntax.Junction.AND, _flatten(operands, syntax.Junction.AND))
 
-    def inversion(self, parts: tuple[Token, Expression]) -> Inversion:
-        return Inversion(parts[1], token_span(parts[0]))
+    def inversion(self, parts: tuple[Token, syntax.Expression]) -> syntax.Inversion:
+        return syntax.Inversion(parts[1], token_span(parts[0]))
 
-    def comparison(self, parts: tuple[Expression, Token, Expression]) -> Comparison:
+    def comparison(self, parts: tuple[syntax.Expression, Token, syntax.Expression]) -> syntax.Comparison:
         left, operator, right = parts
-        return Comparison(ComparisonOperator(str(operator)), left, right, token_span(operator))
+        return syntax.Comparison(syntax.ComparisonOperator(str(operator)), left, right, token_span(operator))
 
-    def null_test(self, parts: list[Expression | Token]) -> NullTest:
+    def null_test(self, parts: list[syntax.Expression | Token]) -> syntax.NullTest:
         operand = parts[0]
         assert not isinstance(operand, Token)
-        return NullTest(operand, negated=len(parts) > 1)
+        return syntax.NullTest(operand, negated=len(parts) > 1)
 
-    def arithmetic(self, parts: tuple[Expression, Token, Expression]) -> Arithmetic:
+    def arithmetic(self, parts: tuple[syntax.Expression, Token, syntax.Expression]) -> syntax.Arithmetic:
         left, sign, right = parts
-        return Arithmetic(Sign(str(sign)), left, right, token_span(sign))
+        return syntax.Arithmetic(syntax.Sign(str(sign)), left, right, token_span(sign))
 
-    def negative(self, parts: tuple[Token, Expression]) -> Expression:
+    def negative(self, parts: tuple[Token, syntax.Expression]) -> syntax.Expression:
         sign, operand = parts
         if isinstance(operand, NumberLiteral) and not operand.text.startswith("-"):
             return NumberLiteral(f"-{operand.text}", token_span(sign))
-        return Negative(operand, token_span(sign))
+        return syntax.Negative(operand, token_span(sign))
 
-    def access(self, parts: tuple[Variable, Name]) -> Access:
-        return Access(*parts)
+    def access(self, parts: tuple[syntax.Variable, Name]) -> syntax.Access:
+        return syntax.Access(*parts)
 
-    def word(self, parts: tuple[Name]) -> Expression:
+    def word(self, parts: tuple[Name]) -> syntax.Expression:
         (name,) = parts
         match name.text:
             case "true" | "false":
-                return BoolLiteral(name.text == "true", name.span)
+                return syntax.BoolLiteral(name.text == "true", name.span)
             case "null":
-                return NullLiteral(name.span)
+                return syntax.NullLiteral(name.span)
             case text:
-                return Word(text, name.span)
+                return syntax.Word(text, name.span)
 
-    def call(self, parts: list[Name | Token | Expression]) -> Call | TimeLiteral:
+    def call(self, parts: list[Name | Token | syntax.Expression]) -> syntax.Call | TimeLiteral:
         name, *rest = parts
         assert isinstance(name, Name)
         match name.text, rest:
-            case "date" | "datetime", [StringLiteral(given)]:
-                return TimeLiteral(name.text == "datetime", given, name.span)
+            case "date" | "datetime", [StringLiteral(time_text)]:
+                return TimeLiteral(name.text == "datetime", time_text, name.span)
         distinct = any(isinstance(part, Token) for part in rest)
-        arguments: list[Expression] = []
-        named: list[CallArgument] = []
+        arguments: list[syntax.Expression] = []
+        named: list[syntax.CallArgument] = []
         for part in rest:
             match part:
-                case Comparison(ComparisonOperator.EQ, Word(text, span), value):
-                    named.append(CallArgument(Name(text, span), value))
+                case syntax.Comparison(syntax.ComparisonOperator.EQ, syntax.Word(text, span), value):
+                    named.append(syntax.CallArgument(Name(text, span), value))
                 case Token() | Name():
                     pass
                 case expression:
                     arguments.append(expression)
-        return Call(name, tuple(arguments), tuple(named), distinct)
+        return syntax.Call(name, tuple(arguments), tuple(named), distinct)
 
-    def VARIABLE(self, token: Token) -> Variable:  # noqa: N802 - lark calls the method of a terminal by its name
+    def VARIABLE(self, token: Token) -> syntax.Variable:  # noqa: N802 - lark calls the method of a terminal by its name
         self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
-        return Variable(str(token)[1:], token_span(token))
+        return syntax.Variable(str(token)[1:], token_span(token))
 
     def NAME(self, token: Token) -> Name:  # noqa: N802
         self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
@@ -291,7 +256,7 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         self._check_length(token, limits.QUERY_NUMBER_LENGTH_MAX, "a number")
         exponent = _EXPONENT.search(token)
         if exponent and (len(exponent[2]) > 9 or int(exponent[2] or "0") > limits.QUERY_NUMBER_EXPONENT_MAX):
-            message = f"a number has an exponent beyond {limits.QUERY_NUMBER_EXPONENT_MAX}"
+            message = f"the exponent of a number is larger than {limits.QUERY_NUMBER_EXPONENT_MAX:,}"
             self._report(QueryCode.LITERAL_TOO_LARGE, token, message)
         return NumberLiteral(str(token), token_span(token))
 
@@ -299,14 +264,14 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         self._check_length(token, limits.QUERY_STRING_LENGTH_MAX, "a string")
         return StringLiteral(self._unescape(token), token_span(token))
 
-    def _check_length(self, token: Token, length_max: int, what: str) -> None:
+    def _check_length(self, token: Token, length_max: int, kind: str) -> None:
         if len(token) > length_max:
-            message = f"{what} is {len(token)} characters long, more than {length_max}"
-            hint = "" if what == "a name" else "give long values as parameters"
+            message = f"{kind} is too long: expected at most {length_max:,} characters, got {len(token):,}"
+            hint = "" if kind == "a name" else "Pass long values as parameters."
             self._report(QueryCode.LITERAL_TOO_LARGE, token, message, hint)
 
     def _unescape(self, token: Token) -> str:
-        """The string's characters; an escape that does not exist is reported and left as it stands."""
+        """Return the characters of a string; report an unknown escape and leave it unchanged."""
         inner = str(token)[1:-1]
         value = unescaped(inner)
         if isinstance(value, str):
@@ -315,29 +280,31 @@ class _Expressions(Transformer[Token, tuple[Query, ...]]):
         return inner
 
     def _report(self, code: QueryCode, token: Token, message: str, hint: str = "") -> None:
-        where = query_at(token.start_pos or 0, self._problems.text)
-        self._problems.report(code, token_span(token), where + message, hint)
+        prefix = _query_prefix(token.start_pos or 0, self._problems.text)
+        self._problems.report(code, token_span(token), prefix + message, hint)
 
 
 class _QueryBuilder(_Expressions):
     """The rules of queries, clauses and statements."""
 
-    def start(self, queries: list[Query]) -> tuple[Query, ...]:
+    def start(self, queries: list[syntax.Query]) -> tuple[syntax.Query, ...]:
         return tuple(queries)
 
-    def query(self, parts: list[Name | Parameter | Annotation | ReadBody | MutationBody]) -> Query:
+    def query(
+        self, parts: list[Name | syntax.Parameter | Annotation | syntax.ReadBody | syntax.MutationBody]
+    ) -> syntax.Query:
         name, body = parts[0], parts[-1]
         assert isinstance(name, Name)
-        assert isinstance(body, ReadBody | MutationBody)
-        return Query(
+        assert isinstance(body, syntax.ReadBody | syntax.MutationBody)
+        return syntax.Query(
             name,
-            tuple(part for part in parts if isinstance(part, Parameter)),
+            tuple(part for part in parts if isinstance(part, syntax.Parameter)),
             tuple(part for part in parts if isinstance(part, Annotation)),
             body,
         )
 
-    def parameter(self, parts: tuple[Variable, TypeExpression]) -> Parameter:
-        return Parameter(*parts)
+    def parameter(self, parts: tuple[syntax.Variable, TypeExpression]) -> syntax.Parameter:
+        return syntax.Parameter(*parts)
 
     def plain_type(self, parts: list[TypePart]) -> TypeExpression:
         return type_expression(parts, is_list=False)
@@ -357,116 +324,128 @@ class _QueryBuilder(_Expressions):
         word, value = parts
         return lang_syntax.NamedArgument(Name(word.text, word.span), value)
 
-    def read(self, parts: list[tuple[Clause, ...] | list[Projection] | list[Ordering] | Limit]) -> ReadBody:
+    def read(
+        self,
+        parts: list[
+            tuple[syntax.Clause, ...] | list[syntax.Projection] | list[syntax.Ordering] | syntax.Limit
+        ],
+    ) -> syntax.ReadBody:
         clauses, projections, *rest = parts
         assert isinstance(clauses, tuple)
         assert isinstance(projections, list)
         order = next((tuple(part) for part in rest if isinstance(part, list)), None)
-        limit = next((part for part in rest if isinstance(part, Limit)), None)
-        return ReadBody(clauses, tuple(projections), order, limit)  # type: ignore[arg-type]  # by position
+        limit = next((part for part in rest if isinstance(part, syntax.Limit)), None)
+        return syntax.ReadBody(clauses, tuple(projections), order, limit)  # type: ignore[arg-type]  # by position
 
-    def match(self, clauses: list[Clause]) -> tuple[Clause, ...]:
+    def match(self, clauses: list[syntax.Clause]) -> tuple[syntax.Clause, ...]:
         return tuple(clauses)
 
-    def binding(self, parts: list[Variable | Name | tuple[Assignment, ...]]) -> Binding:
+    def binding(self, parts: list[syntax.Variable | Name | tuple[syntax.Assignment, ...]]) -> syntax.Binding:
         variable, name, *rest = parts
-        assert isinstance(variable, Variable)
+        assert isinstance(variable, syntax.Variable)
         assert isinstance(name, Name)
-        return Binding(variable, name, next((part for part in rest if isinstance(part, tuple)), ()))
+        return syntax.Binding(variable, name, next((part for part in rest if isinstance(part, tuple)), ()))
 
-    def properties(self, assignments: list[Assignment]) -> tuple[Assignment, ...]:
+    def properties(self, assignments: list[syntax.Assignment]) -> tuple[syntax.Assignment, ...]:
         return tuple(assignments)
 
-    def property(self, parts: tuple[Name, Expression]) -> Assignment:
-        return Assignment(*parts)
+    def property(self, parts: tuple[Name, syntax.Expression]) -> syntax.Assignment:
+        return syntax.Assignment(*parts)
 
-    def traversal(self, parts: list[Variable | Tree[Variable] | Name | Token | Bounds]) -> Traversal:
+    def traversal(
+        self, parts: list[syntax.Variable | Tree[syntax.Variable] | Name | Token | syntax.Bounds]
+    ) -> syntax.Traversal:
         source, target = parts[0], parts[-1]
-        assert isinstance(source, Variable)
-        assert isinstance(target, Variable)
+        assert isinstance(source, syntax.Variable)
+        assert isinstance(target, syntax.Variable)
         edge = next(part for part in parts if isinstance(part, Name | Token))
-        bound = next((part.children[0] for part in parts if isinstance(part, Tree)), None)
-        assert bound is None or isinstance(bound, Variable)
-        return Traversal(
+        binding = next((part.children[0] for part in parts if isinstance(part, Tree)), None)
+        assert binding is None or isinstance(binding, syntax.Variable)
+        return syntax.Traversal(
             source,
             Name(str(edge).strip("<> \t"), token_span(edge)) if isinstance(edge, Token) else edge,
             target,
             undirected=isinstance(edge, Token),
-            bounds=next((part for part in parts if isinstance(part, Bounds)), None),
-            binding=bound,
+            bounds=next((part for part in parts if isinstance(part, syntax.Bounds)), None),
+            binding=binding,
         )
 
     def edge_name(self, parts: tuple[Name | Token]) -> Name:
         (name,) = parts
         return name if isinstance(name, Name) else Name(str(name), token_span(name))
 
-    def bounds(self, parts: list[NumberLiteral]) -> Bounds:
-        return Bounds(parts[0], parts[1] if len(parts) > 1 else None, parts[0].span)
+    def bounds(self, parts: list[NumberLiteral]) -> syntax.Bounds:
+        return syntax.Bounds(parts[0], parts[1] if len(parts) > 1 else None, parts[0].span)
 
-    def filter(self, parts: tuple[Expression]) -> Filter:
-        return Filter(parts[0])
+    def filter(self, parts: tuple[syntax.Expression]) -> syntax.Filter:
+        return syntax.Filter(parts[0])
 
-    def not_block(self, parts: list[Token | Clause]) -> NotBlock:
-        return NotBlock(_clauses(parts), _keyword_span(parts))
+    def not_block(self, parts: list[Token | syntax.Clause]) -> syntax.NotBlock:
+        return syntax.NotBlock(_clauses(parts), _keyword_span(parts))
 
-    def optional_block(self, parts: list[Token | Clause]) -> OptionalBlock:
-        return OptionalBlock(_clauses(parts), _keyword_span(parts))
+    def optional_block(self, parts: list[Token | syntax.Clause]) -> syntax.OptionalBlock:
+        return syntax.OptionalBlock(_clauses(parts), _keyword_span(parts))
 
-    def projection(self, parts: tuple[Expression] | tuple[Expression, Name]) -> Projection:
-        return Projection(*parts)
+    def projection(
+        self, parts: tuple[syntax.Expression] | tuple[syntax.Expression, Name]
+    ) -> syntax.Projection:
+        return syntax.Projection(*parts)
 
-    def returned(self, projections: list[Projection]) -> list[Projection]:
+    def returned(self, projections: list[syntax.Projection]) -> list[syntax.Projection]:
         return projections
 
-    def ordered(self, orderings: list[Ordering]) -> list[Ordering]:
+    def ordered(self, orderings: list[syntax.Ordering]) -> list[syntax.Ordering]:
         return orderings
 
-    def ordering(self, parts: tuple[Expression] | tuple[Expression, Token]) -> Ordering:
-        return Ordering(parts[0], descending=str(parts[1]) == "desc" if len(parts) > 1 else None)
+    def ordering(self, parts: tuple[syntax.Expression] | tuple[syntax.Expression, Token]) -> syntax.Ordering:
+        return syntax.Ordering(parts[0], descending=str(parts[1]) == "desc" if len(parts) > 1 else None)
 
-    def limit(self, parts: tuple[NumberLiteral | Variable] | tuple[NumberLiteral | Variable, Limit]) -> Limit:
-        return Limit(parts[0], parts[1].count if len(parts) > 1 else None)
+    def limit(
+        self,
+        parts: tuple[NumberLiteral | syntax.Variable] | tuple[NumberLiteral | syntax.Variable, syntax.Limit],
+    ) -> syntax.Limit:
+        return syntax.Limit(parts[0], parts[1].count if len(parts) > 1 else None)
 
-    def offset(self, parts: tuple[NumberLiteral | Variable]) -> Limit:
-        return Limit(parts[0])
+    def offset(self, parts: tuple[NumberLiteral | syntax.Variable]) -> syntax.Limit:
+        return syntax.Limit(parts[0])
 
-    def mutation(self, statements: tuple[Statement, ...]) -> MutationBody:
-        return MutationBody(tuple(statements))
+    def mutation(self, statements: tuple[syntax.Statement, ...]) -> syntax.MutationBody:
+        return syntax.MutationBody(tuple(statements))
 
-    def insert(self, parts: tuple[Name, tuple[Assignment, ...]]) -> Insert:
-        return Insert(*parts)
+    def insert(self, parts: tuple[Name, tuple[syntax.Assignment, ...]]) -> syntax.Insert:
+        return syntax.Insert(*parts)
 
-    def update(self, parts: tuple[Name, tuple[Assignment, ...], Expression]) -> Update:
-        return Update(*parts)
+    def update(self, parts: tuple[Name, tuple[syntax.Assignment, ...], syntax.Expression]) -> syntax.Update:
+        return syntax.Update(*parts)
 
-    def delete(self, parts: tuple[Name, Expression]) -> Delete:
-        return Delete(*parts)
+    def delete(self, parts: tuple[Name, syntax.Expression]) -> syntax.Delete:
+        return syntax.Delete(*parts)
 
-    def list(self, parts: tuple[Token | Expression, ...]) -> ListLiteral:
+    def list(self, parts: tuple[Token | syntax.Expression, ...]) -> syntax.ListLiteral:
         bracket = parts[0]
         assert isinstance(bracket, Token)
         items = tuple(part for part in parts if not isinstance(part, Token))
         if len(items) > limits.QUERY_LIST_ITEMS_MAX:
-            message = f"a list has {len(items)} items, more than {limits.QUERY_LIST_ITEMS_MAX}"
-            self._report(QueryCode.LITERAL_TOO_LARGE, bracket, message, "give long lists as parameters")
-        return ListLiteral(items, token_span(bracket))
+            message = f"a list is too long: expected at most {limits.QUERY_LIST_ITEMS_MAX:,} items, got {len(items):,}"
+            self._report(QueryCode.LITERAL_TOO_LARGE, bracket, message, "Pass long lists as parameters.")
+        return syntax.ListLiteral(items, token_span(bracket))
 
 
-def _flattened(operands: list[Expression], junction: Junction) -> tuple[Expression, ...]:
-    """`a and (b and c)` is the same as `a and b and c`."""
-    flat: list[Expression] = []
+def _flatten(operands: list[syntax.Expression], junction: syntax.Junction) -> tuple[syntax.Expression, ...]:
+    """Return the operands with those of inner joins of the same kind: `a and (b and c)` is `a and b and c`."""
+    flat: list[syntax.Expression] = []
     for operand in operands:
         match operand:
-            case Joined(inner, operands=parts) if inner is junction:
+            case syntax.Joined(inner, operands=parts) if inner is junction:
                 flat.extend(parts)
             case _:
                 flat.append(operand)
     return tuple(flat)
 
 
-def _clauses(parts: list[Token | Clause]) -> tuple[Clause, ...]:
+def _clauses(parts: list[Token | syntax.Clause]) -> tuple[syntax.Clause, ...]:
     return tuple(part for part in parts if not isinstance(part, Token))
 
 
-def _keyword_span(parts: list[Token | Clause]) -> Span:
+def _keyword_span(parts: list[Token | syntax.Clause]) -> Span:
     return next(token_span(part) for part in parts if isinstance(part, Token))

@@ -1,9 +1,9 @@
-"""Values of JSON, and literals of a query, to values of a property's type.
+"""Converts JSON values and literals to values of a property type, and comparisons to the type of their column.
 
-The same strictness as for loaded data: a value is never bent to fit. 64-bit integers may be numbers or strings, dates
-and datetimes are strings, floats take the precision of their type and are finite, a vector has exactly its length. A
-Blob is `base64:…`, which gives bytes, or else a URI, which stays text for whoever decides about external data. What
-a Python program holds instead of these, such as a date, a Decimal or an array of NumPy, means the same.
+Input: a JSON or Python value, or a literal, and a type. Output: the typed value, or a `ValueMistake`. As strict as
+load: no value is coerced. 64-bit integers are numbers or strings, dates and datetimes are strings, floats are rounded
+to their type and finite, a vector has exactly its length. A Blob is `base64:…`, or a URI, which is returned unchanged.
+Python values such as a date, a Decimal or a NumPy array are accepted as well.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final, assert_never
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral, StringLiteral, TimeLiteral
+from omnigraph.query import syntax
 from omnigraph.query.plan.expressions import LiteralValue
-from omnigraph.query.syntax import BoolLiteral, ComparisonOperator, Expression, ListLiteral, NullLiteral
 from omnigraph.schema.property_types import (
     FLOATS,
     INTEGER_BOUNDS,
@@ -34,66 +34,71 @@ from omnigraph.schema.property_types import (
 from omnigraph.schema.values import BASE64_PREFIX, ValueMistake, narrow, value_from_literal, value_from_text
 
 REVERSED: Final = {
-    ComparisonOperator.LT: ComparisonOperator.GT,
-    ComparisonOperator.LE: ComparisonOperator.GE,
-    ComparisonOperator.GT: ComparisonOperator.LT,
-    ComparisonOperator.GE: ComparisonOperator.LE,
+    syntax.ComparisonOperator.LT: syntax.ComparisonOperator.GT,
+    syntax.ComparisonOperator.LE: syntax.ComparisonOperator.GE,
+    syntax.ComparisonOperator.GT: syntax.ComparisonOperator.LT,
+    syntax.ComparisonOperator.GE: syntax.ComparisonOperator.LE,
 }
-_BELOW: Final = frozenset({ComparisonOperator.LT, ComparisonOperator.LE})
+_SHOWN_MAX: Final = 60
+_BELOW: Final = frozenset({syntax.ComparisonOperator.LT, syntax.ComparisonOperator.LE})
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
-    """A comparison with a value of the exact type."""
+class FittedComparison:
+    """A comparison with a value of the type of the column."""
 
-    operator: ComparisonOperator
+    operator: syntax.ComparisonOperator
     value: LiteralValue
 
 
-def fit(operator: ComparisonOperator, value: LiteralValue, wanted: PropertyType) -> Fitted | bool:
-    """The comparison for values of this type, or what it always is."""
-    match wanted, value:
+def fit(
+    operator: syntax.ComparisonOperator, value: LiteralValue, column_type: PropertyType
+) -> FittedComparison | bool:
+    """Return the comparison with a value of the type of the column, or its constant result."""
+    match column_type, value:
         case ScalarType(scalar), int() | float() | Decimal() if scalar in INTEGER_BOUNDS:
-            return _integer(operator, value, INTEGER_BOUNDS[scalar])
+            return _fit_integer(operator, value, INTEGER_BOUNDS[scalar])
         case ScalarType(Scalar.F32 | Scalar.F64 as scalar), int() | float() | Decimal():
-            return _float(operator, value, scalar)
+            return _fit_float(operator, value, scalar)
         case ScalarType(Scalar.DATE), datetime():
-            return _date(operator, value)
+            return _fit_date(operator, value)
         case ScalarType(Scalar.DATETIME), date() if not isinstance(value, datetime):
-            return Fitted(operator, midnight(value))
+            return FittedComparison(operator, midnight(value))
         case _:
-            return Fitted(operator, value)
+            return FittedComparison(operator, value)
 
 
 def midnight(day: date) -> datetime:
-    """The moment with which a day begins."""
+    """Return the start of a day in UTC."""
     return datetime.combine(day, time(), UTC)
 
 
-def _integer(
-    operator: ComparisonOperator, value: int | float | Decimal, bounds: tuple[int, int]
-) -> Fitted | bool:
+def _fit_integer(
+    operator: syntax.ComparisonOperator, value: int | float | Decimal, bounds: tuple[int, int]
+) -> FittedComparison | bool:
     low, high = bounds
     if value > high or value < low:
-        return _outside(operator, is_above=value > high)
-    if value == low and operator in {ComparisonOperator.LT, ComparisonOperator.GE}:
-        return operator is ComparisonOperator.GE
-    if value == high and operator in {ComparisonOperator.GT, ComparisonOperator.LE}:
-        return operator is ComparisonOperator.LE
+        return _compare_outside(operator, is_above=value > high)
+    if value == low and operator in {syntax.ComparisonOperator.LT, syntax.ComparisonOperator.GE}:
+        return operator is syntax.ComparisonOperator.GE
+    if value == high and operator in {syntax.ComparisonOperator.GT, syntax.ComparisonOperator.LE}:
+        return operator is syntax.ComparisonOperator.LE
     floor = int(Decimal(value).to_integral_value(ROUND_FLOOR))
     if floor == value:
-        return Fitted(operator, floor)
-    # Between two whole numbers, `<` and `<=` are the same, and so are `>` and `>=`.
+        return FittedComparison(operator, floor)
+    # Between two integers, `<` and `<=` are the same, and so are `>` and `>=`.
     match operator:
-        case ComparisonOperator.EQ | ComparisonOperator.NE:
-            return operator is ComparisonOperator.NE
-        case ComparisonOperator.LT | ComparisonOperator.LE:
-            return Fitted(ComparisonOperator.LE, floor)
+        case syntax.ComparisonOperator.EQ | syntax.ComparisonOperator.NE:
+            return operator is syntax.ComparisonOperator.NE
+        case syntax.ComparisonOperator.LT | syntax.ComparisonOperator.LE:
+            return FittedComparison(syntax.ComparisonOperator.LE, floor)
         case _:
-            return Fitted(ComparisonOperator.GT, floor)
+            return FittedComparison(syntax.ComparisonOperator.GT, floor)
 
 
-def _float(operator: ComparisonOperator, value: int | float | Decimal, scalar: Scalar) -> Fitted | bool:
+def _fit_float(
+    operator: syntax.ComparisonOperator, value: int | float | Decimal, scalar: Scalar
+) -> FittedComparison | bool:
     try:
         nearest = float(value)
     except OverflowError:
@@ -101,91 +106,92 @@ def _float(operator: ComparisonOperator, value: int | float | Decimal, scalar: S
     if scalar is Scalar.F32:
         nearest = narrow(nearest)
     if math.isinf(nearest):
-        return _outside(operator, is_above=nearest > 0)
-    # Adding zero turns -0.0 into 0.0, which is what is stored.
-    return Fitted(operator, nearest + 0.0)
+        return _compare_outside(operator, is_above=nearest > 0)
+    # Adding zero turns -0.0 into 0.0, which is the stored value.
+    return FittedComparison(operator, nearest + 0.0)
 
 
-def _date(operator: ComparisonOperator, moment: datetime) -> Fitted | bool:
-    day = moment.astimezone(UTC).date()
-    if midnight(day) == moment:
-        return Fitted(operator, day)
+def _fit_date(operator: syntax.ComparisonOperator, timestamp: datetime) -> FittedComparison | bool:
+    day = timestamp.astimezone(UTC).date()
+    if midnight(day) == timestamp:
+        return FittedComparison(operator, day)
     match operator:
-        case ComparisonOperator.EQ | ComparisonOperator.NE:
-            return operator is ComparisonOperator.NE
-        case ComparisonOperator.LT | ComparisonOperator.LE:
-            return Fitted(ComparisonOperator.LE, day)
+        case syntax.ComparisonOperator.EQ | syntax.ComparisonOperator.NE:
+            return operator is syntax.ComparisonOperator.NE
+        case syntax.ComparisonOperator.LT | syntax.ComparisonOperator.LE:
+            return FittedComparison(syntax.ComparisonOperator.LE, day)
         case _:
-            return Fitted(ComparisonOperator.GT, day)
+            return FittedComparison(syntax.ComparisonOperator.GT, day)
 
 
-def _outside(operator: ComparisonOperator, *, is_above: bool) -> bool:
-    """A comparison with a value beyond all values of the type."""
-    if operator in {ComparisonOperator.EQ, ComparisonOperator.NE}:
-        return operator is ComparisonOperator.NE
+def _compare_outside(operator: syntax.ComparisonOperator, *, is_above: bool) -> bool:
+    """Return the result of a comparison with a value outside the range of the type."""
+    if operator in {syntax.ComparisonOperator.EQ, syntax.ComparisonOperator.NE}:
+        return operator is syntax.ComparisonOperator.NE
     return (operator in _BELOW) is is_above
 
 
-_SHOWN_MAX: Final = 60
-
-
-def value_from_json(given: object, wanted: PropertyType) -> LiteralValue | ValueMistake:
-    """The value that a member of a JSON document, or what a Python program has of it, means for this type."""
-    given = _plain(given)
-    if isinstance(given, str) and not given.isascii() and _has_half_pair(given):
-        return ValueMistake("it has half of a surrogate pair, which is not a character")
-    match wanted:
-        case ScalarType(Scalar.DATE) if isinstance(given, date) and not isinstance(given, datetime):
-            return given
-        case ScalarType(Scalar.DATETIME) if isinstance(given, datetime):
-            return _moment(given)
+def value_from_json(value: object, property_type: PropertyType) -> LiteralValue | ValueMistake:
+    """Return the value of this type for a member of a JSON document or a Python value."""
+    value = _unwrap_numpy(value)
+    if isinstance(value, str) and not value.isascii() and _has_lone_surrogate(value):
+        return ValueMistake("the string contains a lone surrogate, which is not a character")
+    match property_type:
+        case ScalarType(Scalar.DATE) if isinstance(value, date) and not isinstance(value, datetime):
+            return value
+        case ScalarType(Scalar.DATETIME) if isinstance(value, datetime):
+            return _convert_datetime(value)
         case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
-            return value_from_text(given, wanted) if isinstance(given, str) else _wrong_kind(given, wanted)
+            return (
+                value_from_text(value, property_type)
+                if isinstance(value, str)
+                else _wrong_kind(value, property_type)
+            )
         case ScalarType(Scalar.BOOL):
-            return given if isinstance(given, bool) else _wrong_kind(given, wanted)
+            return value if isinstance(value, bool) else _wrong_kind(value, property_type)
         case ScalarType(Scalar.BLOB):
-            if isinstance(given, bytes):
-                return given
-            return blob_from_text(given) if isinstance(given, str) else _wrong_kind(given, wanted)
+            if isinstance(value, bytes):
+                return value
+            return blob_from_text(value) if isinstance(value, str) else _wrong_kind(value, property_type)
         case ScalarType(scalar):
-            return _number(given, scalar)
+            return _convert_number(value, scalar)
         case ListType(item):
-            return _items(given, ScalarType(item), wanted)
+            return _convert_items(value, ScalarType(item), property_type)
         case VectorType(size):
-            items = _items(given, ScalarType(Scalar.F32), wanted)
+            items = _convert_items(value, ScalarType(Scalar.F32), property_type)
             if isinstance(items, tuple) and len(items) != size:
-                return _wrong_size(len(items), wanted)
+                return _wrong_size(len(items), property_type)
             return items
         case _:
-            assert_never(wanted)
+            assert_never(property_type)
 
 
-def _plain(given: object) -> object:
-    """What NumPy and pandas wrap, as Python has it; their times, which become bare numbers, stay as they are."""
-    kind = getattr(getattr(given, "dtype", None), "kind", None)
-    unwrap = getattr(given, "tolist", None)
-    return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else given
+def _unwrap_numpy(value: object) -> object:
+    """Return the Python value of a NumPy or pandas value; times, which would become numbers, are unchanged."""
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    unwrap = getattr(value, "tolist", None)
+    return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else value
 
 
-def _moment(given: datetime) -> datetime | ValueMistake:
-    # The first of the two is for pandas' NaT, which has no offset to ask for.
-    if given.tzinfo is None or given.utcoffset() is None:
+def _convert_datetime(timestamp: datetime) -> datetime | ValueMistake:
+    # pandas' NaT has no tzinfo, and its utcoffset() cannot be called.
+    if timestamp.tzinfo is None or timestamp.utcoffset() is None:
         return ValueMistake(
-            "a datetime without its offset would mean another moment on every machine",
-            "give it one, as in datetime(2024, 5, 31, 12, tzinfo=UTC)",
+            "the datetime has no time zone",
+            "Add one, as in datetime(2024, 5, 31, 12, tzinfo=UTC).",
         )
-    if given.microsecond % 1000 or getattr(given, "nanosecond", 0):
+    if timestamp.microsecond % 1000 or getattr(timestamp, "nanosecond", 0):
         return ValueMistake(
-            "a DateTime has milliseconds, and this one is finer",
-            "round it, as in moment.replace(microsecond=0)",
+            "the datetime is more precise than milliseconds",
+            "Round it, as in timestamp.replace(microsecond=0).",
         )
     try:
-        return datetime.fromisoformat(given.isoformat(timespec="milliseconds")).astimezone(UTC)
+        return datetime.fromisoformat(timestamp.isoformat(timespec="milliseconds")).astimezone(UTC)
     except (ValueError, OverflowError):
-        return ValueMistake(f"{given.isoformat()} is no moment of the calendar")
+        return ValueMistake(f"{timestamp.isoformat()} is out of range for a DateTime")
 
 
-def _has_half_pair(text: str) -> bool:
+def _has_lone_surrogate(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -193,25 +199,27 @@ def _has_half_pair(text: str) -> bool:
     return False
 
 
-def value_from_expression(given: Expression, wanted: PropertyType) -> LiteralValue | ValueMistake:
-    """The value that a literal of a query means for a property of this type; what is no literal is a mistake."""
-    match given:
-        case NullLiteral():
+def value_from_expression(
+    expression: syntax.Expression, property_type: PropertyType
+) -> LiteralValue | ValueMistake:
+    """Return the value of this type for a literal of a query."""
+    match expression:
+        case syntax.NullLiteral():
             return None
-        case BoolLiteral(value):
-            return value_from_json(value, wanted)
-        case StringLiteral(text) if wanted == ScalarType(Scalar.BLOB):
+        case syntax.BoolLiteral(value):
+            return value_from_json(value, property_type)
+        case StringLiteral(text) if property_type == ScalarType(Scalar.BLOB):
             return blob_from_text(text)
         case StringLiteral() | NumberLiteral() | TimeLiteral():
-            return value_from_literal(given, wanted)
-        case ListLiteral(items):
-            return _literal_items(items, wanted)
+            return value_from_literal(expression, property_type)
+        case syntax.ListLiteral(items):
+            return _convert_literals(items, property_type)
         case _:
-            return ValueMistake("this is not a literal")
+            return ValueMistake("expected a literal")
 
 
 def blob_from_text(text: str) -> bytes | str | ValueMistake:
-    """The bytes of `base64:…`, or the URI itself."""
+    """Return the bytes of `base64:…`, or the URI itself."""
     if not text.startswith(BASE64_PREFIX):
         return text
     try:
@@ -220,30 +228,36 @@ def blob_from_text(text: str) -> bytes | str | ValueMistake:
         return ValueMistake(f"{quoted(text)} is not valid base64")
 
 
-def _number(given: object, scalar: Scalar) -> LiteralValue | ValueMistake:
-    wanted = ScalarType(scalar)
-    if isinstance(given, Decimal):
-        return value_from_text(str(given), wanted)
-    if isinstance(given, bool) or not isinstance(given, int | float | str):
-        return _wrong_kind(given, wanted)
-    if isinstance(given, str) and scalar not in {Scalar.I64, Scalar.U64}:
-        return _wrong_kind(given, wanted)
-    if scalar in INTEGER_BOUNDS and isinstance(given, int):
-        # Compared as a number: writing thousands of digits out is refused by Python, and slow.
+def _convert_number(value: object, scalar: Scalar) -> LiteralValue | ValueMistake:
+    property_type = ScalarType(scalar)
+    if isinstance(value, Decimal):
+        return value_from_text(str(value), property_type)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return _wrong_kind(value, property_type)
+    if isinstance(value, str) and scalar not in {Scalar.I64, Scalar.U64}:
+        return _wrong_kind(value, property_type)
+    if scalar in INTEGER_BOUNDS and isinstance(value, int):
+        # Compared as a number, because Python rejects the conversion of thousands of digits to text.
         low, high = INTEGER_BOUNDS[scalar]
-        fits = low <= given <= high
-        return given if fits else ValueMistake(f"the number does not fit {scalar.value}: {low} to {high}")
+        fits = low <= value <= high
+        return (
+            value
+            if fits
+            else ValueMistake(f"the number is out of range for {scalar.value}: expected {low} to {high}")
+        )
     assert scalar in INTEGER_BOUNDS or scalar in FLOATS
-    if isinstance(given, int) and abs(given) > 2**1024:
+    if isinstance(value, int) and abs(value) > 2**1024:
         return ValueMistake(f"the number is too large for {scalar.value}")
-    return value_from_text(given if isinstance(given, str) else repr(given), wanted)
+    return value_from_text(value if isinstance(value, str) else repr(value), property_type)
 
 
-def _items(given: object, item: ScalarType, wanted: PropertyType) -> tuple[LiteralValue, ...] | ValueMistake:
-    if not isinstance(given, list | tuple):
-        return _wrong_kind(given, wanted)
+def _convert_items(
+    sequence: object, item: ScalarType, property_type: PropertyType
+) -> tuple[LiteralValue, ...] | ValueMistake:
+    if not isinstance(sequence, list | tuple):
+        return _wrong_kind(sequence, property_type)
     values: list[LiteralValue] = []
-    for number, member in enumerate(given):
+    for number, member in enumerate(sequence):
         value = value_from_json(member, item)
         if isinstance(value, ValueMistake):
             return ValueMistake(f"item {number}: {value.message}", value.hint)
@@ -251,62 +265,63 @@ def _items(given: object, item: ScalarType, wanted: PropertyType) -> tuple[Liter
     return tuple(values)
 
 
-def _literal_items(
-    items: tuple[Expression, ...], wanted: PropertyType
+def _convert_literals(
+    items: tuple[syntax.Expression, ...], property_type: PropertyType
 ) -> tuple[LiteralValue, ...] | ValueMistake:
-    match wanted:
+    match property_type:
         case ListType(item):
             item_type = ScalarType(item)
         case VectorType(size):
             item_type = ScalarType(Scalar.F32)
             if len(items) != size:
-                return _wrong_size(len(items), wanted)
+                return _wrong_size(len(items), property_type)
         case _:
-            return ValueMistake(f"a list is no {type_text(wanted)}")
+            return ValueMistake(f"expected {type_text(property_type)}, got a list")
     values: list[LiteralValue] = []
-    for given in items:
-        value = value_from_expression(given, item_type)
+    for item_literal in items:
+        value = value_from_expression(item_literal, item_type)
         if isinstance(value, ValueMistake):
             return value
         if value is None:
-            return ValueMistake("the items of a list are never null")
+            return ValueMistake("a list cannot contain null")
         values.append(value)
     return tuple(values)
 
 
-def _wrong_size(count: int, wanted: VectorType) -> ValueMistake:
-    numbers = f"{count} number{'' if count == 1 else 's'}"
-    return ValueMistake(f"a vector of {numbers} is no {type_text(wanted)}", f"give {wanted.size} numbers")
+def _wrong_size(count: int, vector_type: VectorType) -> ValueMistake:
+    return ValueMistake(f"wrong vector length: expected {vector_type.size}, got {count}")
 
 
-def _wrong_kind(given: object, wanted: PropertyType) -> ValueMistake:
-    """A short picture of what came, since the value itself may be huge."""
-    match given:
+def _wrong_kind(value: object, property_type: PropertyType) -> ValueMistake:
+    """Describe the value in a few words, since it can be huge."""
+    match value:
         case None:
             shown = "null"
         case bool():
-            shown = "true" if given else "false"
+            shown = "true" if value else "false"
         case int() | float():
             shown = "a number"
         case str():
-            shown = f'"{given[:_SHOWN_MAX]}{"…" if len(given) > _SHOWN_MAX else ""}"'
+            shown = f'"{value[:_SHOWN_MAX]}{"…" if len(value) > _SHOWN_MAX else ""}"'
         case list() | tuple():
             shown = "a list"
         case dict():
             shown = "an object"
         case _:
-            shown = type(given).__name__
-    return ValueMistake(f"{shown} is no {type_text(wanted)}", _hint(wanted))
+            shown = type(value).__name__
+    return ValueMistake(f"expected {type_text(property_type)}, got {shown}", _hint(property_type))
 
 
-def _hint(wanted: PropertyType) -> str:
+def _hint(property_type: PropertyType) -> str:
     hints: dict[PropertyType, str] = {
-        ScalarType(Scalar.STRING): 'give a string: "…"',
-        ScalarType(Scalar.DATE): 'give a date: "2024-05-31"',
-        ScalarType(Scalar.DATETIME): 'give a datetime: "2024-05-31T12:00:00Z"',
-        ScalarType(Scalar.BOOL): "give true or false",
-        ScalarType(Scalar.BLOB): 'give "base64:…"',
+        ScalarType(Scalar.STRING): 'Pass a string: "…".',
+        ScalarType(Scalar.DATE): 'Pass a date: "2024-05-31".',
+        ScalarType(Scalar.DATETIME): 'Pass a datetime: "2024-05-31T12:00:00Z".',
+        ScalarType(Scalar.BOOL): "Pass true or false.",
+        ScalarType(Scalar.BLOB): 'Pass "base64:…".',
     }
-    if isinstance(wanted, ListType | VectorType):
-        return "give a list"
-    return hints.get(wanted, "give a number" if isinstance(wanted, ScalarType) else 'give a string: "…"')
+    if isinstance(property_type, ListType | VectorType):
+        return "Pass a list."
+    return hints.get(
+        property_type, "Pass a number." if isinstance(property_type, ScalarType) else 'Pass a string: "…".'
+    )

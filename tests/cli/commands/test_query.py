@@ -155,4 +155,4 @@ def test_wide_letters_are_aligned(place: Path) -> None:
 
 def test_a_body_without_its_query(place: Path) -> None:
     outcome = query(place, "-e", "match { $p: Person } return { $p }")
-    assert "write `query name() { … }` around it" in outcome.stderr
+    assert "Wrap it in a named query: `query name() { … }`" in outcome.stderr

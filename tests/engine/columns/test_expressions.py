@@ -16,16 +16,16 @@ from omnigraph.engine.columns.expressions import evaluate, holds
 from omnigraph.engine.columns.frame import DictionaryColumn, Frame
 from omnigraph.query.plan.expressions import (
     And,
+    BinaryOperation,
     ColumnRef,
     Compare,
-    Computed,
+    ConstantUnlessNull,
     Expr,
     InList,
     IsNull,
-    Known,
     ListMembership,
     Literal,
-    Negated,
+    Negation,
     Not,
     Or,
     Prefix,
@@ -84,7 +84,7 @@ def test_logic_has_three_values() -> None:
     assert values(And((a, b)), rows) == [True, False, None, False, False, False, None, False, None]
     assert values(Or((a, b)), rows) == [True, True, True, True, False, None, True, None, None]
     assert values(Not(b), rows) == [False, True, None] * 3
-    assert values(Known(True, b), rows) == [True, True, None] * 3
+    assert values(ConstantUnlessNull(True, b), rows) == [True, True, None] * 3
     assert values(IsNull(b), rows) == [False, False, True] * 3
     assert holds((a, b), rows).tolist() == [True] + [False] * 8
 
@@ -131,14 +131,14 @@ def test_a_date_is_the_midnight_it_begins_with() -> None:
 def test_integers_are_exact_or_an_error() -> None:
     rows = frame(a=(I64, [MOST - 1, None]), u=(U64, [2**63, 1]))
     one = Literal(1, I64)
-    assert values(Computed(Sign.ADD, column("a", I64), one), rows) == [MOST, None]
-    assert values(Computed(Sign.SUB, column("u", U64), one), rows) == [MOST, 0]
-    assert values(Negated(column("u", U64)), rows) == [LEAST, -1]
+    assert values(BinaryOperation(Sign.ADD, column("a", I64), one), rows) == [MOST, None]
+    assert values(BinaryOperation(Sign.SUB, column("u", U64), one), rows) == [MOST, 0]
+    assert values(Negation(column("u", U64)), rows) == [LEAST, -1]
     for expr in (
-        Computed(Sign.ADD, column("a", I64), Literal(2, I64)),
-        Computed(Sign.MUL, column("a", I64), Literal(MOST, I64)),
-        Computed(Sign.ADD, column("u", U64), Literal(0, I64)),
-        Negated(Literal(LEAST, I64)),
+        BinaryOperation(Sign.ADD, column("a", I64), Literal(2, I64)),
+        BinaryOperation(Sign.MUL, column("a", I64), Literal(MOST, I64)),
+        BinaryOperation(Sign.ADD, column("u", U64), Literal(0, I64)),
+        Negation(Literal(LEAST, I64)),
     ):
         with pytest.raises(RunError) as caught:
             values(expr, rows)
@@ -147,8 +147,13 @@ def test_integers_are_exact_or_an_error() -> None:
 
 def test_division_gives_floats_and_null_for_zero() -> None:
     rows = frame(a=(I64, [1, 1, None, MOST]), b=(F64, [0.0, -0.0, 1.0, 2.0]))
-    assert values(Computed(Sign.DIV, column("a", I64), column("b", F64)), rows) == [None, None, None, 2.0**62]
-    assert values(Computed(Sign.DIV, column("a", I64), Literal(0, I64)), rows) == [None] * 4
+    assert values(BinaryOperation(Sign.DIV, column("a", I64), column("b", F64)), rows) == [
+        None,
+        None,
+        None,
+        2.0**62,
+    ]
+    assert values(BinaryOperation(Sign.DIV, column("a", I64), Literal(0, I64)), rows) == [None] * 4
 
 
 def test_lists_texts_and_choices() -> None:

@@ -1,11 +1,11 @@
-"""One query of a text is chosen and checked; the others are no matter of it."""
+"""`check_query` checks only the query that a name selects."""
 
 from __future__ import annotations
 
 import pytest
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.query.checks.run import CheckOptions, check_chosen
+from omnigraph.query.checks.run import CheckOptions, check_query
 from omnigraph.query.parser import parse_queries
 from tests.query.golden_files import catalog
 
@@ -13,11 +13,11 @@ GOOD = "query good() { match { $p: Person } return { $p.slug } }\n"
 OPEN = "query open() { match { $p: Person $p knows{1,} $q } return { $q.slug } }\n"
 
 
-def test_only_the_chosen_query_is_checked() -> None:
+def test_only_the_selected_query_is_checked() -> None:
     file = parse_queries(GOOD + OPEN)
-    assert check_chosen(file, "good", catalog()).name == "good"
-    assert check_chosen(file, "open", catalog(), CheckOptions(3)).name == "open"
-    assert check_chosen(parse_queries(GOOD), None, catalog()).name == "good"
+    assert check_query(file, "good", catalog()).name == "good"
+    assert check_query(file, "open", catalog(), CheckOptions(3)).name == "open"
+    assert check_query(parse_queries(GOOD), None, catalog()).name == "good"
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_only_the_chosen_query_is_checked() -> None:
         (GOOD + GOOD, "good", "T107"),
     ],
 )
-def test_what_cannot_be_chosen(text: str, name: str | None, code: str) -> None:
+def test_unselectable_query_raises(text: str, name: str | None, code: str) -> None:
     with pytest.raises(OmnigraphError) as caught:
-        check_chosen(parse_queries(text), name, catalog())
+        check_query(parse_queries(text), name, catalog())
     assert caught.value.code == code
     assert caught.value.hint

@@ -63,7 +63,7 @@ def lint(
         write_json(report.to_json())
     else:
         _show(report, quiet=context.obj.quiet)
-    if not report.is_good:
+    if not report.is_valid:
         raise typer.Exit(ExitCode.ERROR)
 
 

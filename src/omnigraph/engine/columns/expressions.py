@@ -23,17 +23,17 @@ from omnigraph.engine.columns.domain import Array, Mask, Scalar, ValueDictionary
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
 from omnigraph.query.plan.expressions import (
     And,
+    BinaryOperation,
     ColumnRef,
     Compare,
-    Computed,
+    ConstantUnlessNull,
     EntityRef,
     Expr,
     InList,
     IsNull,
-    Known,
     ListMembership,
     Literal,
-    Negated,
+    Negation,
     Not,
     Or,
     OutputRef,
@@ -137,9 +137,9 @@ def _value(expr: Expr, frame: Frame) -> Value:
             return frame.array(expr.name)
         case EntityRef():
             return frame.array(expr.id.name)
-        case Negated(operand):
+        case Negation(operand):
             return negated(_value(operand, frame), value_arrow_type(expr.type))
-        case Computed(sign, left, right):
+        case BinaryOperation(sign, left, right):
             return computed(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
         case And(operands) | Or(operands):
             join: Any = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
@@ -151,7 +151,7 @@ def _value(expr: Expr, frame: Frame) -> Value:
             return pc.invert(_value(operand, frame))  # type: ignore[no-any-return]
         case IsNull(operand, is_not):
             return _null_test(operand, is_not, frame)
-        case Known(answer, operand):
+        case ConstantUnlessNull(answer, operand):
             present: Any = _null_test(operand, True, frame)
             nothing = pa.scalar(None, pa.bool_())
             return pc.if_else(present, pa.scalar(answer), nothing)  # type: ignore[no-any-return]

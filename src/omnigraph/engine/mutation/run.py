@@ -35,7 +35,7 @@ from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue
 from omnigraph.query.plan.operators import Scan
-from omnigraph.query.plan.statements import Assigned, DeleteRows, InsertRow, MutationPlan, UpdateRows
+from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.schema.tables import arrow_schema, arrow_type
 
@@ -206,7 +206,7 @@ class _MutationRun:
         return pa.concat_tables(tables)
 
     def _values(
-        self, entity: Entity, values: tuple[Assigned, ...], rows: Frame, line: int
+        self, entity: Entity, values: tuple[ColumnAssignment, ...], rows: Frame, line: int
     ) -> dict[str, Array]:
         """The new values: arrays of one, or computed for each row; what breaks a rule is reported and null."""
         lines = np.full(rows.length, line, dtype=np.int64)
@@ -253,13 +253,13 @@ class _MutationRun:
             self.change.reports.append(ViolationReport.of_breaches(breaches, places))
 
 
-def _record(entity: Entity, values: tuple[Assigned, ...]) -> dict[str, object]:
+def _record(entity: Entity, values: tuple[ColumnAssignment, ...]) -> dict[str, object]:
     """The values under the names that data has: the ends of an edge are `from` and `to`."""
     ends = _ENDS if isinstance(entity, EdgeType) else {}
     return {ends.get(found.column, found.column): _cell(found) for found in values}
 
 
-def _cell(assigned: Assigned) -> object:
+def _cell(assigned: ColumnAssignment) -> object:
     """The value of an expression that reads no row."""
     if not isinstance(assigned.value, Literal):
         raw = _raw(assigned.value, Frame(1, {}))

@@ -29,8 +29,7 @@ from omnigraph.engine.columns.frame import (
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.aggregate import Groups, group_rows
 from omnigraph.query.plan.expressions import Fields, names
-from omnigraph.query.plan.operators import CrossJoin, ExistsJoin, LeftJoin
-from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.operators import CrossJoin, ExistsJoin, LeftJoin, Relation
 from omnigraph.query.plan.walk import argument_columns
 
 

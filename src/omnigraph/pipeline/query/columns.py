@@ -23,18 +23,18 @@ from omnigraph.pipeline.datasource.types import spark_type
 from omnigraph.pipeline.spark.task_errors import pack_error
 from omnigraph.query.plan.expressions import (
     And,
+    BinaryOperation,
     ColumnRef,
     Compare,
-    Computed,
+    ConstantUnlessNull,
     EntityRef,
     Expr,
     InList,
     IsNull,
-    Known,
     ListMembership,
     Literal,
     LiteralValue,
-    Negated,
+    Negation,
     Not,
     Or,
     OutputRef,
@@ -272,9 +272,9 @@ def expression_column(expr: Expr) -> Column:
             return plan_column(expr.name)
         case EntityRef():
             return plan_column(expr.id.name)
-        case Negated(operand):
+        case Negation(operand):
             return negated(expression_column(operand), expr.type)
-        case Computed(sign, left, right):
+        case BinaryOperation(sign, left, right):
             return computed(sign, _typed(left), _typed(right), expr.type)
         case And(operands):
             return reduce(lambda one, other: one & other, map(expression_column, operands))
@@ -285,7 +285,7 @@ def expression_column(expr: Expr) -> Column:
         case IsNull(operand, is_not):
             column = expression_column(operand)
             return column.isNotNull() if is_not else column.isNull()
-        case Known(answer, operand):
+        case ConstantUnlessNull(answer, operand):
             return F.when(expression_column(operand).isNotNull(), F.lit(answer))
         case _:
             return _condition(expr)

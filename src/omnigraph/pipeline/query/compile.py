@@ -46,11 +46,11 @@ from omnigraph.query.plan.operators import (
     Order,
     Pattern,
     Project,
+    Relation,
     Scan,
     Search,
     Unit,
 )
-from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import is_float
 from omnigraph.query.syntax import ComparisonOperator
 

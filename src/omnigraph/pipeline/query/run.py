@@ -32,8 +32,8 @@ from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from omnigraph.pipeline.spark.task_errors import TaskError
 from omnigraph.query.plan.expression_walk import reads_of, walk
 from omnigraph.query.plan.expressions import Bm25, Expr, Nearest, Rrf, TextMatch, names
-from omnigraph.query.plan.operators import Project, Search
-from omnigraph.query.plan.statements import ReadPlan, Relation
+from omnigraph.query.plan.operators import Project, Relation, Search
+from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.types import ValueType
 from omnigraph.query.plan.walk import steps_of, with_expressions
 from omnigraph.schema.property_types import Scalar, ScalarType

@@ -1,4 +1,8 @@
-"""Comparisons: whether the two sides go together, and which typed condition they make."""
+"""The state of checking one query: its parameters, variables and problems, and the environment of an expression.
+
+`Context` collects what the checks of a query find and gives entities unique names. `Env` says what an expression can
+see and where in the query it is. No module of this package raises: a problem is reported, and the check returns None.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from enum import Enum
 from itertools import count
 from typing import Final
 
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import TypeId
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import Span
@@ -17,11 +22,12 @@ from omnigraph.query.plan.types import Entity, Table, ValueType, table_of
 from omnigraph.query.syntax import Expression, Variable
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 
-SHOW_TYPES: Final = "`omnigraph schema show` prints the types"
+SHOW_TYPES_HINT: Final = str(hint("Run {} to list the types.", action("schema show")))
+PROPERTY_HINT: Final = "Name a property: `$x.prop`."
 
 
 class ExpressionPosition(Enum):
-    """Where an expression stands."""
+    """Where in a query an expression is."""
 
     FILTER = "a filter"
     RETURN = "`return`"
@@ -33,8 +39,8 @@ class ExpressionPosition(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """A variable that is bound to an entity; `nullable` when an `optional` binds it."""
+class VariableBinding:
+    """The entity that a variable is bound to; `nullable` if an `optional` binds it."""
 
     entity: Entity
     nullable: bool = False
@@ -44,8 +50,8 @@ class Bound:
 class Context:
     """The state of checking one query.
 
-    `reserved` are the names of all variables of its text, which no made-up name may have; `broken` those whose binding
-    has a problem, so that their uses are not reported as well.
+    `reserved` has the names of all variables of the text, which no generated name may have. `broken` has the variables
+    whose binding has a problem, so that their uses are not reported as well.
     """
 
     catalog: Catalog
@@ -56,38 +62,39 @@ class Context:
     inside_not: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     reserved: frozenset[str] = frozenset()
-    _taken: set[str] = field(default_factory=set)
+    _entity_names: set[str] = field(default_factory=set)
     _tables: dict[TypeId, Table] = field(default_factory=dict)
 
     def report(self, code: QueryCode, span: Span, message: str, hint: str = "") -> None:
-        """Keep a problem of this query."""
+        """Add a problem of this query."""
         self.problems.report(code, span, f"{self.label}: {message}", hint)
 
     def table(self, entity_type: NodeType | EdgeType) -> Table:
-        """The table of a type, made once."""
+        """Return the table of a type; each is built once."""
         if entity_type.id not in self._tables:
             self._tables[entity_type.id] = table_of(entity_type)
         return self._tables[entity_type.id]
 
     def new_entity(self, variable: Variable, table: Table) -> Entity:
-        """An entity with a name of its own: the variable's if that is free, or one with a number."""
-        if not variable.is_anonymous and variable.name not in self._taken:
+        """Return an entity with a unique name: that of the variable if it is free, or one with a number."""
+        if not variable.is_anonymous and variable.name not in self._entity_names:
             name = variable.name
         else:
             base = variable.name.removesuffix("_")
             numbered = (f"{base}_{number}" for number in count(1 if variable.is_anonymous else 2))
-            name = next(found for found in numbered if found not in self._taken | self.reserved)
-        self._taken.add(name)
+            used = self._entity_names | self.reserved
+            name = next(candidate for candidate in numbered if candidate not in used)
+        self._entity_names.add(name)
         return Entity(name, table)
 
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """Where an expression is checked: what it can see, and where it stands."""
+    """The environment of an expression: the variables and words that it can use, and its position in the query."""
 
     context: Context
-    variables: Mapping[str, Bound]
-    place: ExpressionPosition
+    variables: Mapping[str, VariableBinding]
+    position: ExpressionPosition
     words: Mapping[str, Expr] = field(default_factory=dict)
 
     def report(self, code: QueryCode, span: Span, message: str, hint: str = "") -> None:

@@ -1,7 +1,8 @@
-"""Calls of functions: which exist, where they may stand, and what they take.
+"""Checks calls of functions: which functions exist, where each is allowed, and which arguments it accepts.
 
-`now`; the search predicates `search`, `match_text`, `fuzzy`; the scores `bm25`, `nearest`, `rrf`; the aggregates
-`count`, `sum`, `avg`, `min`, `max`.
+The functions are `now`; the search predicates `search`, `match_text`, `fuzzy`; the scores `bm25`, `nearest`, `rrf`; and
+the aggregates `count`, `sum`, `avg`, `min`, `max`. The parameter `check` is `check_expression`, whose module imports
+this one.
 """
 
 from __future__ import annotations
@@ -12,25 +13,10 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral
-from omnigraph.query.checks.context import Check, Env, ExpressionPosition
+from omnigraph.query.checks.context import PROPERTY_HINT, Check, Env, ExpressionPosition
 from omnigraph.query.codes import QueryCode
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.expression_walk import walk
-from omnigraph.query.plan.expressions import (
-    AggregateCall,
-    Bm25,
-    ColumnRef,
-    EntityRef,
-    Expr,
-    Function,
-    Literal,
-    Nearest,
-    Now,
-    Param,
-    Rrf,
-    Score,
-    TextMatch,
-    TextMode,
-)
 from omnigraph.query.plan.types import (
     STRING,
     Column,
@@ -47,83 +33,8 @@ from omnigraph.query.values import value_from_expression
 from omnigraph.schema.property_types import ListType, Scalar, VectorType
 from omnigraph.schema.values import ValueMistake
 
-
-def check_nearest(call: Call, env: Env, check: Check) -> Nearest | None:
-    """The typed score, or None after a problem."""
-    place, given = call.arguments
-    found = check(place, env, None)
-    column = found if isinstance(found, ColumnRef) and isinstance(found.type, VectorType) else None
-    if found is not None and column is None:
-        shown = value_type_text(found.type)
-        message = f"`nearest` works on a Vector property, not {shown}"
-        env.report(QueryCode.NEAREST_PROPERTY, place.span, message, "write `nearest($x.embedding, …)`")
-    query = _vector(given, column, env) if isinstance(given, ListLiteral) else check(given, env, None)
-    if column is None or query is None or not check_constant(query, given, "nearest", env):
-        return None
-    return _nearest(column, query, given, env)
-
-
-def check_constant(query: Expr, given: Expression, name: str, env: Env) -> bool:
-    """What is searched for is one value for the whole query, and never null."""
-    if not isinstance(query, Literal | Param):
-        message = f"`{name}` looks for a literal or a parameter, the same for every row"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
-        return False
-    if query.nullable:
-        message = f"`{name}` cannot look for null"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message, "declare the parameter without `?`")
-        return False
-    return True
-
-
-def _vector(given: ListLiteral, column: ColumnRef | None, env: Env) -> Literal | None:
-    wanted = column.type if column else None
-    if not isinstance(wanted, VectorType):
-        return None
-    value = value_from_expression(given, wanted)
-    if isinstance(value, ValueMistake):
-        code = QueryCode.VECTOR_LENGTH if len(given.items) != wanted.size else QueryCode.LITERAL
-        env.report(code, given.span, value.message, value.hint)
-        return None
-    return Literal(value, wanted)
-
-
-def _nearest(column: ColumnRef, query: Expr, given: Expression, env: Env) -> Nearest | None:
-    assert isinstance(column.type, VectorType)
-    match query.type:
-        case VectorType(size):
-            if size == column.type.size:
-                return Nearest(column, query)
-            message = f"the vector has {size} numbers, the property {column.type.size}"
-            env.report(QueryCode.VECTOR_LENGTH, given.span, message)
-            return None
-        case ListType(Scalar.F32 | Scalar.F64):
-            hint = f"declare the parameter as `{value_type_text(column.type)}`"
-            env.report(QueryCode.VECTOR_LENGTH, given.span, "a list has no fixed length", hint)
-            return None
-    if family_of(query.type) is not TypeFamily.TEXT:
-        message = f"`nearest` needs a vector or a text, not {value_type_text(query.type)}"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
-        return None
-    made = _embedded(column, env)
-    if made is None:
-        hint = 'give a vector, or declare the property with `@embed("source")`'
-        message = "a text is looked for, and no `@embed` says how the property's vectors are made"
-        env.report(QueryCode.NEAREST_TEXT, given.span, message, hint)
-        return None
-    return Nearest(column, query, embed=True, model=made.model)
-
-
-def _embedded(column: ColumnRef, env: Env) -> Column | None:
-    """By the entity of the column: in `order` it may be written as a name of `return`, without its variable."""
-    entities = (bound.entity for bound in env.variables.values())
-    table = next(found.table for found in entities if found.name == column.entity)
-    made = table.column(column.column)
-    return made if made is not None and made.embedded else None
-
-
-_AGGREGATES: Final = {function.value: function for function in Function}
-_SEARCHES: Final = {mode.value: mode for mode in TextMode}
+_AGGREGATES: Final = {function.value: function for function in ex.Function}
+_SEARCHES: Final = {mode.value: mode for mode in ex.TextMode}
 _COUNTS: Final = {
     "now": (0, 0),
     "search": (2, 2),
@@ -134,177 +45,262 @@ _COUNTS: Final = {
     "rrf": (2, 3),
     **dict.fromkeys(_AGGREGATES, (1, 1)),
 }
-# With one string these are literals, and the parser has made them so.
+# With one string these are literals, which the parser recognizes.
 _TIMES: Final = {"date": '"2026-01-01"', "datetime": '"2026-01-01T00:00:00Z"'}
 _NAMED: Final = {"fuzzy": "edits", "rrf": "k"}
 _RRF_K: Final = 60
 
 
-def check_call(call: Call, env: Env, check: Check) -> Expr | None:
-    """The typed call, or None after a problem."""
+def check_call(call: Call, env: Env, check: Check) -> ex.Expr | None:
+    """Return the typed call, or None after a problem."""
     name = call.name.text
     if name in _TIMES:
-        message = f"`{name}` needs one string in quotes"
-        env.report(QueryCode.ARGUMENT_TYPE, call.span, message, f"write `{name}({_TIMES[name]})`")
+        message = f"`{name}` requires one string literal"
+        env.report(QueryCode.ARGUMENT_TYPE, call.span, message, f"Write `{name}({_TIMES[name]})`.")
         return None
     if name not in _COUNTS:
         near = env.context.problems.did_you_mean(name, (*_COUNTS, *_TIMES))
-        hint = near or f"the functions are {', '.join((*_COUNTS, *_TIMES))}"
-        env.report(QueryCode.UNKNOWN_FUNCTION, call.span, f"no function is called {quoted(name)}", hint)
+        hint = near or f"The functions are {', '.join((*_COUNTS, *_TIMES))}."
+        env.report(QueryCode.UNKNOWN_FUNCTION, call.span, f"unknown function {quoted(name)}", hint)
         return None
-    if not _has_right_count(call, env):
+    if not _has_valid_arguments(call, env):
         return None
     if name == "now":
-        return Now()
+        return ex.Now()
     if name in _SEARCHES:
-        return _search(call, env, check)
+        return _check_search(call, env, check)
     if name in _AGGREGATES:
-        return _aggregate(call, env, check)
-    if env.place not in {ExpressionPosition.RETURN, ExpressionPosition.ORDER}:
-        message = f"`{name}` is a score, which {env.place.value} cannot use"
-        env.report(QueryCode.SCORE_PLACE, call.span, message, "scores stand in `return` and `order`")
+        return _check_aggregate(call, env, check)
+    if env.position not in {ExpressionPosition.RETURN, ExpressionPosition.ORDER}:
+        message = f"`{name}` is a score, which {env.position.value} cannot use"
+        env.report(QueryCode.SCORE_PLACE, call.span, message, "Use scores in `return` and `order`.")
         return None
-    return _score(call, env, check)
+    return _check_score(call, env, check)
 
 
-def _has_right_count(call: Call, env: Env) -> bool:
+def _has_valid_arguments(call: Call, env: Env) -> bool:
+    """Return whether the number of arguments is right and every named argument exists; report it otherwise."""
     name = call.name.text
     low, high = _COUNTS[name]
-    unknown = [found.name for found in call.named if found.name.text != _NAMED.get(name)]
+    unknown = [argument.name for argument in call.named if argument.name.text != _NAMED.get(name)]
     for wrong in unknown:
         message = f"`{name}` has no argument {quoted(wrong.text)}"
         env.report(QueryCode.ARGUMENT_COUNT, wrong.span, message)
-    if call.distinct and name != Function.COUNT.value:
-        env.report(QueryCode.ARGUMENT_COUNT, call.span, "only `count` takes `distinct`")
+    if call.distinct and name != ex.Function.COUNT.value:
+        env.report(QueryCode.ARGUMENT_COUNT, call.span, f"`{name}` does not accept `distinct`")
         return False
-    known = len(call.named) - len(unknown)
-    given = len(call.arguments) + (known if len(call.arguments) >= low else 0)
-    if not low <= given <= high:
-        wanted = str(low) if low == high else f"{low} or {high}"
-        message = f"`{name}` takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
+    named_count = len(call.named) - len(unknown)
+    argument_count = len(call.arguments) + (named_count if len(call.arguments) >= low else 0)
+    if not low <= argument_count <= high:
+        expected = str(low) if low == high else f"{low} or {high}"
+        plural = "" if expected == "1" else "s"
+        message = f"`{name}` takes {expected} argument{plural}, got {argument_count}"
         env.report(QueryCode.ARGUMENT_COUNT, call.span, message)
         return False
     return not unknown
 
 
-def _search(call: Call, env: Env, check: Check) -> Expr | None:
-    if env.place not in {ExpressionPosition.FILTER, ExpressionPosition.WHERE}:
-        message = f"`{call.name.text}` is a condition, which {env.place.value} cannot use"
-        env.report(QueryCode.SEARCH_PLACE, call.span, message, "search predicates stand in `match`")
+def _check_search(call: Call, env: Env, check: Check) -> ex.Expr | None:
+    if env.position not in {ExpressionPosition.FILTER, ExpressionPosition.WHERE}:
+        message = f"`{call.name.text}` is a condition, which {env.position.value} cannot use"
+        env.report(QueryCode.SEARCH_PLACE, call.span, message, "Use search predicates in `match`.")
         return None
-    column, query = _text_and_query(call, env, check)
+    column, query = _check_text_arguments(call, env, check)
     edits = _number_argument(call, env, default=1, high=limits.FUZZY_EDITS_MAX)
     if column is None or query is None or edits is None:
         return None
     mode = _SEARCHES[call.name.text]
-    return TextMatch(mode, column, query, edits if mode is TextMode.FUZZY else 0)
+    return ex.TextMatch(mode, column, query, edits if mode is ex.TextMode.FUZZY else 0)
 
 
-def _text_and_query(call: Call, env: Env, check: Check) -> tuple[ColumnRef | None, Expr | None]:
-    """The String property and the words to look for."""
+def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.ColumnRef | None, ex.Expr | None]:
+    """Return the String property and the searched text; None for each that has a problem."""
     name = call.name.text
-    found, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
-    column = found if isinstance(found, ColumnRef) and _is_text_property(found) else None
-    if found is not None and column is None:
-        shown = "an id" if isinstance(found, ColumnRef) and found.column == "id" else _shown(found)
-        message = f"`{name}` searches a String property, not {shown}"
-        hint = f"write `{name}($x.property, …)`"
+    checked, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
+    column = checked if isinstance(checked, ex.ColumnRef) and _is_text_property(checked) else None
+    if checked is not None and column is None:
+        shown = _type_text(checked)
+        if isinstance(checked, ex.ColumnRef):
+            shown = "an id" if checked.column == "id" else f"a property of type {shown}"
+        elif not isinstance(checked, ex.EntityRef):
+            shown = f"an expression of type {shown}"
+        message = f"`{name}` requires a String property, got {shown}"
+        hint = f"Write `{name}($x.property, …)`."
         env.report(QueryCode.SEARCH_PROPERTY, call.arguments[0].span, message, hint)
-    if query is not None and not check_constant(query, call.arguments[1], name, env):
+    if query is not None and not _is_constant(query, call.arguments[1], name, env):
         return column, None
     if query is not None and not is_text(query.type):
-        message = f"`{name}` looks for a text, not {_shown(query)}"
+        message = f"`{name}` searches for a string, got {_type_text(query)}"
         env.report(QueryCode.ARGUMENT_TYPE, call.arguments[1].span, message)
         return column, None
     return column, query
 
 
-def _is_text_property(column: ColumnRef) -> bool:
-    """Whether full-text search works on it."""
+def _is_text_property(column: ex.ColumnRef) -> bool:
+    """Return whether full-text search supports the column."""
     return column.type == STRING and column.column != "id"
 
 
 def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | None:
-    """The last argument, by position or by name: a whole number that is written down, not a parameter."""
-    low = 0 if call.name.text == TextMode.FUZZY.value else 1
-    given: Expression | None = call.named[0].value if call.named else None
-    if given is None and len(call.arguments) > 2:
-        given = call.arguments[2]
-    if given is None:
+    """Return the last argument, by position or by name: an integer literal within the bounds."""
+    low = 0 if call.name.text == ex.TextMode.FUZZY.value else 1
+    argument: Expression | None = call.named[0].value if call.named else None
+    if argument is None and len(call.arguments) > 2:
+        argument = call.arguments[2]
+    if argument is None:
         return default
-    if isinstance(given, NumberLiteral) and given.text.isdecimal() and len(given.text) < 10:
-        number = int(given.text)
+    if isinstance(argument, NumberLiteral) and argument.text.isdecimal() and len(argument.text) < 10:
+        number = int(argument.text)
         if low <= number <= high:
             return number
-    message = f"`{_NAMED[call.name.text]}` of `{call.name.text}` is a whole number from {low} to {high}"
-    env.report(QueryCode.SEARCH_NUMBER, given.span, message)
+    message = f"`{_NAMED[call.name.text]}` of `{call.name.text}` must be an integer from {low} to {high}"
+    env.report(QueryCode.SEARCH_NUMBER, argument.span, message)
     return None
 
 
-def _score(call: Call, env: Env, check: Check) -> Score | None:
+def _check_score(call: Call, env: Env, check: Check) -> ex.Score | None:
     match call.name.text:
         case "bm25":
-            column, query = _text_and_query(call, env, check)
-            return None if column is None or query is None else Bm25(column, query)
+            column, query = _check_text_arguments(call, env, check)
+            return None if column is None or query is None else ex.Bm25(column, query)
         case "nearest":
-            return check_nearest(call, env, check)
+            return _check_nearest(call, env, check)
         case _:
-            return _rrf(call, env, check)
+            return _check_rrf(call, env, check)
 
 
-def _rrf(call: Call, env: Env, check: Check) -> Score | None:
-    scores: list[Nearest | Bm25] = []
+def _check_nearest(call: Call, env: Env, check: Check) -> ex.Nearest | None:
+    property_argument, query_argument = call.arguments
+    checked = check(property_argument, env, None)
+    column = checked if isinstance(checked, ex.ColumnRef) and isinstance(checked.type, VectorType) else None
+    if checked is not None and column is None:
+        message = f"`nearest` requires a Vector property, got {_type_text(checked)}"
+        hint = "Write `nearest($x.embedding, …)`."
+        env.report(QueryCode.NEAREST_PROPERTY, property_argument.span, message, hint)
+    query = (
+        _vector(query_argument, column, env)
+        if isinstance(query_argument, ListLiteral)
+        else check(query_argument, env, None)
+    )
+    if column is None or query is None or not _is_constant(query, query_argument, "nearest", env):
+        return None
+    return _make_nearest(column, query, query_argument, env)
+
+
+def _is_constant(query: ex.Expr, argument: Expression, name: str, env: Env) -> bool:
+    """Return whether the searched value is the same for all rows and never null; report it otherwise."""
+    if not isinstance(query, ex.Literal | ex.Param):
+        message = f"the second argument of `{name}` must be a literal or a parameter"
+        env.report(QueryCode.ARGUMENT_TYPE, argument.span, message)
+        return False
+    if query.nullable:
+        message = f"the second argument of `{name}` cannot be null"
+        env.report(QueryCode.ARGUMENT_TYPE, argument.span, message, "Declare the parameter without `?`.")
+        return False
+    return True
+
+
+def _vector(items: ListLiteral, column: ex.ColumnRef | None, env: Env) -> ex.Literal | None:
+    vector_type = column.type if column else None
+    if not isinstance(vector_type, VectorType):
+        return None
+    value = value_from_expression(items, vector_type)
+    if isinstance(value, ValueMistake):
+        code = QueryCode.VECTOR_LENGTH if len(items.items) != vector_type.size else QueryCode.LITERAL
+        env.report(code, items.span, value.message, value.hint)
+        return None
+    return ex.Literal(value, vector_type)
+
+
+def _make_nearest(column: ex.ColumnRef, query: ex.Expr, argument: Expression, env: Env) -> ex.Nearest | None:
+    assert isinstance(column.type, VectorType)
+    match query.type:
+        case VectorType(size):
+            if size == column.type.size:
+                return ex.Nearest(column, query)
+            message = f"wrong vector length: expected {column.type.size}, got {size}"
+            env.report(QueryCode.VECTOR_LENGTH, argument.span, message)
+            return None
+        case ListType(Scalar.F32 | Scalar.F64):
+            message = f"expected {value_type_text(column.type)}, got a list without a fixed length"
+            hint = f"Declare the parameter as `{value_type_text(column.type)}`."
+            env.report(QueryCode.VECTOR_LENGTH, argument.span, message, hint)
+            return None
+    if family_of(query.type) is not TypeFamily.TEXT:
+        message = f"`nearest` requires a vector or a string, got {value_type_text(query.type)}"
+        env.report(QueryCode.ARGUMENT_TYPE, argument.span, message)
+        return None
+    embedded = _embedded_column(column, env)
+    if embedded is None:
+        hint = 'Pass a vector, or declare the property with `@embed("source")`.'
+        message = "`nearest` cannot embed a string, because the property has no `@embed`"
+        env.report(QueryCode.NEAREST_TEXT, argument.span, message, hint)
+        return None
+    return ex.Nearest(column, query, embed=True, model=embedded.model)
+
+
+def _embedded_column(column: ex.ColumnRef, env: Env) -> Column | None:
+    """Return the column if it is embedded; by its entity, since `order` can use an alias without a variable."""
+    entities = (bound.entity for bound in env.variables.values())
+    table = next(entity.table for entity in entities if entity.name == column.entity)
+    table_column = table.column(column.column)
+    return table_column if table_column is not None and table_column.embedded else None
+
+
+def _check_rrf(call: Call, env: Env, check: Check) -> ex.Score | None:
+    scores: list[ex.Nearest | ex.Bm25] = []
     for argument in call.arguments[:2]:
-        found = check(argument, env, None)
-        if isinstance(found, Nearest | Bm25):
-            scores.append(found)
-        elif found is not None:
-            message = "`rrf` joins two of `nearest(…)` and `bm25(…)`"
+        score = check(argument, env, None)
+        if isinstance(score, ex.Nearest | ex.Bm25):
+            scores.append(score)
+        elif score is not None:
+            message = "the first two arguments of `rrf` must be `nearest(…)` or `bm25(…)`"
             env.report(QueryCode.RRF_ARGUMENT, argument.span, message)
     k = _number_argument(call, env, default=_RRF_K, high=limits.RRF_K_MAX)
-    return Rrf(scores[0], scores[1], k) if len(scores) == 2 and k is not None else None
+    return ex.Rrf(scores[0], scores[1], k) if len(scores) == 2 and k is not None else None
 
 
-def _aggregate(call: Call, env: Env, check: Check) -> Expr | None:
+def _check_aggregate(call: Call, env: Env, check: Check) -> ex.Expr | None:
     function = _AGGREGATES[call.name.text]
-    if env.place is ExpressionPosition.AGGREGATE:
-        message = f"`{function.value}` stands inside another aggregate"
+    if env.position is ExpressionPosition.AGGREGATE:
+        message = f"`{function.value}` cannot be used inside another aggregate"
         env.report(QueryCode.AGGREGATE_NESTED, call.span, message)
         return None
-    if env.place not in {ExpressionPosition.RETURN, ExpressionPosition.ORDER}:
-        message = f"`{function.value}` is an aggregate, which {env.place.value} cannot use"
-        env.report(QueryCode.AGGREGATE_PLACE, call.span, message, "aggregates stand in `return` and `order`")
+    if env.position not in {ExpressionPosition.RETURN, ExpressionPosition.ORDER}:
+        message = f"`{function.value}` is an aggregate, which {env.position.value} cannot use"
+        env.report(QueryCode.AGGREGATE_PLACE, call.span, message, "Use aggregates in `return` and `order`.")
         return None
-    argument = check(call.arguments[0], replace(env, place=ExpressionPosition.AGGREGATE), None)
-    if argument is not None and any(isinstance(part, AggregateCall | Score) for part in walk(argument)):
-        message = f"`{function.value}` has an aggregate or a score inside"
+    argument = check(call.arguments[0], replace(env, position=ExpressionPosition.AGGREGATE), None)
+    if argument is not None and any(isinstance(part, ex.AggregateCall | ex.Score) for part in walk(argument)):
+        message = f"the argument of `{function.value}` cannot contain an aggregate or a score"
         env.report(QueryCode.AGGREGATE_NESTED, call.span, message)
         return None
-    if argument is None or not _fits(function, argument, call, env):
+    if argument is None or not _accepts(function, argument, call, env):
         return None
-    if isinstance(argument, EntityRef):
+    if isinstance(argument, ex.EntityRef):
         argument = argument.id
-    return AggregateCall(function, argument, call.distinct)
+    return ex.AggregateCall(function, argument, call.distinct)
 
 
-def _fits(function: Function, argument: Expr, call: Call, env: Env) -> bool:
-    shown = _shown(argument)
+def _accepts(function: ex.Function, argument: ex.Expr, call: Call, env: Env) -> bool:
+    """Return whether an aggregate supports the type of its argument; report it otherwise."""
+    shown = _type_text(argument)
     hint = ""
     match function:
-        case Function.COUNT:
-            good = family_of(argument.type) is not TypeFamily.OPAQUE
-            message = f"`count` cannot count {shown}"
-        case Function.SUM | Function.AVG:
-            good = is_number(argument.type)
-            message = f"`{function.value}` needs numbers, not {shown}"
-        case Function.MIN | Function.MAX:
-            good = is_sortable(argument.type) and not isinstance(argument.type, NullType)
-            message = f"`{function.value}` needs values with an order, not {shown}"
-            hint = "name the property: `$x.prop`" if isinstance(argument, EntityRef) else ""
-    if not good:
+        case ex.Function.COUNT:
+            is_valid = family_of(argument.type) is not TypeFamily.OPAQUE
+            message = f"`count` does not support {shown}"
+        case ex.Function.SUM | ex.Function.AVG:
+            is_valid = is_number(argument.type)
+            message = f"`{function.value}` requires numbers, got {shown}"
+        case ex.Function.MIN | ex.Function.MAX:
+            is_valid = is_sortable(argument.type) and not isinstance(argument.type, NullType)
+            message = f"`{function.value}` requires values with an order, got {shown}"
+            hint = PROPERTY_HINT if isinstance(argument, ex.EntityRef) else ""
+    if not is_valid:
         env.report(QueryCode.AGGREGATE_TYPE, call.arguments[0].span, message, hint)
-    return good
+    return is_valid
 
 
-def _shown(expr: Expr) -> str:
-    return f"a whole {expr.table.name}" if isinstance(expr, EntityRef) else value_type_text(expr.type)
+def _type_text(expr: ex.Expr) -> str:
+    return f"a {expr.table.name} entity" if isinstance(expr, ex.EntityRef) else value_type_text(expr.type)

@@ -1,4 +1,8 @@
-"""Inserts, updates and deletes: whether the properties exist, are complete, and get values of their types."""
+"""Checks inserts, updates and deletes: properties exist, required ones are set, and values have the right types.
+
+Input: the statements of a mutation. Output: one typed statement for each that has no problem. The rows of an update or
+a delete are a relation with one entity, whose properties `where` uses without `$`.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,13 @@ from typing import assert_never
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
-from omnigraph.query.checks.context import SHOW_TYPES, Context, Env, ExpressionPosition
-from omnigraph.query.checks.expressions import check_condition, check_expression, report_no_property
+from omnigraph.query import syntax
+from omnigraph.query.checks.context import SHOW_TYPES_HINT, Context, Env, ExpressionPosition
+from omnigraph.query.checks.expressions import check_condition, check_expression, report_unknown_property
 from omnigraph.query.codes import QueryCode
-from omnigraph.query.plan.expressions import ColumnRef, Expr, ListOf, Literal, Now, Param
-from omnigraph.query.plan.operators import FilterRows, Pattern
-from omnigraph.query.plan.statements import (
-    Assigned,
-    DeleteRows,
-    InsertRow,
-    Relation,
-    StatementPlan,
-    UpdateRows,
-)
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, InsertRow, StatementPlan, UpdateRows
 from omnigraph.query.plan.types import (
     DATE,
     DATETIME,
@@ -31,20 +29,6 @@ from omnigraph.query.plan.types import (
     is_number,
     value_type_text,
 )
-from omnigraph.query.syntax import (
-    Assignment,
-    BoolLiteral,
-    Call,
-    Delete,
-    Expression,
-    Insert,
-    ListLiteral,
-    MutationBody,
-    NullLiteral,
-    Statement,
-    Update,
-    Variable,
-)
 from omnigraph.query.values import value_from_expression
 from omnigraph.schema.catalog import EdgeType, NodeType, Property, TypeKind
 from omnigraph.schema.property_types import Scalar, ScalarType, VectorType, item_type
@@ -52,102 +36,191 @@ from omnigraph.schema.tables import system_columns
 from omnigraph.schema.values import ValueMistake
 
 
-def check_value(assignment: Assignment, column: Column, env: Env) -> Expr | None:
-    """The value, or None after a problem."""
-    name, given = assignment.name.text, assignment.value
-    match given:
-        case NullLiteral() if not column.nullable:
-            message = f"{quoted(name)} cannot be null"
-            env.report(QueryCode.NULL_VALUE, given.span, message)
-            return None
-        case ListLiteral(items) if any(not _is_literal(item) for item in items):
-            return _list(given, column, name, env)
-        case (
-            StringLiteral() | NumberLiteral() | TimeLiteral() | BoolLiteral() | NullLiteral() | ListLiteral()
-        ):
-            return _literal(given, column, name, env)
-        case Variable():
-            return _param(given, column, name, env)
-        case Call() if given.name.text == "now":
-            return _now(given, column, name, env)
+def check_mutation(body: syntax.MutationBody, context: Context) -> tuple[StatementPlan, ...]:
+    """Return the typed statements that have no problem, in order."""
+    _check_mix(body, context)
+    checked = (_check_statement(statement, context) for statement in body.statements)
+    return tuple(statement for statement in checked if statement is not None)
+
+
+def _check_mix(body: syntax.MutationBody, context: Context) -> None:
+    deletes = [statement for statement in body.statements if isinstance(statement, syntax.Delete)]
+    if deletes and len(deletes) < len(body.statements):
+        message = "a query cannot combine deletes with inserts or updates"
+        context.report(QueryCode.MIXED_DELETE, deletes[0].type.span, message, "Write two queries.")
+
+
+def _check_statement(statement: syntax.Statement, context: Context) -> StatementPlan | None:
+    entity_type = _find_type(statement.type, context)
+    if entity_type is None:
+        return None
+    table = context.table(entity_type)
+    match statement:
+        case syntax.Insert(name, assignments):
+            values = _check_assignments(assignments, table, Env(context, {}, ExpressionPosition.VALUE))
+            _check_complete(assignments, entity_type, name, context)
+            return None if values is None else InsertRow(table, values)
+        case syntax.Update(name, assignments, where):
+            if not assignments:
+                hint = "Set at least one property: `set { age: 3 }`."
+                context.report(QueryCode.NOTHING_SET, name.span, "the update sets no properties", hint)
+            _check_updatable(assignments, entity_type, context)
+            entity = context.new_entity(syntax.Variable("row"), table)
+            words = _own_columns(entity)
+            values = _check_assignments(assignments, table, Env(context, {}, ExpressionPosition.VALUE, words))
+            rows = _check_where(where, entity, Env(context, {}, ExpressionPosition.WHERE, words))
+            return None if values is None or rows is None else UpdateRows(entity, values, rows)
+        case syntax.Delete(_, where):
+            entity = context.new_entity(syntax.Variable("row"), table)
+            rows = _check_where(
+                where, entity, Env(context, {}, ExpressionPosition.WHERE, _own_columns(entity))
+            )
+            return None if rows is None else DeleteRows(entity, rows)
         case _:
-            return _computed(given, column, name, env)
+            assert_never(statement)
 
 
-def _literal(given: Expression, column: Column, name: str, env: Env) -> Literal | None:
-    value = value_from_expression(given, column.type)
+def _find_type(name: Name, context: Context) -> NodeType | EdgeType | None:
+    entity_type = context.catalog.type_named(name.text)
+    if entity_type is None:
+        type_names = [candidate.name for candidate in context.catalog.types]
+        near = context.problems.did_you_mean(name.text, type_names) or SHOW_TYPES_HINT
+        if context.catalog.interface_named(name.text):
+            near = f"{name.text} is an interface, which has no rows. Name a node or edge type."
+        context.report(QueryCode.UNKNOWN_TYPE, name.span, f"unknown type {quoted(name.text)}", near)
+    return entity_type
+
+
+def _check_assignments(
+    assignments: tuple[syntax.Assignment, ...], table: Table, env: Env
+) -> tuple[ColumnAssignment, ...] | None:
+    values: list[ColumnAssignment] = []
+    seen: set[str] = set()
+    for assignment in assignments:
+        name = assignment.name
+        column = table.column(name.text)
+        if column is None:
+            report_unknown_property(table.name, name.text, name.span, env)
+            continue
+        if column.name in seen:
+            env.report(QueryCode.PROPERTY_TWICE, name.span, f"duplicate property {quoted(name.text)}")
+        seen.add(column.name)
+        value = _check_value(assignment, column, env)
+        if value is not None:
+            values.append(ColumnAssignment(column.name, value))
+    return tuple(values) if len(values) == len(assignments) == len(seen) else None
+
+
+def _check_value(assignment: syntax.Assignment, column: Column, env: Env) -> ex.Expr | None:
+    """Return the typed value of a property, or None after a problem."""
+    name, value = assignment.name.text, assignment.value
+    match value:
+        case syntax.NullLiteral() if not column.nullable:
+            env.report(QueryCode.NULL_VALUE, value.span, f"{quoted(name)} cannot be null")
+            return None
+        case syntax.ListLiteral(items) if any(not _is_literal(item) for item in items):
+            return _check_list(value, column, name, env)
+        case (
+            StringLiteral()
+            | NumberLiteral()
+            | TimeLiteral()
+            | syntax.BoolLiteral()
+            | syntax.NullLiteral()
+            | syntax.ListLiteral()
+        ):
+            return _check_literal(value, column, name, env)
+        case syntax.Variable():
+            return _check_param(value, column, name, env)
+        case syntax.Call() if value.name.text == "now":
+            return _check_now(value, column, name, env)
+        case _:
+            return _check_computed(value, column, name, env)
+
+
+def _check_literal(literal: syntax.Expression, column: Column, name: str, env: Env) -> ex.Literal | None:
+    value = value_from_expression(literal, column.type)
     if isinstance(value, ValueMistake):
-        match given, column.type:
-            case ListLiteral(items), VectorType(size) if len(items) != size:
+        match literal, column.type:
+            case syntax.ListLiteral(items), VectorType(size) if len(items) != size:
                 code = QueryCode.VECTOR_LENGTH
             case _:
                 code = QueryCode.LITERAL
-        env.report(code, given.span, f"{quoted(name)}: {value.message}", value.hint)
+        env.report(code, literal.span, f"{quoted(name)}: {value.message}", value.hint)
         return None
-    return Literal(value, column.type)
+    return ex.Literal(value, column.type)
 
 
-def _is_literal(given: Expression) -> bool:
+def _is_literal(expression: syntax.Expression) -> bool:
     return isinstance(
-        given, StringLiteral | NumberLiteral | TimeLiteral | BoolLiteral | NullLiteral | ListLiteral
+        expression,
+        StringLiteral
+        | NumberLiteral
+        | TimeLiteral
+        | syntax.BoolLiteral
+        | syntax.NullLiteral
+        | syntax.ListLiteral,
     )
 
 
-def _list(given: ListLiteral, column: Column, name: str, env: Env) -> Expr | None:
-    """A list with computed items: each is a value that is never null, of the type that items have."""
-    wanted = item_type(column.type)
-    if wanted is None or (isinstance(column.type, VectorType) and len(given.items) != column.type.size):
-        return _literal(given, column, name, env)
+def _check_list(list_literal: syntax.ListLiteral, column: Column, name: str, env: Env) -> ex.Expr | None:
+    """Check a list with computed items: each must be a value of the item type that cannot be null."""
+    required_type = item_type(column.type)
+    if required_type is None or (
+        isinstance(column.type, VectorType) and len(list_literal.items) != column.type.size
+    ):
+        return _check_literal(list_literal, column, name, env)
     checked = [
-        check_value(Assignment(Name(f"{name}[{at}]"), item), Column(name, wanted), env)
-        for at, item in enumerate(given.items)
+        _check_value(syntax.Assignment(Name(f"{name}[{index}]"), item), Column(name, required_type), env)
+        for index, item in enumerate(list_literal.items)
     ]
-    items = tuple(found for found in checked if found is not None)
-    return ListOf(items, column.type) if len(items) == len(checked) else None
+    items = tuple(item for item in checked if item is not None)
+    return ex.ListOf(items, column.type) if len(items) == len(checked) else None
 
 
-def _param(given: Variable, column: Column, name: str, env: Env) -> Param | None:
-    checked = check_expression(given, env)
-    if not isinstance(checked, Param):
+def _check_param(variable: syntax.Variable, column: Column, name: str, env: Env) -> ex.Param | None:
+    checked = check_expression(variable, env)
+    if not isinstance(checked, ex.Param):
         return None
     if not is_assignable(checked.type, column.type):
         have, want = value_type_text(checked.type), value_type_text(column.type)
-        message = f"{quoted(name)} is {want}, and {quoted(f'${given.name}')} is {have}"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, message, f"declare `${given.name}: {want}`")
+        message = f"{quoted(name)}: expected {want}, got {have}"
+        env.report(QueryCode.ARGUMENT_TYPE, variable.span, message, f"Declare `${variable.name}: {want}`.")
         return None
     if checked.nullable and not column.nullable:
-        message = f"{quoted(name)} cannot be null, and {quoted(f'${given.name}')} may be"
-        env.report(QueryCode.NULL_VALUE, given.span, message, "declare the parameter without `?`")
+        message = f"{quoted(name)} cannot be null, but {quoted(f'${variable.name}')} is nullable"
+        env.report(QueryCode.NULL_VALUE, variable.span, message, "Declare the parameter without `?`.")
         return None
     return checked
 
 
-def _now(given: Call, column: Column, name: str, env: Env) -> Expr | None:
-    checked = check_expression(given, env)
+def _check_now(call: syntax.Call, column: Column, name: str, env: Env) -> ex.Expr | None:
+    checked = check_expression(call, env)
     if checked is None or column.type in {DATE, DATETIME}:
-        return checked if isinstance(checked, Now) else None
-    message = f"{quoted(name)} is {value_type_text(column.type)}, and `now()` is a moment"
-    env.report(QueryCode.ARGUMENT_TYPE, given.span, message)
+        return checked if isinstance(checked, ex.Now) else None
+    message = f"{quoted(name)}: expected {value_type_text(column.type)}, got `now()`, a DateTime"
+    env.report(QueryCode.ARGUMENT_TYPE, call.span, message)
     return None
 
 
-def _computed(given: Expression, column: Column, name: str, env: Env) -> Expr | None:
-    checked = check_expression(given, env)
+def _check_computed(expression: syntax.Expression, column: Column, name: str, env: Env) -> ex.Expr | None:
+    checked = check_expression(expression, env)
     if checked is None:
         return None
     if checked.type == ScalarType(Scalar.BLOB):
-        hint = "only whether a Blob is there can be asked: `photo is null`"
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, "the content of a Blob is not read here", hint)
+        hint = "Only `is null` can be used on a Blob: `photo is null`."
+        env.report(
+            QueryCode.ARGUMENT_TYPE, expression.span, "an expression cannot read the content of a Blob", hint
+        )
         return None
     if not _can_hold(checked, column):
         have, want = value_type_text(checked.type), value_type_text(column.type)
-        env.report(QueryCode.ARGUMENT_TYPE, given.span, f"{quoted(name)} is {want}, and this is {have}")
+        env.report(QueryCode.ARGUMENT_TYPE, expression.span, f"{quoted(name)}: expected {want}, got {have}")
         return None
     return checked
 
 
-def _can_hold(value: Expr, column: Column) -> bool:
-    """Whether values of the expression's type can be values of the column's: integers of any width are numbers."""
+def _can_hold(value: ex.Expr, column: Column) -> bool:
+    """Return whether the column can store the value; an integer of any width is a number."""
     if is_integer(value.type):
         return is_number(column.type)
     if is_float(value.type):
@@ -155,149 +228,82 @@ def _can_hold(value: Expr, column: Column) -> bool:
     return is_assignable(value.type, column.type)
 
 
-def check_mutation(body: MutationBody, context: Context) -> tuple[StatementPlan, ...]:
-    """The statements that have no problem, in order."""
-    _check_mix(body, context)
-    checked = (_statement(statement, context) for statement in body.statements)
-    return tuple(found for found in checked if found is not None)
-
-
-def _check_mix(body: MutationBody, context: Context) -> None:
-    deletes = [found for found in body.statements if isinstance(found, Delete)]
-    if deletes and len(deletes) < len(body.statements):
-        message = "a query deletes, or inserts and updates, but not both"
-        context.report(QueryCode.MIXED_DELETE, deletes[0].type.span, message, "write two queries")
-
-
-def _statement(statement: Statement, context: Context) -> StatementPlan | None:
-    entity_type = _type(statement.type, context)
-    if entity_type is None:
-        return None
-    table = context.table(entity_type)
-    match statement:
-        case Insert(name, assignments):
-            values = _assigned(assignments, table, Env(context, {}, ExpressionPosition.VALUE))
-            _check_complete(assignments, entity_type, name, context)
-            return None if values is None else InsertRow(table, values)
-        case Update(name, assignments, where):
-            if not assignments:
-                hint = "name a property and its value: `set { age: 3 }`"
-                context.report(QueryCode.NOTHING_SET, name.span, "the update sets nothing", hint)
-            _check_updatable(assignments, entity_type, context)
-            entity = context.new_entity(Variable("row"), table)
-            words = _own_columns(entity)
-            values = _assigned(assignments, table, Env(context, {}, ExpressionPosition.VALUE, words))
-            rows = _rows(where, entity, Env(context, {}, ExpressionPosition.WHERE, words))
-            return None if values is None or rows is None else UpdateRows(entity, values, rows)
-        case Delete(_, where):
-            entity = context.new_entity(Variable("row"), table)
-            rows = _rows(where, entity, Env(context, {}, ExpressionPosition.WHERE, _own_columns(entity)))
-            return None if rows is None else DeleteRows(entity, rows)
-        case _:
-            assert_never(statement)
-
-
-def _type(name: Name, context: Context) -> NodeType | EdgeType | None:
-    found = context.catalog.type_named(name.text)
-    if found is None:
-        known = [one.name for one in context.catalog.types]
-        near = context.problems.did_you_mean(name.text, known) or SHOW_TYPES
-        if context.catalog.interface_named(name.text):
-            near = f"{name.text} is an interface, which has no rows"
-        context.report(QueryCode.UNKNOWN_TYPE, name.span, f"no type is called {quoted(name.text)}", near)
-    return found
-
-
-def _assigned(assignments: tuple[Assignment, ...], table: Table, env: Env) -> tuple[Assigned, ...] | None:
-    values: list[Assigned] = []
-    seen: set[str] = set()
-    for assignment in assignments:
-        name = assignment.name
-        column = table.column(name.text)
-        if column is None:
-            report_no_property(table.name, name.text, name.span, env)
-            continue
-        if column.name in seen:
-            env.report(QueryCode.PROPERTY_TWICE, name.span, f"{quoted(name.text)} is given twice")
-        seen.add(column.name)
-        value = check_value(assignment, column, env)
-        if value is not None:
-            values.append(Assigned(column.name, value))
-    return tuple(values) if len(values) == len(assignments) == len(seen) else None
-
-
 def _check_complete(
-    assignments: tuple[Assignment, ...], entity_type: NodeType | EdgeType, name: Name, context: Context
+    assignments: tuple[syntax.Assignment, ...], entity_type: NodeType | EdgeType, name: Name, context: Context
 ) -> None:
-    given = {found.name.text for found in assignments}
+    assigned_names = {assignment.name.text for assignment in assignments}
     for assignment in assignments:
         if assignment.name.text == "id":
-            _report_system(assignment.name, "ids are made from the key, or made up", context)
+            _report_system_property(
+                assignment.name, "Remove it. An id is generated, or derived from the key.", context
+            )
     if isinstance(entity_type, EdgeType):
-        ends = [end for end, other in (("from", "src"), ("to", "dst")) if not given & {end, other}]
+        ends = [end for end, other in (("from", "src"), ("to", "dst")) if not assigned_names & {end, other}]
         if ends:
             shown = " and ".join(f"`{end}`" for end in ends)
-            hint = f"add `{', '.join(f'{end}: …' for end in ends)}`, the ids of nodes"
-            context.report(QueryCode.MISSING_END, name.span, f"an edge needs {shown}", hint)
+            hint = f"Add `{', '.join(f'{end}: …' for end in ends)}` with node ids."
+            context.report(QueryCode.MISSING_END, name.span, f"an edge requires {shown}", hint)
     missing = [
-        found.name
-        for found in entity_type.properties
-        if found.name not in given and (_is_required(found) or _lacks_source(found, given, entity_type))
+        prop.name
+        for prop in entity_type.properties
+        if prop.name not in assigned_names
+        and (_is_required(prop) or _lacks_source(prop, assigned_names, entity_type))
     ]
     if missing:
-        shown = ", ".join(quoted(found) for found in missing)
-        message = f"{entity_type.name} needs {shown}: required, and without a default"
-        hint = f"add `{', '.join(f'{found}: …' for found in missing)}`"
+        shown = ", ".join(quoted(property_name) for property_name in missing)
+        plural = "y" if len(missing) == 1 else "ies"
+        message = f"missing required propert{plural} of {entity_type.name}: {shown}"
+        hint = f"Add `{', '.join(f'{property_name}: …' for property_name in missing)}`."
         context.report(QueryCode.MISSING_PROPERTY, name.span, message, hint)
 
 
-def _is_required(found: Property) -> bool:
-    return not found.nullable and found.default is None
+def _is_required(prop: Property) -> bool:
+    return not prop.nullable and prop.default is None
 
 
-def _lacks_source(found: Property, given: set[str], entity_type: NodeType | EdgeType) -> bool:
-    """Whether a required vector could not be made later, because the row has no text for it either."""
-    if found.embedding is None or not found.embedding.required or found.embedding.source in given:
+def _lacks_source(prop: Property, assigned_names: set[str], entity_type: NodeType | EdgeType) -> bool:
+    """Return whether a required vector can never be embedded, because the row has no source text either."""
+    if prop.embedding is None or not prop.embedding.required or prop.embedding.source in assigned_names:
         return False
-    source = entity_type.property_named(found.embedding.source)
-    # A required source that is not given is reported itself, and giving it is enough.
+    source = entity_type.property_named(prop.embedding.source)
+    # A missing required source is reported itself; the vector is embedded from it.
     return source is None or source.nullable
 
 
 def _check_updatable(
-    assignments: tuple[Assignment, ...], entity_type: NodeType | EdgeType, context: Context
+    assignments: tuple[syntax.Assignment, ...], entity_type: NodeType | EdgeType, context: Context
 ) -> None:
     table = context.table(entity_type)
     system = system_columns(entity_type)
     for assignment in assignments:
         name = assignment.name
         if name.text in entity_type.key:
-            hint = "a key is the row's identity: delete the row and insert another"
-            message = f"{quoted(name.text)} is part of the key and cannot be updated"
+            hint = "Delete the row and insert another one. The key is the identity of a row."
+            message = f"cannot update {quoted(name.text)}: it is part of the key"
             context.report(QueryCode.KEY_UPDATE, name.span, message, hint)
         elif (column := table.column(name.text)) and column.name in system:
-            _report_system(name, "delete the row and insert another", context)
+            _report_system_property(name, "Delete the row and insert another one.", context)
 
 
-def _report_system(name: Name, hint: str, context: Context) -> None:
-    message = f"{quoted(name.text)} is set by the system"
+def _report_system_property(name: Name, hint: str, context: Context) -> None:
+    message = f"cannot set {quoted(name.text)}: it is a system property"
     context.report(QueryCode.SYSTEM_PROPERTY, name.span, message, hint)
 
 
-def _own_columns(entity: Entity) -> dict[str, Expr]:
-    """The properties of the row itself, by the names that a statement uses."""
+def _own_columns(entity: Entity) -> dict[str, ex.Expr]:
+    """Return the properties of the row, by the names that a statement uses."""
     names = list(entity.table.column_names)
     if entity.table.kind is TypeKind.EDGE:
         names += ["from", "to"]
-    words: dict[str, Expr] = {}
+    words: dict[str, ex.Expr] = {}
     for name in names:
         column = entity.table.column(name)
         assert column is not None
-        words[name] = ColumnRef(entity.name, column.name, column.type, column.nullable)
+        words[name] = ex.ColumnRef(entity.name, column.name, column.type, column.nullable)
     return words
 
 
-def _rows(where: Expression, entity: Entity, env: Env) -> Relation | None:
-    """The rows of the table for which the predicate is true."""
+def _check_where(where: syntax.Expression, entity: Entity, env: Env) -> op.Relation | None:
+    """Return the rows of the table for which the predicate is true."""
     condition = check_condition(where, env)
-    return None if condition is None else FilterRows(Pattern(None, (entity,)), (condition,))
+    return None if condition is None else op.FilterRows(op.Pattern(None, (entity,)), (condition,))

@@ -1,7 +1,7 @@
-"""Whether the queries of a file fit a catalog: runs every check and raises all problems together.
+"""Checks the queries of a file against a catalog.
 
-Comes in: a `QueryFile`, a catalog, and what is configured. Goes out: one `CheckedQuery` per query, with its plan as the
-text says it, before any rule; or one `QueryTextError` with the problems of all queries in the order of the text.
+Input: a `QueryFile`, a catalog and the options. Output: one `CheckedQuery` for each query, with its plan before any
+rewrite rule; or one `QueryTextError` with the problems of all queries, in text order. Does no I/O.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from omnigraph.schema.resolve import TYPE_NAMES, TypeMistake, find_annotation, r
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What is configured: the ceiling of traversals that are written without an upper bound, if any."""
+    """The options of the checks: the maximum number of hops of a traversal without an upper bound."""
 
     hops_ceiling: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuery:
-    """A query without problems, and its plan as the text says it."""
+    """A query without problems, and its plan before the rewrite rules."""
 
     query: Query
     plan: QueryPlan
@@ -49,7 +49,7 @@ class CheckedQuery:
 def check_queries(
     file: QueryFile, catalog: Catalog, options: CheckOptions | None = None
 ) -> tuple[CheckedQuery, ...]:
-    """Every query of the file, or `QueryTextError` with everything that is wrong."""
+    """Return every query of the file, or raise `QueryTextError` with all problems."""
     problems = QueryProblems(file.source, file.text)
     checked = check_file(file, catalog, options or CheckOptions(), problems)
     problems.raise_if_any()
@@ -59,8 +59,8 @@ def check_queries(
 def check_file(
     file: QueryFile, catalog: Catalog, options: CheckOptions, problems: QueryProblems
 ) -> tuple[CheckedQuery, ...]:
-    """The queries that have no problem; the problems of the others go to the list."""
-    found: list[CheckedQuery] = []
+    """Return the queries without problems, and add the problems of the others to the list."""
+    checked_queries: list[CheckedQuery] = []
     for query in file.queries:
         own = QueryProblems(file.source, file.text)
         context = Context(
@@ -73,13 +73,20 @@ def check_file(
         checked = _check_query(query, context)
         problems.include(own)
         if checked and not own.sorted():
-            found.append(checked)
+            checked_queries.append(checked)
     _check_names(file, problems)
-    return tuple(found)
+    return tuple(checked_queries)
+
+
+def check_query(
+    file: QueryFile, name: str | None, catalog: Catalog, options: CheckOptions | None = None
+) -> CheckedQuery:
+    """Check the query of this name; without a name, the only query. Raise if there is none, or several."""
+    return check_queries(_select(file, name), catalog, options)[0]
 
 
 def _check_query(query: Query, context: Context) -> CheckedQuery | None:
-    _declare(query, context)
+    _declare_parameters(query, context)
     description = _description(query, context)
     params = tuple(context.params.values())
     if not isinstance(query.body, ReadBody):
@@ -94,12 +101,12 @@ def _check_names(file: QueryFile, problems: QueryProblems) -> None:
     for query in file.queries:
         name = query.name
         if name.text in seen:
-            message = f"query {name.text}: two queries have this name"
-            problems.report(QueryCode.QUERY_TWICE, name.span, message, "rename one")
+            message = f"query {name.text}: duplicate query name"
+            problems.report(QueryCode.QUERY_TWICE, name.span, message, "Rename one of the queries.")
         seen.add(name.text)
 
 
-def _declare(query: Query, context: Context) -> None:
+def _declare_parameters(query: Query, context: Context) -> None:
     for parameter in query.parameters:
         variable = parameter.variable
         shown = quoted(f"${variable.name}")
@@ -110,18 +117,19 @@ def _declare(query: Query, context: Context) -> None:
             context.report(QueryCode.PARAMETER_TYPE, resolved.span, message, hint)
             continue
         if variable.name in context.params:
-            message = f"{shown} is declared twice"
-            context.report(QueryCode.PARAMETER_TWICE, variable.span, message, "remove one")
+            message = f"duplicate parameter {shown}"
+            context.report(QueryCode.PARAMETER_TWICE, variable.span, message, "Remove one of them.")
         if variable.is_anonymous:
-            context.report(QueryCode.ANONYMOUS_USED, variable.span, "a parameter needs a name")
+            context.report(QueryCode.ANONYMOUS_USED, variable.span, "a parameter requires a name")
         context.params[variable.name] = Param(variable.name, resolved, parameter.type.nullable)
 
 
 def _description(query: Query, context: Context) -> str | None:
-    """The text of `@description`; every other annotation is only kept."""
-    found = [annotation for annotation in query.annotations if annotation.name.text == "description"]
-    if len(found) > 1:
-        context.report(QueryCode.ANNOTATION, found[1].span, "`@description` is given twice", "remove one")
+    """Return the text of `@description`; other annotations have no meaning here."""
+    descriptions = [annotation for annotation in query.annotations if annotation.name.text == "description"]
+    if len(descriptions) > 1:
+        message = "duplicate annotation `@description`"
+        context.report(QueryCode.ANNOTATION, descriptions[1].span, message, "Remove one of them.")
     first = find_annotation(query.annotations, "description")
     if first is None:
         return None
@@ -129,32 +137,25 @@ def _description(query: Query, context: Context) -> str | None:
         case [StringLiteral(text)]:
             return text
         case _:
-            message = "`@description` needs one string"
-            context.report(QueryCode.ANNOTATION, first.span, message, 'write `@description("…")`')
+            message = "`@description` requires one string"
+            context.report(QueryCode.ANNOTATION, first.span, message, 'Write `@description("…")`.')
             return None
 
 
-def check_chosen(
-    file: QueryFile, name: str | None, catalog: Catalog, options: CheckOptions | None = None
-) -> CheckedQuery:
-    """The query of this name, checked; without a name, the only one. Raises where that is none or several."""
-    return check_queries(_chosen(file, name), catalog, options)[0]
-
-
-def _chosen(file: QueryFile, name: str | None) -> QueryFile:
-    """The file with the queries that the name means; two of one name are for the check to refuse."""
+def _select(file: QueryFile, name: str | None) -> QueryFile:
+    """Return the file with only the queries of this name; the check reports a duplicate name."""
     names = [query.name.text for query in file.queries]
-    listed = ", ".join(quoted(found) for found in names[:20])
+    listed = ", ".join(quoted(query_name) for query_name in names[:20])
     if not names:
         raise NotFoundError(
-            "the text has no queries", code="query_missing", hint="write `query name() { … }`"
+            "the text has no queries", code="query_missing", hint="Write `query name() { … }`."
         )
     if name is None and len(set(names)) > 1:
-        message = f"the text has {len(names)} queries, and none is named"
-        raise UsageError(message, code="query_unnamed", hint=f"name one of {listed}")
+        message = f"the text has {len(names)} queries, and no query name was passed"
+        raise UsageError(message, code="query_unnamed", hint=f"Pass the name of one query: {listed}.")
     if name is None:
         return file
     if name not in names:
-        hint = ProblemList("", "").did_you_mean(name, names) or f"there are {listed}"
-        raise NotFoundError(f"no query is called {quoted(name)}", code="query_missing", hint=hint)
+        hint = ProblemList("", "").did_you_mean(name, names) or f"The queries are {listed}."
+        raise NotFoundError(f"unknown query {quoted(name)}", code="query_missing", hint=hint)
     return replace(file, queries=tuple(query for query in file.queries if query.name.text == name))

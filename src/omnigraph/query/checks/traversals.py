@@ -1,4 +1,7 @@
-"""One traversal: whether the edge exists, its ends fit, and its bounds are possible."""
+"""Checks one traversal: whether the edge exists, its endpoints have the right types, and its bounds are valid.
+
+Returns the link of the plan and the variables that the traversal introduces, or None after it reported a problem.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral
-from omnigraph.query.checks.context import SHOW_TYPES, Bound, Env
+from omnigraph.query.checks.context import SHOW_TYPES_HINT, Env, VariableBinding
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.operators import Link
 from omnigraph.query.plan.types import Entity
@@ -20,32 +23,36 @@ _DIGITS_MAX: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class CheckedTraversal:
-    """A link, and the variables that it introduces; an anonymous one has no name."""
+    """A link, and the entities that it introduces, by the name of their variable."""
 
     link: Link
     introduced: tuple[tuple[str, Entity], ...]
 
 
 def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
-    """The link, or None after a problem."""
+    """Return the link, or None after a problem."""
     context = env.context
     edge = context.catalog.edge_named(traversal.edge.text)
     if edge is None:
-        _report_no_edge(traversal, env)
+        _report_unknown_edge(traversal, env)
         return None
-    bounds = _bounds(traversal, env)
-    if not _ends_fit(traversal, edge, env) or bounds is None or not _binding_fits(traversal, bounds, env):
+    bounds = _check_bounds(traversal, env)
+    if (
+        not _endpoints_match(traversal, edge, env)
+        or bounds is None
+        or not _is_valid_binding(traversal, bounds, env)
+    ):
         return None
     introduced: list[tuple[str, Entity]] = []
     ends: list[Entity] = []
     for variable, type_id in ((traversal.source, edge.source), (traversal.target, edge.target)):
-        known = _known(variable, env) or dict(introduced).get(variable.name)
-        if known is None or variable.is_anonymous:
+        entity = _bound_entity(variable, env) or dict(introduced).get(variable.name)
+        if entity is None or variable.is_anonymous:
             node = context.catalog.type_with_id(type_id)
             assert isinstance(node, NodeType)
-            known = context.new_entity(variable, context.table(node))
-            introduced.append((variable.name, known))
-        ends.append(known)
+            entity = context.new_entity(variable, context.table(node))
+            introduced.append((variable.name, entity))
+        ends.append(entity)
     table = context.table(edge)
     bound = context.new_entity(traversal.binding, table) if traversal.binding else None
     if bound and traversal.binding:
@@ -55,26 +62,26 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
     return CheckedTraversal(link, tuple(introduced))
 
 
-def _known(variable: Variable, env: Env) -> Entity | None:
-    found = None if variable.is_anonymous else env.variables.get(variable.name)
-    return found.entity if found else None
+def _bound_entity(variable: Variable, env: Env) -> Entity | None:
+    variable_binding = None if variable.is_anonymous else env.variables.get(variable.name)
+    return variable_binding.entity if variable_binding else None
 
 
-def _report_no_edge(traversal: Traversal, env: Env) -> None:
+def _report_unknown_edge(traversal: Traversal, env: Env) -> None:
     name = traversal.edge.text
-    known = [found.name[:1].lower() + found.name[1:] for found in env.context.catalog.edges]
-    hint = env.context.problems.did_you_mean(name, known) or SHOW_TYPES
+    edge_names = [edge.name[:1].lower() + edge.name[1:] for edge in env.context.catalog.edges]
+    hint = env.context.problems.did_you_mean(name, edge_names) or SHOW_TYPES_HINT
     if env.context.catalog.node_named(name):
-        hint = "this is a node; a traversal follows an edge"
-    env.report(QueryCode.UNKNOWN_EDGE, traversal.edge.span, f"no edge is called {quoted(name)}", hint)
+        hint = f"{name} is a node type. Write the name of an edge type."
+    env.report(QueryCode.UNKNOWN_EDGE, traversal.edge.span, f"unknown edge type {quoted(name)}", hint)
 
 
-def _ends_fit(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
+def _endpoints_match(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
     catalog = env.context.catalog
     source, target = catalog.source_of(edge), catalog.target_of(edge)
     if traversal.undirected and source != target:
-        message = f"{edge.name} goes from {source.name} to {target.name}, so it has a direction"
-        hint = f"write `${traversal.source.name} {traversal.edge.text} ${traversal.target.name}`"
+        message = f"{edge.name} connects {source.name} to {target.name}, so it cannot be undirected"
+        hint = f"Write `${traversal.source.name} {traversal.edge.text} ${traversal.target.name}`."
         env.report(QueryCode.UNDIRECTED_ENDS, traversal.edge.span, message, hint)
         return False
     types = []
@@ -87,97 +94,106 @@ def _ends_fit(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
     is_one = traversal.source == traversal.target and not traversal.source.is_anonymous
     if is_one and left is None and source != target:
         shown = quoted(f"${traversal.target.name}")
-        message = f"{edge.name} goes from {source.name} to {target.name}, and {shown} stands at both ends"
-        hint = "nodes of two types are never the same: write two variables"
+        message = f"{edge.name} connects {source.name} to {target.name}, but {shown} is both endpoints"
+        hint = "Use two variables, because the endpoints have different types."
         env.report(QueryCode.WRONG_ENDPOINT, traversal.target.span, message, hint)
         return False
     if left in {None, source.id} and right in {None, target.id}:
         return True
     if left in {None, target.id} and right in {None, source.id}:
-        message = f"{edge.name} goes from {source.name} to {target.name}"
-        hint = f"turn it round: `${traversal.target.name} {traversal.edge.text} ${traversal.source.name}`"
+        message = f"wrong direction: {edge.name} connects {source.name} to {target.name}"
+        hint = (
+            f"Swap the variables: `${traversal.target.name} {traversal.edge.text} ${traversal.source.name}`."
+        )
         env.report(QueryCode.WRONG_DIRECTION, traversal.edge.span, message, hint)
         return False
-    wrong, wanted = (
+    wrong, expected = (
         (traversal.source, source) if left not in {None, source.id} else (traversal.target, target)
     )
-    is_a = env.variables[wrong.name].entity.table.name
+    actual = env.variables[wrong.name].entity.table.name
     message = (
-        f"{edge.name} goes from {source.name} to {target.name}, and {quoted(f'${wrong.name}')} is a {is_a}"
+        f"{edge.name} connects {source.name} to {target.name}: "
+        f"expected {quoted(f'${wrong.name}')} to be {expected.name}, got {actual}"
     )
-    env.report(QueryCode.WRONG_ENDPOINT, wrong.span, message, f"a {wanted.name} is needed here")
+    env.report(QueryCode.WRONG_ENDPOINT, wrong.span, message)
     return False
 
 
-def _is_node(variable: Variable, bound: Bound | None, env: Env) -> bool:
+def _is_node(variable: Variable, bound: VariableBinding | None, env: Env) -> bool:
     shown = quoted(f"${variable.name}")
     if bound is None and variable.name in env.context.params:
-        hint = "bind a node first: `$x: Type { key: $param }`"
-        env.report(QueryCode.NOT_AN_ENTITY, variable.span, f"{shown} is a parameter, not a node", hint)
+        hint = "Bind a node: `$x: Type { key: $param }`."
+        env.report(QueryCode.NOT_AN_ENTITY, variable.span, f"expected a node, got parameter {shown}", hint)
         return False
     if bound and bound.entity.table.kind is TypeKind.EDGE:
-        env.report(QueryCode.NOT_AN_ENTITY, variable.span, f"{shown} is an edge, not a node")
+        env.report(QueryCode.NOT_AN_ENTITY, variable.span, f"expected a node, got edge {shown}")
         return False
     return True
 
 
-def _binding_fits(traversal: Traversal, bounds: tuple[int, int], env: Env) -> bool:
+def _is_valid_binding(traversal: Traversal, bounds: tuple[int, int], env: Env) -> bool:
     variable = traversal.binding
     if variable is None:
         return True
     if bounds != (1, 1):
-        message = f"{quoted(f'${variable.name}')} is one edge, and the traversal has up to {bounds[1]} hops"
-        env.report(QueryCode.EDGE_BINDING_HOPS, variable.span, message, "bind the edge of a single hop")
+        message = f"cannot bind edge {quoted(f'${variable.name}')}: expected one hop, got up to {bounds[1]}"
+        hint = "Remove the bounds, or the variable of the edge."
+        env.report(QueryCode.EDGE_BINDING_HOPS, variable.span, message, hint)
         return False
     if variable.name in env.context.params:
-        message = f"{quoted(f'${variable.name}')} is a parameter"
-        env.report(QueryCode.PARAMETER_SHADOWED, variable.span, message, "give the variable another name")
+        message = f"variable {quoted(f'${variable.name}')} has the name of a parameter"
+        env.report(QueryCode.PARAMETER_SHADOWED, variable.span, message, "Rename the variable.")
         return False
     ends = {traversal.source.name, traversal.target.name}
     if not variable.is_anonymous and (variable.name in env.variables or variable.name in ends):
         message = f"{quoted(f'${variable.name}')} is already bound"
-        env.report(QueryCode.EDGE_BINDING_TWICE, variable.span, message, "an edge has a variable of its own")
+        env.report(QueryCode.EDGE_BINDING_TWICE, variable.span, message, "Use another variable for the edge.")
         return False
     return True
 
 
-def _bounds(traversal: Traversal, env: Env) -> tuple[int, int] | None:
-    given = traversal.bounds
-    if given is None:
+def _check_bounds(traversal: Traversal, env: Env) -> tuple[int, int] | None:
+    bounds = traversal.bounds
+    if bounds is None:
         return 1, 1
-    low, high = _hops(given.low), _ceiling(given, env)
+    low, high = _parse_hops(bounds.low), _upper_bound(bounds, env)
     if low is None or high is None:
-        if given.high is not None or env.context.hops_ceiling is not None:
-            env.report(QueryCode.BOUNDS_ORDER, given.span, "the bounds are two whole numbers: `{1,3}`")
+        if bounds.high is not None or env.context.hops_ceiling is not None:
+            message = "the bounds of a traversal must be two integers"
+            env.report(QueryCode.BOUNDS_ORDER, bounds.span, message, "Write them as in `{1,3}`.")
         return None
     if low == 0:
-        hint = "begin at 1; the start itself is already a variable"
-        env.report(QueryCode.BOUNDS_ZERO, given.span, "a traversal has at least one hop", hint)
+        message = "the lower bound of a traversal must be at least 1, got 0"
+        hint = "Start at 1. The start node is bound to the first variable."
+        env.report(QueryCode.BOUNDS_ZERO, bounds.span, message, hint)
         return None
     if max(low, high) > limits.TRAVERSAL_HOPS_MAX:
-        message = f"a traversal has at most {limits.TRAVERSAL_HOPS_MAX} hops"
-        env.report(QueryCode.BOUNDS_TOO_HIGH, given.span, message)
+        message = f"too many hops: expected at most {limits.TRAVERSAL_HOPS_MAX}"
+        env.report(QueryCode.BOUNDS_TOO_HIGH, bounds.span, message)
         return None
     if low > high:
-        message = f"the lower bound {low} is above the upper bound {high}"
-        env.report(QueryCode.BOUNDS_ORDER, given.span, message)
+        message = f"the lower bound {low} is larger than the upper bound {high}"
+        env.report(QueryCode.BOUNDS_ORDER, bounds.span, message)
         return None
     return low, high
 
 
-def _ceiling(given: Bounds, env: Env) -> int | None:
-    if given.high is not None:
-        return _hops(given.high)
+def _upper_bound(bounds: Bounds, env: Env) -> int | None:
+    if bounds.high is not None:
+        return _parse_hops(bounds.high)
     ceiling = env.context.hops_ceiling
     if ceiling is None:
-        how = "`--max-hops 5`, in Python `limits=QueryLimits(hops=5)`"
-        hint = f"write `{{{given.low.text},5}}`, or give a ceiling: {how}"
-        message = "the traversal has no upper bound, and no ceiling is configured"
-        env.report(QueryCode.BOUNDS_OPEN, given.span, message, hint)
+        hint = (
+            f"Write `{{{bounds.low.text},5}}`, or set a maximum: option `max-hops` of the command, "
+            "`limits=QueryLimits(hops=5)` in Python."
+        )
+        message = "the traversal has no upper bound, and no maximum is configured"
+        env.report(QueryCode.BOUNDS_OPEN, bounds.span, message, hint)
     return ceiling
 
 
-def _hops(number: NumberLiteral) -> int | None:
+def _parse_hops(number: NumberLiteral) -> int | None:
+    """Return the number, or None if it is not an integer; a huge number is cut, since it is too high anyway."""
     digits = number.text.lstrip("0") or "0"
     if not digits.isdecimal():
         return None

@@ -1,29 +1,19 @@
-"""Rough numbers for the order of a plan: how many rows pass a condition, and how many edges a node has.
+"""Rough estimates: the rows of each step of a plan, the selectivity of a condition, and the edges of a node.
 
-Only comparisons of plans are made with them, so the same simple guesses everywhere are better than clever ones here and
-there. Sizes come from the facts where they are known.
+Used only to compare plans and to explain them, so that the same simple estimates everywhere are better than precise
+ones in some cases. Table sizes come from the facts if they are known. Does no I/O.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from omnigraph.query.plan.expressions import (
-    FALSE,
-    And,
-    ColumnRef,
-    Compare,
-    Expr,
-    InList,
-    IsNull,
-    Literal,
-    Not,
-    Or,
-    Prefix,
-    TextMatch,
-)
-from omnigraph.query.plan.operators import Link
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.statements import QueryPlan
 from omnigraph.query.plan.types import BOOL, Entity, PlanFacts
+from omnigraph.query.plan.walk import inputs_of, roots_of
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import EnumType
 
@@ -32,59 +22,67 @@ _DEGREE_DEFAULT: Final = 10.0
 _EQUAL: Final = 0.01
 _RANGE: Final = 0.3
 _OTHER: Final = 0.5
+_PASSING_CHECK: Final = 0.5
+_GROUPS: Final = 0.1
+
+
+def estimate_rows(plan: QueryPlan, facts: PlanFacts) -> Iterator[float]:
+    """Yield the estimated rows of every step of a rewritten plan, in the order of `numbered_steps`."""
+    for root in roots_of(plan):
+        yield from _estimate_tree(root, facts, 1.0)
 
 
 def rows_of(entity: Entity, facts: PlanFacts) -> float:
-    """How many rows the table of an entity has."""
+    """Return the number of rows in the table of an entity."""
     rows = facts.table(entity.table.alias).rows
     return _ROWS_DEFAULT if rows is None else float(max(rows, 1))
 
 
-def filtered_rows(entity: Entity, filters: tuple[Expr, ...], facts: PlanFacts) -> float:
-    """How many rows of an entity's table pass."""
+def filtered_rows(entity: Entity, filters: tuple[ex.Expr, ...], facts: PlanFacts) -> float:
+    """Return the number of rows of an entity that pass the filters."""
     rows = rows_of(entity, facts)
-    equal = {column for found in filters if (column := _equal_column(found)) is not None}
+    equal = {column for condition in filters if (column := _equal_column(condition)) is not None}
     keys = ({"id"}, set(entity.table.key) or {"id"})
     if any(key <= equal for key in keys):
         return 1.0
-    for found in filters:
-        rows *= selectivity(found)
-    return max(rows, 0.0 if FALSE in filters else 1.0)
+    for condition in filters:
+        rows *= selectivity(condition)
+    return max(rows, 0.0 if ex.FALSE in filters else 1.0)
 
 
-def selectivity(condition: Expr) -> float:
-    """The part of the rows for which a condition is true."""
+def selectivity(condition: ex.Expr) -> float:
+    """Return the fraction of rows for which a condition is true."""
     match condition:
-        case Literal(False):
+        case ex.Literal(False):
             return 0.0
-        case Compare(ComparisonOperator.EQ, ColumnRef(type=column_type)):
+        case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef(type=column_type)):
             few = column_type == BOOL or isinstance(column_type, EnumType)
             return _RANGE if few else _EQUAL
-        case Compare(ComparisonOperator.NE):
+        case ex.Compare(ComparisonOperator.NE):
             return 1.0
-        case Compare():
+        case ex.Compare():
             return _RANGE
-        case InList(_, items):
+        case ex.InList(_, items):
             return min(1.0, _EQUAL * len(items))
-        case Prefix() | TextMatch():
+        case ex.Prefix() | ex.TextMatch():
             return _EQUAL * 2
-        case IsNull(_, negated):
+        case ex.IsNull(_, negated):
             return 0.9 if negated else 0.1
-        case And(operands):
+        case ex.And(operands):
             part = 1.0
             for operand in operands:
                 part *= selectivity(operand)
             return part
-        case Or(operands):
+        case ex.Or(operands):
             return min(1.0, sum(selectivity(operand) for operand in operands))
-        case Not(operand):
+        case ex.Not(operand):
             return 1.0 - selectivity(operand) / 2
         case _:
             return _OTHER
 
 
-def fan_out(link: Link, near: Entity, facts: PlanFacts) -> float:
-    """How many destinations a node has, following a link from one of its ends."""
+def fan_out(link: op.Link, near: Entity, facts: PlanFacts) -> float:
+    """Return the number of nodes that a link reaches from one node of the near endpoint."""
     edges = facts.table(link.table.alias).rows
     degree = _DEGREE_DEFAULT if edges is None else max(edges / rows_of(near, facts), 0.1)
     if link.undirected:
@@ -93,9 +91,82 @@ def fan_out(link: Link, near: Entity, facts: PlanFacts) -> float:
     return min(degree**link.high, rows_of(far, facts))
 
 
-def _equal_column(condition: Expr) -> str | None:
+def _equal_column(condition: ex.Expr) -> str | None:
     match condition:
-        case Compare(ComparisonOperator.EQ, ColumnRef(column=column)):
+        case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef(column=column)):
             return column
         case _:
             return None
+
+
+def _estimate_tree(relation: op.Relation, facts: PlanFacts, outer: float) -> Iterator[float]:
+    """Yield the rows of a step and of those below it, in the order of their numbers."""
+    yield _estimate(relation, facts, outer)
+    match relation:
+        case op.ExistsJoin(below, inner) | op.LeftJoin(below, inner):
+            yield from _estimate_tree(below, facts, outer)
+            yield from _estimate_tree(inner, facts, _estimate(below, facts, outer))
+        case _:
+            for below in inputs_of(relation):
+                yield from _estimate_tree(below, facts, outer)
+
+
+def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:
+    match relation:
+        case op.Unit():
+            return 1.0
+        case op.Argument():
+            return outer
+        case op.Scan(entity, _, scan_filter):
+            return filtered_rows(entity, scan_filter.conjuncts, facts)
+        case op.EdgeScan(edge, undirected=undirected, filter=scan_filter):
+            return filtered_rows(edge, scan_filter.conjuncts, facts) * (2 if undirected else 1)
+        case op.Pattern() | op.Expand() | op.ExpandInto() | op.EdgeExpand() | op.Lookup():
+            return _estimate_extension(relation, facts, outer)
+        case op.FilterRows(below, conditions):
+            return _filter_rows(_estimate(below, facts, outer), conditions)
+        case op.CrossJoin(left, right, on):
+            pairs = _estimate(left, facts, outer), _estimate(right, facts, outer)
+            return max(pairs) if on else pairs[0] * pairs[1]
+        case op.ExistsJoin(below):
+            return _estimate(below, facts, outer) * _PASSING_CHECK
+        case op.LeftJoin(below, inner):
+            rows = _estimate(below, facts, outer)
+            return max(rows, _estimate(inner, facts, rows))
+        case op.Aggregate(below, keys):
+            return max(1.0, _estimate(below, facts, outer) * _GROUPS) if keys else 1.0
+        case op.LimitRows(below, ex.Literal(int() as count)):
+            return min(_estimate(below, facts, outer), float(count))
+        case op.LimitRows(below) | op.Search(below) | op.Order(below) | op.Project(below):
+            return _estimate(below, facts, outer)
+
+
+def _estimate_extension(
+    relation: op.Pattern | op.Expand | op.ExpandInto | op.EdgeExpand | op.Lookup,
+    facts: PlanFacts,
+    outer: float,
+) -> float:
+    match relation:
+        case op.Pattern(below, entities):
+            rows = 1.0 if below is None else _estimate(below, facts, outer)
+            for entity in entities:
+                rows *= rows_of(entity, facts)
+            return rows
+        case op.Expand(below, table, source, target, _, low, high):
+            link = op.Link(table, source, target, low, high)
+            return _estimate(below, facts, outer) * fan_out(link, source, facts)
+        case op.ExpandInto(below):
+            return _estimate(below, facts, outer) * _PASSING_CHECK
+        case op.EdgeExpand(below, edge, source, target, filter=scan_filter, into=into):
+            rows = _estimate(below, facts, outer) * fan_out(
+                op.Link(edge.table, source, target), source, facts
+            )
+            return _filter_rows(rows * (_PASSING_CHECK if into else 1.0), scan_filter.conjuncts)
+        case op.Lookup(below, _, _, scan_filter):
+            return _filter_rows(_estimate(below, facts, outer), scan_filter.conjuncts)
+
+
+def _filter_rows(rows: float, conditions: tuple[ex.Expr, ...]) -> float:
+    for condition in conditions:
+        rows *= selectivity(condition)
+    return rows

@@ -1,4 +1,4 @@
-"""Typed expressions as text, for explain and for golden files: like the query language, with entity columns bare."""
+"""Renders typed expressions for explain, like the query language but with `entity.column` for columns."""
 
 from __future__ import annotations
 
@@ -7,36 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final, assert_never
 
-from omnigraph.query.plan.expressions import (
-    AggregateCall,
-    And,
-    Bm25,
-    ColumnRef,
-    Compare,
-    Computed,
-    EntityRef,
-    Expr,
-    InList,
-    IsNull,
-    Known,
-    ListMembership,
-    ListOf,
-    Literal,
-    LiteralValue,
-    Nearest,
-    Negated,
-    Not,
-    Now,
-    Or,
-    OutputRef,
-    Param,
-    Prefix,
-    Rrf,
-    Score,
-    Substring,
-    TextMatch,
-    TextMode,
-)
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import BOOL, F64, I64, NULL, ValueType, value_type_text
 from omnigraph.schema.values import value_text
 
@@ -45,42 +16,42 @@ _ITEMS_MAX: Final = 8
 _TEXT_MAX: Final = 60
 
 
-def expression_text(expr: Expr) -> str:
-    """The expression in one line; long lists and strings are shortened."""
+def expression_text(expr: ex.Expr) -> str:
+    """Return an expression in one line; long lists and strings are truncated."""
     match expr:
-        case Literal(value, value_type):
+        case ex.Literal(value, value_type):
             return literal_text(value, value_type)
-        case Param(name):
+        case ex.Param(name):
             return f"${name}"
-        case Now():
+        case ex.Now():
             return "now()"
-        case ColumnRef() | OutputRef():
+        case ex.ColumnRef() | ex.OutputRef():
             return expr.name
-        case EntityRef(entity):
+        case ex.EntityRef(entity):
             return entity
-        case Negated(operand):
-            return f"-{_inner(operand)}"
-        case Computed(sign, left, right):
-            return f"{_inner(left)} {sign.value} {_inner(right)}"
-        case ListOf(items):
-            return _items(items)
-        case AggregateCall(function, argument, distinct):
+        case ex.Negation(operand):
+            return f"-{_operand_text(operand)}"
+        case ex.BinaryOperation(sign, left, right):
+            return f"{_operand_text(left)} {sign.value} {_operand_text(right)}"
+        case ex.ListOf(items):
+            return _items_text(items)
+        case ex.AggregateCall(function, argument, distinct):
             return f"{function.value}({'distinct ' if distinct else ''}{expression_text(argument)})"
-        case Nearest() | Bm25() | Rrf():
-            return _score(expr)
+        case ex.Nearest() | ex.Bm25() | ex.Rrf():
+            return _score_text(expr)
         case _:
-            return _condition(expr)
+            return _condition_text(expr)
 
 
-def conjunction_text(conditions: tuple[Expr, ...]) -> str:
-    """Conditions that must all hold."""
+def conjunction_text(conditions: tuple[ex.Expr, ...]) -> str:
+    """Return conditions joined with `and`."""
     if len(conditions) == 1:
         return expression_text(conditions[0])
-    return " and ".join(_inner(found) for found in conditions)
+    return " and ".join(_operand_text(condition) for condition in conditions)
 
 
-def literal_text(value: LiteralValue, value_type: ValueType) -> str:
-    """A value as the query language writes it, with its type where that is not plain."""
+def literal_text(value: ex.LiteralValue, value_type: ValueType) -> str:
+    """Return a value in the syntax of the query language, with its type unless the syntax implies it."""
     match value:
         case None:
             return "null"
@@ -95,61 +66,69 @@ def literal_text(value: LiteralValue, value_type: ValueType) -> str:
         case Decimal():
             return str(value)
         case bool() | int() | float() | datetime() | date():
-            text = value_text(value, value_type)  # type: ignore[arg-type]  # only floats look at the type
+            text = value_text(value, value_type)  # type: ignore[arg-type]  # only floats use the type
             return text if value_type in _PLAIN else f"{text}:{value_type_text(value_type)}"
 
 
-def _condition(expr: Expr) -> str:
+def _condition_text(expr: ex.Expr) -> str:
     match expr:
-        case Compare(operator, left, right):
-            return f"{_inner(left)} {operator.value} {_inner(right)}"
-        case InList(operand, items):
-            return f"{_inner(operand)} in {_items(items)}"
-        case ListMembership(item, collection):
-            return f"{_inner(item)} in {_inner(collection)}"
-        case Substring(text, part):
-            return f"{_inner(text)} contains {_inner(part)}"
-        case Prefix(text, part):
-            return f"{_inner(text)} starts_with {_inner(part)}"
-        case IsNull(operand, negated):
-            return f"{_inner(operand)} is {'not ' if negated else ''}null"
-        case And(operands):
-            return " and ".join(_inner(operand) for operand in operands)
-        case Or(operands):
-            return " or ".join(_inner(operand) for operand in operands)
-        case Not(operand):
-            return f"not {_inner(operand)}"
-        case Known(value, operand):
-            return f"{'true' if value else 'false'} unless {_inner(operand)} is null"
-        case TextMatch(mode, column, query, edits):
-            more = f", edits={edits}" if mode is TextMode.FUZZY else ""
+        case ex.Compare(operator, left, right):
+            return f"{_operand_text(left)} {operator.value} {_operand_text(right)}"
+        case ex.InList(operand, items):
+            return f"{_operand_text(operand)} in {_items_text(items)}"
+        case ex.ListMembership(item, collection):
+            return f"{_operand_text(item)} in {_operand_text(collection)}"
+        case ex.Substring(text, part):
+            return f"{_operand_text(text)} contains {_operand_text(part)}"
+        case ex.Prefix(text, part):
+            return f"{_operand_text(text)} starts_with {_operand_text(part)}"
+        case ex.IsNull(operand, negated):
+            return f"{_operand_text(operand)} is {'not ' if negated else ''}null"
+        case ex.And(operands):
+            return " and ".join(_operand_text(operand) for operand in operands)
+        case ex.Or(operands):
+            return " or ".join(_operand_text(operand) for operand in operands)
+        case ex.Not(operand):
+            return f"not {_operand_text(operand)}"
+        case ex.ConstantUnlessNull(value, operand):
+            return f"{'true' if value else 'false'} unless {_operand_text(operand)} is null"
+        case ex.TextMatch(mode, column, query, edits):
+            more = f", edits={edits}" if mode is ex.TextMode.FUZZY else ""
             return f"{mode.value}({column.name}, {expression_text(query)}{more})"
         case _:
-            raise AssertionError("every other expression is no condition")
+            raise AssertionError(f"{type(expr).__name__} is not a condition")
 
 
-def _items(items: tuple[Expr, ...]) -> str:
+def _items_text(items: tuple[ex.Expr, ...]) -> str:
     shown = [expression_text(item) for item in items[:_ITEMS_MAX]]
     return f"[{', '.join(shown)}{', …' if len(items) > _ITEMS_MAX else ''}]"
 
 
-def _score(score: Score) -> str:
+def _score_text(score: ex.Score) -> str:
     match score:
-        case Nearest(column, query, embed):
+        case ex.Nearest(column, query, embed):
             text = expression_text(query)
             return f"nearest({column.name}, {f'embed({text})' if embed else text})"
-        case Bm25(column, query):
+        case ex.Bm25(column, query):
             return f"bm25({column.name}, {expression_text(query)})"
-        case Rrf(first, second, k):
-            return f"rrf({_score(first)}, {_score(second)}, k={k})"
+        case ex.Rrf(first, second, k):
+            return f"rrf({_score_text(first)}, {_score_text(second)}, k={k})"
         case _:
             assert_never(score)
 
 
-def _inner(expr: Expr) -> str:
-    """In parentheses where the text could be read another way."""
+def _operand_text(expr: ex.Expr) -> str:
+    """Return an operand, in parentheses if the text would be ambiguous."""
     plain = isinstance(
-        expr, Literal | Param | Now | ColumnRef | OutputRef | EntityRef | AggregateCall | TextMatch
+        expr,
+        ex.Literal
+        | ex.Param
+        | ex.Now
+        | ex.ColumnRef
+        | ex.OutputRef
+        | ex.EntityRef
+        | ex.AggregateCall
+        | ex.TextMatch,
     )
     text = expression_text(expr)
-    return text if plain or isinstance(expr, Score) else f"({text})"
+    return text if plain or isinstance(expr, ex.Score) else f"({text})"

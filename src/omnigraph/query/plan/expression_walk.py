@@ -1,190 +1,163 @@
-"""Walking typed expressions: the parts of one, a copy with other parts, and what an expression reads."""
+"""Walks typed expressions: their parts, copies with other parts, and the columns that they read.
+
+Also splits the filter of a scan into the conjuncts that the storage evaluates and the rest. Pure functions over frozen
+nodes. `_PARTS` is the only list of the children of each node; a node that is missing in it raises a `KeyError`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Any, Final
 
-from omnigraph.query.plan.expressions import (
-    AggregateCall,
-    And,
-    Bm25,
-    ColumnRef,
-    Compare,
-    Computed,
-    EntityRef,
-    Expr,
-    InList,
-    IsNull,
-    Known,
-    ListMembership,
-    ListOf,
-    Literal,
-    Nearest,
-    Negated,
-    Not,
-    Now,
-    Or,
-    OutputRef,
-    Param,
-    Prefix,
-    Rrf,
-    Substring,
-    TextMatch,
-    require,
-)
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import is_sortable
+
+_PARTS: Final[dict[type, tuple[str, ...]]] = {
+    ex.Literal: (),
+    ex.Param: (),
+    ex.Now: (),
+    ex.ColumnRef: (),
+    ex.EntityRef: (),
+    ex.OutputRef: (),
+    ex.Negation: ("operand",),
+    ex.BinaryOperation: ("left", "right"),
+    ex.ListOf: ("items",),
+    ex.Compare: ("left", "right"),
+    ex.InList: ("operand", "items"),
+    ex.ListMembership: ("item", "collection"),
+    ex.Substring: ("text", "part"),
+    ex.Prefix: ("text", "part"),
+    ex.IsNull: ("operand",),
+    ex.And: ("operands",),
+    ex.Or: ("operands",),
+    ex.Not: ("operand",),
+    ex.ConstantUnlessNull: ("operand",),
+    ex.TextMatch: ("column", "query"),
+    ex.Nearest: ("column", "query"),
+    ex.Bm25: ("column", "query"),
+    ex.Rrf: ("first", "second"),
+    ex.AggregateCall: ("argument",),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ScanFilter:
-    """Conjuncts that the storage evaluates, and conjuncts that are evaluated after the scan."""
+    """The filter of a scan: `pushed` is evaluated by the storage, `residual` after the scan."""
 
-    pushed: tuple[Expr, ...] = ()
-    residual: tuple[Expr, ...] = ()
+    pushed: tuple[ex.Expr, ...] = ()
+    residual: tuple[ex.Expr, ...] = ()
 
     def __post_init__(self) -> None:
-        require(all(is_pushable(found) for found in self.pushed), "a filter is pushed that cannot be")
+        ex.require(
+            all(is_pushable(conjunct) for conjunct in self.pushed),
+            "a filter that the storage cannot evaluate is pushed down",
+        )
 
     @property
-    def conjuncts(self) -> tuple[Expr, ...]:
+    def conjuncts(self) -> tuple[ex.Expr, ...]:
         return (*self.pushed, *self.residual)
 
 
 NO_FILTER: Final = ScanFilter()
 
 
-def split_filter(conjuncts: tuple[Expr, ...]) -> ScanFilter:
-    """The conjuncts in their two halves, each in the given order."""
-    pushed = tuple(found for found in conjuncts if is_pushable(found))
-    return ScanFilter(pushed, tuple(found for found in conjuncts if not is_pushable(found)))
+def split_filter(conjuncts: tuple[ex.Expr, ...]) -> ScanFilter:
+    """Split conjuncts into the two parts of a scan filter, each in the order of the input."""
+    pushed = tuple(conjunct for conjunct in conjuncts if is_pushable(conjunct))
+    return ScanFilter(pushed, tuple(conjunct for conjunct in conjuncts if not is_pushable(conjunct)))
 
 
-def is_pushable(expr: Expr) -> bool:
-    """Whether the storage can evaluate a condition on the rows of one table."""
+def is_pushable(expr: ex.Expr) -> bool:
+    """Return whether the storage can evaluate a condition on the rows of one table."""
     match expr:
-        case And(operands) | Or(operands):
+        case ex.And(operands) | ex.Or(operands):
             return all(is_pushable(operand) for operand in operands)
-        case Not(operand):
+        case ex.Not(operand):
             return is_pushable(operand)
-        case Compare(_, ColumnRef() as column, value):
+        case ex.Compare(_, ex.ColumnRef() as column, value):
             return _is_value(value) and is_sortable(column.type)
-        case InList(ColumnRef(), items):
+        case ex.InList(ex.ColumnRef(), items):
             return all(_is_value(item) for item in items)
-        case ListMembership(ColumnRef(), Param() | Literal()):
+        case ex.ListMembership(ex.ColumnRef(), ex.Param() | ex.Literal()):
             return True
-        case Prefix(ColumnRef(), part):
+        case ex.Prefix(ex.ColumnRef(), part):
             return _is_value(part)
-        case IsNull(ColumnRef()):
-            return True
-        case Literal(bool()):
+        case ex.IsNull(ex.ColumnRef()) | ex.Literal(bool()):
             return True
         case _:
             return False
 
 
-def _is_value(expr: Expr) -> bool:
-    return isinstance(expr, Literal | Param | Now)
+def _is_value(expr: ex.Expr) -> bool:
+    return isinstance(expr, ex.Literal | ex.Param | ex.Now)
 
 
-def parts_of(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside."""
-    match expr:
-        case Literal() | Param() | Now() | ColumnRef() | EntityRef() | OutputRef():
-            return ()
-        case Negated(operand) | Not(operand) | IsNull(operand) | Known(_, operand):
-            return (operand,)
-        case Computed(_, left, right) | Compare(_, left, right):
-            return (left, right)
-        case InList(operand, items):
-            return (operand, *items)
-        case ListOf(items):
-            return items
-        case ListMembership(item, collection):
-            return (item, collection)
-        case Substring(text, part) | Prefix(text, part):
-            return (text, part)
-        case And(operands) | Or(operands):
-            return operands
-        case TextMatch(_, column, query) | Nearest(column, query) | Bm25(column, query):
-            return (column, query)
-        case Rrf(first, second):
-            return (first, second)
-        case AggregateCall(_, argument):
-            return (argument,)
+def parts_of(expr: ex.Expr) -> tuple[ex.Expr, ...]:
+    """Return the expressions directly inside an expression."""
+    parts: list[ex.Expr] = []
+    for name in _PARTS[type(expr)]:
+        part: Any = getattr(expr, name)
+        parts.extend(part if isinstance(part, tuple) else (part,))
+    return tuple(parts)
 
 
-def with_parts(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """A copy whose parts are changed; the same object when nothing changes."""
-    before = parts_of(expr)
-    after = tuple(change(part) for part in before)
-    return expr if all(new is old for new, old in zip(after, before, strict=True)) else _rebuilt(expr, after)
+def with_parts(expr: ex.Expr, change: Callable[[ex.Expr], ex.Expr]) -> ex.Expr:
+    """Return a copy with changed parts, or the same object if no part changes."""
+    changes: dict[str, Any] = {}
+    for name in _PARTS[type(expr)]:
+        part: Any = getattr(expr, name)
+        changed = change_all(part, change) if isinstance(part, tuple) else change(part)
+        if changed is not part:
+            changes[name] = changed
+    return replace(expr, **changes) if changes else expr
 
 
-def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """A copy in which every expression, innermost first, is replaced by what `change` gives for it."""
-    return change(with_parts(expr, lambda part: rewritten(part, change)))
+def change_all(expressions: tuple[ex.Expr, ...], change: Callable[[ex.Expr], ex.Expr]) -> tuple[ex.Expr, ...]:
+    """Change each expression of a tuple; return the same tuple if none changes."""
+    changed = tuple(change(expression) for expression in expressions)
+    is_same = all(new is old for new, old in zip(changed, expressions, strict=True))
+    return expressions if is_same else changed
 
 
-def replaced(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """A copy in which the outermost expressions for which `change` gives another are replaced by it."""
-    other = change(expr)
-    return other if other is not None else with_parts(expr, lambda part: replaced(part, change))
+def transform(expr: ex.Expr, change: Callable[[ex.Expr], ex.Expr]) -> ex.Expr:
+    """Return a copy in which `change` replaces every expression, innermost first."""
+    return change(with_parts(expr, lambda part: transform(part, change)))
 
 
-def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all inside it."""
+def replace_outermost(expr: ex.Expr, change: Callable[[ex.Expr], ex.Expr | None]) -> ex.Expr:
+    """Return a copy in which `change` replaces expressions, outermost first; None continues with the parts."""
+    replacement = change(expr)
+    if replacement is not None:
+        return replacement
+    return with_parts(expr, lambda part: replace_outermost(part, change))
+
+
+def walk(expr: ex.Expr) -> Iterator[ex.Expr]:
+    """Yield an expression and all expressions inside it."""
     yield expr
     for part in parts_of(expr):
         yield from walk(part)
 
 
-def columns_of(expr: Expr) -> Iterator[ColumnRef]:
-    """Every column of an entity that computing the expression reads."""
-    for found in walk(expr):
-        if isinstance(found, ColumnRef):
-            yield found
-        elif isinstance(found, EntityRef):
-            for name in found.table.entity_columns:
-                column = found.table.column(name)
+def columns_of(expr: ex.Expr) -> Iterator[ex.ColumnRef]:
+    """Yield every column of an entity that an expression reads."""
+    for part in walk(expr):
+        if isinstance(part, ex.ColumnRef):
+            yield part
+        elif isinstance(part, ex.EntityRef):
+            for name in part.table.entity_columns:
+                column = part.table.column(name)
                 assert column is not None
-                yield ColumnRef(found.entity, name, column.type, column.nullable or found.nullable)
+                yield ex.ColumnRef(part.entity, name, column.type, column.nullable or part.nullable)
 
 
-def reads_of(expr: Expr) -> frozenset[str]:
-    """The names of all columns that computing the expression reads, those that steps below made among them."""
-    made = (found.name for found in walk(expr) if isinstance(found, OutputRef))
-    return frozenset((*(found.name for found in columns_of(expr)), *made))
+def reads_of(expr: ex.Expr) -> frozenset[str]:
+    """Return the names of all columns that an expression reads: of entities, and computed by steps below."""
+    computed = (part.name for part in walk(expr) if isinstance(part, ex.OutputRef))
+    return frozenset((*(column.name for column in columns_of(expr)), *computed))
 
 
-def entities_of(expr: Expr) -> frozenset[str]:
-    """The names of the entities that an expression reads."""
-    return frozenset(found.entity for found in walk(expr) if isinstance(found, ColumnRef | EntityRef))
-
-
-def _rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
-    match expr:
-        case Literal() | Param() | Now() | ColumnRef() | EntityRef() | OutputRef():
-            return expr
-        case Negated() | Not() | IsNull() | Known():
-            return replace(expr, operand=parts[0])
-        case Computed() | Compare():
-            return replace(expr, left=parts[0], right=parts[1])
-        case InList():
-            return replace(expr, operand=parts[0], items=parts[1:])
-        case ListOf():
-            return replace(expr, items=parts)
-        case ListMembership():
-            return replace(expr, item=parts[0], collection=parts[1])
-        case Substring() | Prefix():
-            return replace(expr, text=parts[0], part=parts[1])
-        case And() | Or():
-            return replace(expr, operands=parts)
-        case TextMatch() | Nearest() | Bm25():
-            return replace(expr, column=cast(ColumnRef, parts[0]), query=parts[1])
-        case Rrf():
-            first, second = cast(tuple[Nearest | Bm25, Nearest | Bm25], parts)
-            return replace(expr, first=first, second=second)
-        case AggregateCall():
-            return replace(expr, argument=parts[0])
+def entities_of(expr: ex.Expr) -> frozenset[str]:
+    """Return the names of the entities that an expression reads."""
+    return frozenset(part.entity for part in walk(expr) if isinstance(part, ex.ColumnRef | ex.EntityRef))

@@ -1,8 +1,8 @@
-"""Typed expressions: what a plan computes from the columns of a row.
+"""The typed expressions of a plan, and the fields of its rows.
 
-Immutable nodes. Each has a `type` and says whether it can be null. Logic is three-valued, as in SQL: a comparison with
-null is null, `not` null is null, and a filter keeps the rows whose condition is true. An executor needs one function
-per node; `Param` and `Now` do not occur in a plan whose parameters are bound.
+Frozen nodes, each with `type` and `nullable`. Logic is three-valued, as in SQL: a comparison with null is null, `not`
+null is null, and a filter keeps the rows whose condition is true. An executor needs one function for each node; a plan
+with bound parameters has no `Param` and no `Now`. A node that is inconsistent raises an `InvariantError`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LiteralValue = (
 
 
 class TextMode(Enum):
-    """How a text search matches: any word, every word in order, or words with typing errors."""
+    """The kind of a text search: any word, every word in order, or words with typing errors."""
 
     SEARCH = "search"
     MATCH_TEXT = "match_text"
@@ -52,14 +52,14 @@ class Function(Enum):
 
 
 def require(condition: bool, message: str) -> None:
-    """A node that cannot be is a defect of ours, never a user's mistake."""
+    """Raise `InvariantError` if a node is inconsistent, which is a defect of Omnigraph and not of the query."""
     if not condition:
         raise InvariantError(message, code="plan_invariant")
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value. A `Decimal` is a number as written, which only a column's type can place."""
+    """A value. A `Decimal` is an exact number, which the type of a column converts."""
 
     value: LiteralValue
     type: ValueType
@@ -80,7 +80,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The moment at which the query runs, the same everywhere in it, to the millisecond."""
+    """The time at which the query runs, in milliseconds; the same everywhere in the query."""
 
     @property
     def type(self) -> ValueType:
@@ -107,7 +107,7 @@ class ColumnRef:
 
 @dataclass(frozen=True, slots=True)
 class EntityRef:
-    """A whole entity, shown as an object; needs every column of `table.entity_columns`."""
+    """An entity, returned as an object; reads every column of `table.entity_columns`."""
 
     entity: str
     table: Table
@@ -119,13 +119,13 @@ class EntityRef:
 
     @property
     def id(self) -> ColumnRef:
-        """The column that stands for the entity in comparisons, counts and groups."""
+        """The column that identifies the entity in comparisons, counts and groups."""
         return ColumnRef(self.entity, "id", self.table.columns[0].type, self.nullable)
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRef:
-    """A column that a step below made: a score, a group key or an aggregate."""
+    """A column that a step below computes: a score, a group key or an aggregate."""
 
     name: str
     type: ValueType
@@ -133,7 +133,7 @@ class OutputRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Negated:
+class Negation:
     """`-a`: an exact I64, or an F64."""
 
     operand: Expr
@@ -148,7 +148,7 @@ class Negated:
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class BinaryOperation:
     """Arithmetic. Integers give an exact I64 (overflow is an error); `/` and floats give an F64; `a / 0` is null."""
 
     sign: Sign
@@ -166,7 +166,7 @@ class Computed:
 
 
 class _Condition:
-    """What all conditions share: they are Bool."""
+    """The base class of conditions, which have type Bool."""
 
     __slots__ = ()
 
@@ -177,15 +177,15 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class Compare(_Condition):
-    """`= != < <= > >=` within one family. Integers compare exactly, a date as the midnight it begins with."""
+    """`= != < <= > >=` within one type family. Integers compare exactly, a date compares as its midnight."""
 
     operator: ComparisonOperator
     left: Expr
     right: Expr
 
     def __post_init__(self) -> None:
-        wordy = {ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH, ComparisonOperator.IN}
-        require(self.operator not in wordy, f"`{self.operator.value}` is no comparison of values")
+        keywords = {ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH, ComparisonOperator.IN}
+        require(self.operator not in keywords, f"`{self.operator.value}` is not a comparison of values")
 
     @property
     def nullable(self) -> bool:
@@ -194,7 +194,7 @@ class Compare(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list or vector of computed items, which only a mutation stores."""
+    """A list or vector of computed items; only mutations have it."""
 
     items: tuple[Expr, ...]
     type: ValueType
@@ -206,7 +206,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class InList(_Condition):
-    """Whether a value equals one of these: `=` joined by `or`, but null for a null value also without items."""
+    """Whether a value equals one of the items: `=` joined with `or`, but null for a null value, even without items."""
 
     operand: Expr
     items: tuple[Expr, ...]
@@ -218,7 +218,7 @@ class InList(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class ListMembership(_Condition):
-    """Whether an item is in a list that a column or a parameter holds."""
+    """Whether an item is in the list of a column or a parameter."""
 
     item: Expr
     collection: Expr
@@ -230,7 +230,7 @@ class ListMembership(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class Substring(_Condition):
-    """Whether a text has exactly this part."""
+    """Whether a string contains another one."""
 
     text: Expr
     part: Expr
@@ -242,7 +242,7 @@ class Substring(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class Prefix(_Condition):
-    """Whether a text begins with exactly this part."""
+    """Whether a string starts with another one."""
 
     text: Expr
     part: Expr
@@ -254,7 +254,7 @@ class Prefix(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class IsNull(_Condition):
-    """Whether a value is absent, or with `negated` present; never null itself."""
+    """Whether a value is null, or with `negated` not null; never null itself."""
 
     operand: Expr
     negated: bool = False
@@ -266,12 +266,12 @@ class IsNull(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class And(_Condition):
-    """True if all are."""
+    """True if all operands are true."""
 
     operands: tuple[Expr, ...]
 
     def __post_init__(self) -> None:
-        require(len(self.operands) > 1, "`and` joins at least two conditions")
+        require(len(self.operands) > 1, "`and` needs at least two operands")
 
     @property
     def nullable(self) -> bool:
@@ -280,12 +280,12 @@ class And(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class Or(_Condition):
-    """True if one is."""
+    """True if one operand is true."""
 
     operands: tuple[Expr, ...]
 
     def __post_init__(self) -> None:
-        require(len(self.operands) > 1, "`or` joins at least two conditions")
+        require(len(self.operands) > 1, "`or` needs at least two operands")
 
     @property
     def nullable(self) -> bool:
@@ -294,7 +294,7 @@ class Or(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class Not(_Condition):
-    """True if the other is false; null if it is null."""
+    """True if the operand is false; null if it is null."""
 
     operand: Expr
 
@@ -304,8 +304,8 @@ class Not(_Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Known(_Condition):
-    """A comparison that is decided for every value of the operand: `value`, but null where the operand is null."""
+class ConstantUnlessNull(_Condition):
+    """The result of a comparison that is the same for every value of the operand: `value`, or null if it is null."""
 
     value: bool
     operand: Expr
@@ -331,7 +331,7 @@ class TextMatch(_Condition):
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """Cosine distance to a vector, or with `embed` to a text that a provider of `model` embeds; null without one."""
+    """Cosine distance to a vector, or with `embed` to a string that a provider of `model` embeds."""
 
     column: ColumnRef
     query: Expr
@@ -349,7 +349,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Bm25:
-    """BM25 score of a text for the words of a query; null where none of them occurs."""
+    """BM25 score of a text for a search text; null if no word matches."""
 
     column: ColumnRef
     query: Expr
@@ -365,7 +365,7 @@ class Bm25:
 
 @dataclass(frozen=True, slots=True)
 class Rrf:
-    """Reciprocal rank fusion: the sum of 1 / (k + rank) over the two rankings; null where neither ranks the row."""
+    """Reciprocal rank fusion: the sum of 1 / (k + rank) over the two rankings; null if neither ranks the row."""
 
     first: Nearest | Bm25
     second: Nearest | Bm25
@@ -382,7 +382,7 @@ class Rrf:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate over the rows of a group. Nulls are skipped; an entity counts by its id."""
+    """An aggregate over the rows of a group. Nulls are skipped; an entity is counted by its id."""
 
     function: Function
     argument: Expr
@@ -407,10 +407,20 @@ class AggregateCall:
 
 Score = Nearest | Bm25 | Rrf
 Condition = (
-    Compare | InList | ListMembership | Substring | Prefix | IsNull | And | Or | Not | Known | TextMatch
+    Compare
+    | InList
+    | ListMembership
+    | Substring
+    | Prefix
+    | IsNull
+    | And
+    | Or
+    | Not
+    | ConstantUnlessNull
+    | TextMatch
 )
 Leaf = Literal | Param | Now | ColumnRef | EntityRef | OutputRef
-Expr = Leaf | Negated | Computed | ListOf | Condition | Score | AggregateCall
+Expr = Leaf | Negation | BinaryOperation | ListOf | Condition | Score | AggregateCall
 
 TRUE: Final = Literal(True, BOOL)
 FALSE: Final = Literal(False, BOOL)
@@ -418,7 +428,7 @@ FALSE: Final = Literal(False, BOOL)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column of the rows. The columns of an entity are called `entity.column`."""
+    """A column of the rows. The columns of an entity have names like `entity.column`."""
 
     name: str
     type: ValueType
@@ -426,8 +436,8 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """An expression and the name of the column it becomes."""
+class NamedExpression:
+    """An expression, and the name of its output column."""
 
     name: str
     expression: Expr
@@ -441,28 +451,28 @@ Fields = tuple[Field, ...]
 
 
 def entity_fields(entity: Entity, columns: Iterable[str]) -> Fields:
-    """The fields of some columns of an entity's table."""
-    found = []
+    """Return the fields of columns of an entity."""
+    fields = []
     for name in columns:
         column = entity.table.column(name)
         require(column is not None, f"{entity.table.alias} has no column {name}")
         assert column is not None
-        found.append(Field(f"{entity.name}.{column.name}", column.type, column.nullable))
-    return tuple(found)
+        fields.append(Field(f"{entity.name}.{column.name}", column.type, column.nullable))
+    return tuple(fields)
 
 
-def joined(*groups: Fields) -> Fields:
-    """The fields side by side; no name twice."""
+def join_fields(*groups: Fields) -> Fields:
+    """Return the fields of all groups, and require unique names."""
     fields = tuple(field for group in groups for field in group)
-    require(len({field.name for field in fields}) == len(fields), f"a column twice: {names(fields)}")
+    require(len({field.name for field in fields}) == len(fields), f"duplicate column in {names(fields)}")
     return fields
 
 
-def nullable(fields: Fields) -> Fields:
-    """The same fields where rows may be missing."""
+def make_nullable(fields: Fields) -> Fields:
+    """Return the same fields as nullable."""
     return tuple(replace(field, nullable=True) for field in fields)
 
 
 def names(fields: Fields) -> tuple[str, ...]:
-    """The names alone."""
+    """Return the names of the fields."""
     return tuple(field.name for field in fields)

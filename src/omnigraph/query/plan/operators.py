@@ -1,72 +1,70 @@
-"""The steps of a plan that read tables: patterns, scans, traversals and lookups."""
+"""The operators of a plan: immutable relations with the columns that they output.
+
+A query is a tree of operators. The checks build it with `Pattern` leaves (what to match, without an order) and
+`FilterRows`. The rules turn it into one that can run: without `Pattern`, and with the columns and the split filter of
+every scan. Rows are bags unless an operator says otherwise. Each operator checks that its inputs have the columns that
+it reads, so that a rule that breaks a plan fails immediately.
+
+The inner plan of `ExistsJoin` and `LeftJoin` runs once for all outer rows: its `Argument` leaf outputs the distinct
+outer rows that it depends on. The join is on `keys`, the ids of those entities, and null equals null. Without keys the
+inner plan has no `Argument` and is the same for every outer row.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.expression_walk import NO_FILTER, ScanFilter, columns_of, reads_of
-from omnigraph.query.plan.expressions import (
-    AggregateCall,
-    ColumnRef,
-    Expr,
-    Field,
-    Fields,
-    Named,
-    Score,
-    entity_fields,
-    joined,
-    names,
-    nullable,
-    require,
-)
 from omnigraph.query.plan.types import Entity, IndexFact, Table
-
-if TYPE_CHECKING:
-    from omnigraph.query.plan.statements import Relation
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A step of a plan. Its columns are worked out once, so that the cost of a plan does not grow with its square."""
+    """A step of a plan. Its output columns are computed once, since each step above reads them."""
 
-    outputs: Fields = field(init=False, compare=False, repr=False)
+    outputs: ex.Fields = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outputs", self._outputs())
         self._check()
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         raise NotImplementedError
 
     def _check(self) -> None:
-        """Raises if the inputs do not have what the step needs."""
+        """Raise if the inputs do not have the columns that the step reads."""
 
 
-def require_columns(expressions: tuple[Expr, ...], fields: Fields) -> None:
-    """Every column that the expressions read is there."""
-    known = set(names(fields))
+def require_columns(expressions: tuple[ex.Expr, ...], fields: ex.Fields) -> None:
+    """Require that the fields have every column that the expressions read."""
+    available = set(ex.names(fields))
     for expression in expressions:
-        missing = reads_of(expression) - known
-        require(not missing, f"an expression reads {sorted(missing)}, of {sorted(known)}")
+        missing = reads_of(expression) - available
+        ex.require(
+            not missing, f"an expression reads {sorted(missing)}, but its input has {sorted(available)}"
+        )
 
 
-def require_own(scan_filter: ScanFilter, entity: Entity) -> None:
-    """A filter reads the columns of its own entity only."""
+def require_own_columns(scan_filter: ScanFilter, entity: Entity) -> None:
+    """Require that a filter reads only columns of its own entity."""
     for conjunct in scan_filter.conjuncts:
-        others = {found.entity for found in columns_of(conjunct)} - {entity.name}
-        require(not others, f"the filter of {entity.name} reads {sorted(others)}")
+        others = {column.entity for column in columns_of(conjunct)} - {entity.name}
+        ex.require(not others, f"the filter of {entity.name} reads {sorted(others)}")
 
 
 def require_keys(outer: Relation, inner: Relation, keys: tuple[str, ...]) -> None:
-    """Both sides of a join have the columns it is by."""
-    outside, inside = names(outer.outputs), names(inner.outputs)
-    require(all(key in outside and key in inside for key in keys), f"a side lacks one of {keys}")
+    """Require that both sides of a join have its key columns."""
+    outside, inside = ex.names(outer.outputs), ex.names(inner.outputs)
+    ex.require(
+        all(key in outside and key in inside for key in keys),
+        f"one side of a join does not have all keys {keys}",
+    )
 
 
 class Direction(Enum):
-    """How a traversal follows edges, seen from the side that is already bound."""
+    """The direction in which a traversal follows edges, from the bound endpoint."""
 
     OUT = "out"
     IN = "in"
@@ -81,23 +79,23 @@ class Direction(Enum):
 class Unit(Operator):
     """One row without columns."""
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Argument(Operator):
-    """The distinct outer rows that an inner plan depends on; the columns are those of the outer plan."""
+    """The distinct outer rows that an inner plan depends on, with columns of the outer plan."""
 
-    columns: tuple[ColumnRef, ...]
+    columns: tuple[ex.ColumnRef, ...]
 
-    def _outputs(self) -> Fields:
-        return tuple(Field(found.name, found.type, found.nullable) for found in self.columns)
+    def _outputs(self) -> ex.Fields:
+        return tuple(ex.Field(column.name, column.type, column.nullable) for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A traversal of a pattern. `edge` is set when the edge itself is bound; then it is one hop."""
+    """A traversal of a pattern. `edge` is set if the edge is bound; the traversal then has one hop."""
 
     table: Table
     source: Entity
@@ -108,8 +106,8 @@ class Link:
     edge: Entity | None = None
 
     def __post_init__(self) -> None:
-        require(1 <= self.low <= self.high, "the bounds of a traversal are in order")
-        require(self.edge is None or self.high == 1, "a bound edge is one hop")
+        ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
+        ex.require(self.edge is None or self.high == 1, "a traversal with a bound edge has more than one hop")
 
     @property
     def direction(self) -> Direction:
@@ -118,27 +116,31 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Pattern(Operator):
-    """All ways to extend the input's rows by these entities along these links. Filters are conjuncts over both."""
+    """The rows of the input, extended with every match of these entities and links that passes the filters."""
 
     input: Relation | None
     entities: tuple[Entity, ...]
     links: tuple[Link, ...] = ()
-    filters: tuple[Expr, ...] = ()
+    filters: tuple[ex.Expr, ...] = ()
 
     def _check(self) -> None:
-        known = set(names(self.outputs))
-        ends = [end for link in self.links for end in (link.source, link.target)]
-        require(all(end.id in known for end in ends), "a link ends at an entity that is not bound")
+        available = set(ex.names(self.outputs))
+        endpoints = [endpoint for link in self.links for endpoint in (link.source, link.target)]
+        ex.require(
+            all(endpoint.id in available for endpoint in endpoints), "an endpoint of a link is not bound"
+        )
         require_columns(self.filters, self.outputs)
 
     @property
     def edges(self) -> tuple[Entity, ...]:
         return tuple(link.edge for link in self.links if link.edge)
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         before = self.input.outputs if self.input else ()
         new = (*self.entities, *self.edges)
-        return joined(before, *(entity_fields(found, found.table.column_names) for found in new))
+        return ex.join_fields(
+            before, *(ex.entity_fields(entity, entity.table.column_names) for entity in new)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +153,16 @@ class Scan(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        require("id" in self.columns, "a scan always gives the id")
-        require_own(self.filter, self.entity)
+        ex.require("id" in self.columns, "a scan does not output the id")
+        require_own_columns(self.filter, self.entity)
 
-    def _outputs(self) -> Fields:
-        return entity_fields(self.entity, self.columns)
+    def _outputs(self) -> ex.Fields:
+        return ex.entity_fields(self.entity, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeScan(Operator):
-    """The edges of one table that pass the filter, each with the ids of its ends. Undirected: once per orientation."""
+    """The edges of one table that pass the filter, with the ids of their endpoints; undirected: both orientations."""
 
     edge: Entity
     source: Entity
@@ -171,20 +173,20 @@ class EdgeScan(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        require("id" in self.columns, "a scan always gives the id")
-        require_own(self.filter, self.edge)
+        ex.require("id" in self.columns, "a scan does not output the id")
+        require_own_columns(self.filter, self.edge)
 
-    def _outputs(self) -> Fields:
-        ends = tuple(entity_fields(end, ("id",)) for end in (self.source, self.target))
-        return joined(entity_fields(self.edge, self.columns), *ends)
+    def _outputs(self) -> ex.Fields:
+        ends = tuple(ex.entity_fields(end, ("id",)) for end in (self.source, self.target))
+        return ex.join_fields(ex.entity_fields(self.edge, self.columns), *ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Expand(Operator):
-    """For each row, every node that is reachable from `source` within the bounds, once, as `target.id`.
+    """Each row with every node that is reachable from `source` within the bounds, once, as `target.id`.
 
-    Each destination counts at its shortest distance; the source itself only through a self-loop, at distance 1. From a
-    null source nothing is reachable. `index` is that of the edge column that lookups would use.
+    The distance of a node is the shortest one; the source itself is reachable only by a self-loop, at distance 1. From
+    a null source no node is reachable. `index` is the index of the edge column that lookups can use.
     """
 
     input: Relation
@@ -197,16 +199,16 @@ class Expand(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        require(self.source.id in names(self.input.outputs), f"{self.source.name} is not bound")
-        require(1 <= self.low <= self.high, "the bounds of a traversal are in order")
+        ex.require(self.source.id in ex.names(self.input.outputs), f"{self.source.name} is not bound")
+        ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
 
-    def _outputs(self) -> Fields:
-        return joined(self.input.outputs, entity_fields(self.target, ("id",)))
+    def _outputs(self) -> ex.Fields:
+        return ex.join_fields(self.input.outputs, ex.entity_fields(self.target, ("id",)))
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandInto(Operator):
-    """The rows whose `target` is reachable from `source` within the bounds; both are bound already."""
+    """The rows whose `target` is reachable from `source` within the bounds; both are already bound."""
 
     input: Relation
     table: Table
@@ -218,17 +220,17 @@ class ExpandInto(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        known = names(self.input.outputs)
-        require(self.source.id in known and self.target.id in known, "both ends are bound")
-        require(1 <= self.low <= self.high, "the bounds of a traversal are in order")
+        available = ex.names(self.input.outputs)
+        ex.require(self.source.id in available and self.target.id in available, "an endpoint is not bound")
+        ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeExpand(Operator):
-    """For each row one row per edge at `source` that passes the filter; with `into`, only those to `target`."""
+    """Each row with each edge of `source` that passes the filter; with `into`, only edges to the bound `target`."""
 
     input: Relation
     edge: Entity
@@ -241,21 +243,23 @@ class EdgeExpand(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        known = names(self.input.outputs)
-        require(self.source.id in known, f"{self.source.name} is not bound")
-        require(self.into == (self.target.id in known), "`into` says whether the far end is bound")
-        require_own(self.filter, self.edge)
+        available = ex.names(self.input.outputs)
+        ex.require(self.source.id in available, f"{self.source.name} is not bound")
+        ex.require(
+            self.into == (self.target.id in available), "`into` does not match whether the target is bound"
+        )
+        require_own_columns(self.filter, self.edge)
 
-    def _outputs(self) -> Fields:
-        far = () if self.into else entity_fields(self.target, ("id",))
-        return joined(self.input.outputs, entity_fields(self.edge, self.columns), far)
+    def _outputs(self) -> ex.Fields:
+        far = () if self.into else ex.entity_fields(self.target, ("id",))
+        return ex.join_fields(self.input.outputs, ex.entity_fields(self.edge, self.columns), far)
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Operator):
-    """Adds columns of an entity whose id is known, and drops the rows that do not pass the filter.
+    """The rows with more columns of an entity, read by its id; rows that do not pass the filter are dropped.
 
-    With `keep_missing` a null id keeps its row, with nulls; it never has a filter then.
+    With `keep_missing` a row with a null id is kept, with nulls, and a filter is not allowed.
     """
 
     input: Relation
@@ -266,14 +270,16 @@ class Lookup(Operator):
     index: IndexFact | None = None
 
     def _check(self) -> None:
-        require(self.entity.id in names(self.input.outputs), f"{self.entity.name} is not bound")
-        require("id" not in self.columns, "a lookup does not give the id again")
-        require(not (self.keep_missing and self.filter.conjuncts), "a filter keeps nothing that is missing")
-        require_own(self.filter, self.entity)
+        ex.require(self.entity.id in ex.names(self.input.outputs), f"{self.entity.name} is not bound")
+        ex.require("id" not in self.columns, "a lookup outputs the id, which its input has")
+        ex.require(
+            not (self.keep_missing and self.filter.conjuncts), "a lookup with `keep_missing` has a filter"
+        )
+        require_own_columns(self.filter, self.entity)
 
-    def _outputs(self) -> Fields:
-        new = entity_fields(self.entity, self.columns)
-        return joined(self.input.outputs, nullable(new) if self.keep_missing else new)
+    def _outputs(self) -> ex.Fields:
+        new = ex.entity_fields(self.entity, self.columns)
+        return ex.join_fields(self.input.outputs, ex.make_nullable(new) if self.keep_missing else new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +287,13 @@ class FilterRows(Operator):
     """The rows for which every condition is true."""
 
     input: Relation
-    conditions: tuple[Expr, ...]
+    conditions: tuple[ex.Expr, ...]
 
     def _check(self) -> None:
-        require(bool(self.conditions), "a filter has conditions")
+        ex.require(bool(self.conditions), "a filter has no conditions")
         require_columns(self.conditions, self.input.outputs)
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         return self.input.outputs
 
 
@@ -300,16 +306,19 @@ class CrossJoin(Operator):
     on: tuple[tuple[str, str], ...] = ()
 
     def _check(self) -> None:
-        left, right = names(self.left.outputs), names(self.right.outputs)
-        require(all(one in left and other in right for one, other in self.on), "a side lacks a join column")
+        left, right = ex.names(self.left.outputs), ex.names(self.right.outputs)
+        ex.require(
+            all(left_name in left and right_name in right for left_name, right_name in self.on),
+            "one side of a join does not have a join column",
+        )
 
-    def _outputs(self) -> Fields:
-        return joined(self.left.outputs, self.right.outputs)
+    def _outputs(self) -> ex.Fields:
+        return ex.join_fields(self.left.outputs, self.right.outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class ExistsJoin(Operator):
-    """The rows for which the inner plan has a match (semi join), or with `negated` none (anti join)."""
+    """The rows for which the inner plan has a match (semi join), or with `negated` no match (anti join)."""
 
     input: Relation
     inner: Relation
@@ -319,13 +328,13 @@ class ExistsJoin(Operator):
     def _check(self) -> None:
         require_keys(self.input, self.inner, self.keys)
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
 class LeftJoin(Operator):
-    """Each row with each match of the inner plan, or once with nulls where there is none."""
+    """Each row with each match of the inner plan, or once with nulls without a match."""
 
     input: Relation
     inner: Relation
@@ -334,79 +343,81 @@ class LeftJoin(Operator):
     def _check(self) -> None:
         require_keys(self.input, self.inner, self.keys)
 
-    def _outputs(self) -> Fields:
-        known = set(names(self.input.outputs))
-        new = tuple(field for field in self.inner.outputs if field.name not in known)
-        return joined(self.input.outputs, nullable(new))
+    def _outputs(self) -> ex.Fields:
+        outer_names = set(ex.names(self.input.outputs))
+        new = tuple(field for field in self.inner.outputs if field.name not in outer_names)
+        return ex.join_fields(self.input.outputs, ex.make_nullable(new))
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumn:
-    """A score and the column it becomes."""
+    """A score, and the name of its output column."""
 
     name: str
-    score: Score
+    score: ex.Score
 
     @property
-    def field(self) -> Field:
-        return Field(self.name, self.score.type, self.score.nullable)
+    def field(self) -> ex.Field:
+        return ex.Field(self.name, self.score.type, self.score.nullable)
 
 
 @dataclass(frozen=True, slots=True)
 class Search(Operator):
-    """Adds scores to the rows of the input."""
+    """The rows of the input with scores."""
 
     input: Relation
     scores: tuple[ScoreColumn, ...]
     index: tuple[IndexFact, ...] = ()
 
     def _check(self) -> None:
-        require_columns(tuple(found.score for found in self.scores), self.input.outputs)
+        require_columns(tuple(column.score for column in self.scores), self.input.outputs)
 
-    def _outputs(self) -> Fields:
-        return joined(self.input.outputs, tuple(found.field for found in self.scores))
+    def _outputs(self) -> ex.Fields:
+        return ex.join_fields(self.input.outputs, tuple(column.field for column in self.scores))
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateColumn:
-    """An aggregate and the column it becomes."""
+    """An aggregate, and the name of its output column."""
 
     name: str
-    call: AggregateCall
+    call: ex.AggregateCall
 
     @property
-    def field(self) -> Field:
-        return Field(self.name, self.call.type, self.call.nullable)
+    def field(self) -> ex.Field:
+        return ex.Field(self.name, self.call.type, self.call.nullable)
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Operator):
-    """One row per distinct keys, nulls equal; without keys exactly one, for no rows too: counts 0, the rest null."""
+    """One row for each distinct key, where null equals null; without keys exactly one row, also for an empty input."""
 
     input: Relation
-    keys: tuple[Named, ...]
+    keys: tuple[ex.NamedExpression, ...]
     aggregates: tuple[AggregateColumn, ...]
 
     def _check(self) -> None:
         require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
-        require_columns(tuple(found.call for found in self.aggregates), self.input.outputs)
+        require_columns(tuple(column.call for column in self.aggregates), self.input.outputs)
 
-    def _outputs(self) -> Fields:
-        return joined(tuple(key.field for key in self.keys), tuple(found.field for found in self.aggregates))
+    def _outputs(self) -> ex.Fields:
+        return ex.join_fields(
+            tuple(key.field for key in self.keys), tuple(column.field for column in self.aggregates)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """An expression to sort by. Nulls come first ascending, last descending; with `nulls_last` always last."""
+    """An expression to sort by. Nulls are first ascending and last descending; with `nulls_last` always last."""
 
-    expression: Expr
+    expression: ex.Expr
     descending: bool = False
     nulls_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Order(Operator):
-    """The rows sorted by the keys, then by the columns of `ties`, ascending, which make the order total."""
+    """The rows sorted by the keys, then by the columns `ties`, ascending, which make the order total."""
 
     input: Relation
     keys: tuple[OrderKey, ...]
@@ -414,33 +425,41 @@ class Order(Operator):
 
     def _check(self) -> None:
         require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
-        require(set(self.ties) <= set(names(self.input.outputs)), "a tie is broken by a column that exists")
+        ex.require(
+            set(self.ties) <= set(ex.names(self.input.outputs)), "a column that breaks ties does not exist"
+        )
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRows(Operator):
-    """At most `count` rows after the first `offset`; both are integers that are not negative."""
+    """At most `count` rows after the first `offset` rows; both are integers of at least 0."""
 
     input: Relation
-    count: Expr
-    offset: Expr | None = None
+    count: ex.Expr
+    offset: ex.Expr | None = None
 
-    def _outputs(self) -> Fields:
+    def _outputs(self) -> ex.Fields:
         return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
 class Project(Operator):
-    """The columns of the result, in order, and no others."""
+    """The columns of the result, in order."""
 
     input: Relation
-    columns: tuple[Named, ...]
+    columns: tuple[ex.NamedExpression, ...]
 
     def _check(self) -> None:
-        require_columns(tuple(found.expression for found in self.columns), self.input.outputs)
+        require_columns(tuple(column.expression for column in self.columns), self.input.outputs)
 
-    def _outputs(self) -> Fields:
-        return joined(tuple(found.field for found in self.columns))
+    def _outputs(self) -> ex.Fields:
+        return ex.join_fields(tuple(column.field for column in self.columns))
+
+
+Leaf = Unit | Argument | Scan | EdgeScan
+Extension = Expand | ExpandInto | EdgeExpand | Lookup
+Rows = FilterRows | Search | Aggregate | Order | LimitRows | Project
+Relation = Leaf | Pattern | Extension | Rows | CrossJoin | ExistsJoin | LeftJoin

@@ -1,15 +1,7 @@
-"""The steps of a plan: immutable relations that say what they read and what columns they give out.
+"""The plan of a query: a read is one relation, a mutation is a list of statements.
 
-A query is a tree of these. As made from the text it has `Pattern` leaves (what is to be matched, in no order) and
-`FilterRows`s; the rules turn it into one that can be run: no `Pattern` is left, every scan has its columns and the two
-halves of its filter. Rows are bags unless a step says otherwise. Each step checks at once that its inputs have the
-columns it needs, so a rule that breaks a plan fails where it does so.
-
-Inner plans of `ExistsJoin` and `LeftJoin` are run once for all outer rows: their `Argument` leaf gives the distinct
-outer rows that they depend on, and the join is by `keys`, the ids of those entities, where null equals null. Without
-keys the inner plan has no `Argument` and is the same for every outer row.
-
-A mutation is a list of statements; the rows that an update or a delete touches are a plan of the same steps.
+The rows that an update or a delete changes are a relation of the same operators as a read. Each statement checks that
+its columns exist and that its rows have ids.
 """
 
 from __future__ import annotations
@@ -18,77 +10,13 @@ from dataclasses import dataclass
 
 from omnigraph.query.plan.expression_walk import columns_of
 from omnigraph.query.plan.expressions import Expr, Fields, Param, names, require
-from omnigraph.query.plan.operators import (
-    Aggregate,
-    AggregateColumn,
-    Argument,
-    CrossJoin,
-    Direction,
-    EdgeExpand,
-    EdgeScan,
-    ExistsJoin,
-    Expand,
-    ExpandInto,
-    FilterRows,
-    LeftJoin,
-    LimitRows,
-    Link,
-    Lookup,
-    Order,
-    OrderKey,
-    Pattern,
-    Project,
-    Scan,
-    ScoreColumn,
-    Search,
-    Unit,
-)
+from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.types import Entity, Table
-
-__all__ = [
-    "Aggregate",
-    "AggregateColumn",
-    "Argument",
-    "Assigned",
-    "CrossJoin",
-    "DeleteRows",
-    "Direction",
-    "EdgeExpand",
-    "EdgeScan",
-    "ExistsJoin",
-    "Expand",
-    "ExpandInto",
-    "FilterRows",
-    "InsertRow",
-    "LeftJoin",
-    "LimitRows",
-    "Link",
-    "Lookup",
-    "MutationPlan",
-    "Order",
-    "OrderKey",
-    "Pattern",
-    "Project",
-    "QueryPlan",
-    "ReadPlan",
-    "Relation",
-    "Scan",
-    "ScoreColumn",
-    "Search",
-    "StatementPlan",
-    "Unit",
-    "UpdateRows",
-]
-
-Leaf = Unit | Argument | Scan | EdgeScan
-Extension = Expand | ExpandInto | EdgeExpand | Lookup
-Rows = FilterRows | Search | Aggregate | Order | LimitRows | Project
-Relation = Leaf | Pattern | Extension | Rows | CrossJoin | ExistsJoin | LeftJoin
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A query that gives rows; the columns of its result are those of the root, in order."""
+    """A query that returns rows; its columns are those of the root, in order."""
 
     name: str
     parameters: tuple[Param, ...]
@@ -100,8 +28,8 @@ class ReadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
-    """A column and the value that it gets; in an update the value may read the columns of the row."""
+class ColumnAssignment:
+    """A column and its new value; in an update the value can read the columns of the row."""
 
     column: str
     value: Expr
@@ -109,10 +37,10 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class InsertRow:
-    """One new row, or an upsert if the table has a key. For an edge `src` and `dst` are among the values."""
+    """Insert one row, or upsert it if the table has a key. The values of an edge include `src` and `dst`."""
 
     table: Table
-    values: tuple[Assigned, ...]
+    values: tuple[ColumnAssignment, ...]
 
     def __post_init__(self) -> None:
         _require_assignable(self.table, self.values)
@@ -120,28 +48,28 @@ class InsertRow:
 
 @dataclass(frozen=True, slots=True)
 class UpdateRows:
-    """Sets values in the rows that `rows` gives, which are those of `entity`."""
+    """Set values in the rows of `rows`, which are those of `entity`."""
 
     entity: Entity
-    values: tuple[Assigned, ...]
+    values: tuple[ColumnAssignment, ...]
     rows: Relation
 
     def __post_init__(self) -> None:
         _require_assignable(self.entity.table, self.values)
-        require(self.entity.id in names(self.rows.outputs), "the rows have ids")
-        read = {found.entity for assigned in self.values for found in columns_of(assigned.value)}
-        require(read <= {self.entity.name}, "a value reads the row that it is set in")
+        require(self.entity.id in names(self.rows.outputs), "the rows of a statement have no ids")
+        read = {column.entity for assigned in self.values for column in columns_of(assigned.value)}
+        require(read <= {self.entity.name}, "a value reads another row than its own")
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRows:
-    """Deletes the rows that `rows` gives, and the edges of deleted nodes."""
+    """Delete the rows of `rows`, and the edges of deleted nodes."""
 
     entity: Entity
     rows: Relation
 
     def __post_init__(self) -> None:
-        require(self.entity.id in names(self.rows.outputs), "the rows have ids")
+        require(self.entity.id in names(self.rows.outputs), "the rows of a statement have no ids")
 
 
 StatementPlan = InsertRow | UpdateRows | DeleteRows
@@ -149,7 +77,7 @@ StatementPlan = InsertRow | UpdateRows | DeleteRows
 
 @dataclass(frozen=True, slots=True)
 class MutationPlan:
-    """A query that changes the graph: its statements in order, each of which sees what the ones before it did."""
+    """A query that changes the graph: its statements in order; each reads the changes of those before it."""
 
     name: str
     parameters: tuple[Param, ...]
@@ -159,7 +87,7 @@ class MutationPlan:
 QueryPlan = ReadPlan | MutationPlan
 
 
-def _require_assignable(table: Table, values: tuple[Assigned, ...]) -> None:
-    columns = [found.column for found in values]
-    require(len(set(columns)) == len(columns), "a column is set once")
+def _require_assignable(table: Table, values: tuple[ColumnAssignment, ...]) -> None:
+    columns = [assigned.column for assigned in values]
+    require(len(set(columns)) == len(columns), "a column is set more than once")
     require(all(table.column(name) is not None for name in columns), f"a column of {table.alias} is unknown")

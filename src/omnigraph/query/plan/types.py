@@ -1,4 +1,8 @@
-"""The types that expressions have: those of properties, whole entities, and null; and what each of them can do."""
+"""The tables and types of a plan.
+
+`PlanFacts` are the sizes and indexes of tables, `Table` and `Entity` are what a plan reads. A `ValueType` is the type
+of a property, an entity, or null; the functions say which types can be compared, ordered and assigned. Does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from omnigraph.schema.tables import system_columns
 
 @dataclass(frozen=True, slots=True)
 class IndexFact:
-    """An index that exists, and what it leaves out."""
+    """An existing index, and the rows that it does not cover."""
 
     column: str
     kind: IndexKind
@@ -36,19 +40,19 @@ class IndexFact:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table: how many rows it has, if that is known, and its indexes."""
+    """The row count of a table, None if unknown, and its indexes."""
 
     rows: int | None = None
     indexes: tuple[IndexFact, ...] = ()
 
     def index(self, column: str, kind: IndexKind) -> IndexFact | None:
-        """The index of this kind on a column."""
-        return next((found for found in self.indexes if (found.column, found.kind) == (column, kind)), None)
+        """Return the index of this kind on a column."""
+        return next((index for index in self.indexes if (index.column, index.kind) == (column, kind)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
-    """The tables by alias (`node:Person`)."""
+    """The facts of tables, by alias (`node:Person`)."""
 
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
 
@@ -59,14 +63,14 @@ class PlanFacts:
 _UNKNOWN: Final = TableFacts()
 NO_FACTS: Final = PlanFacts()
 
-# How a query names the system columns of an edge: as the data format does, or as the table does.
+# A query uses the names of the data format for the system columns of an edge, or those of the table.
 _EDGE_NAMES: Final = {"from": "src", "to": "dst"}
 _TEXT: Final = ScalarType(Scalar.STRING)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. `embedded` marks a vector that a provider makes from text, `model` by which model."""
+    """A column of a table. `embedded` marks a vector that a provider computes from text with `model`."""
 
     name: str
     type: PropertyType
@@ -90,59 +94,59 @@ class Table:
         return f"{self.kind.value}:{self.name}"
 
     def column(self, name: str) -> Column | None:
-        """The column of a property or system column, by the name that a query uses."""
+        """Return the column of a property or system column, by the name that a query uses."""
         if self.kind is TypeKind.EDGE:
             name = _EDGE_NAMES.get(name, name)
-        return next((found for found in self.columns if found.name == name), None)
+        return next((column for column in self.columns if column.name == name), None)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        return tuple(found.name for found in self.columns)
+        return tuple(column.name for column in self.columns)
 
     @property
     def entity_columns(self) -> tuple[str, ...]:
-        """What a whole entity shows: everything but Blobs and vectors."""
-        return tuple(found.name for found in self.columns if not is_opaque(found.type))
+        """The columns of an entity in a result: all but Blobs and vectors."""
+        return tuple(column.name for column in self.columns if not is_opaque(column.type))
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A variable of a plan, bound to rows of a table. Its name is unique in the plan."""
+    """A variable of a plan, bound to rows of a table; its name is unique in the plan."""
 
     name: str
     table: Table
 
     @property
     def id(self) -> str:
-        """The name of the column that says which row it is."""
+        """The name of the column with the id of the row."""
         return f"{self.name}.id"
 
 
 def table_of(entity: NodeType | EdgeType) -> Table:
-    """The table of a type of the catalog."""
+    """Return the table of a type of the catalog."""
     names = system_columns(entity)
     properties = (
         Column(
-            found.name,
-            found.type,
-            found.nullable,
-            found.embedding is not None,
-            found.embedding.model if found.embedding else None,
+            prop.name,
+            prop.type,
+            prop.nullable,
+            prop.embedding is not None,
+            prop.embedding.model if prop.embedding else None,
         )
-        for found in entity.properties
+        for prop in entity.properties
     )
     columns = (*(Column(name, _TEXT) for name in names), *properties)
     return Table(entity.kind, entity.id, entity.name, columns, entity.key)
 
 
 def is_opaque(property_type: PropertyType) -> bool:
-    """Whether values are too large to show among others: Blobs and vectors."""
+    """Return whether a type is Blob or Vector, whose values are not part of an entity in a result."""
     return isinstance(property_type, VectorType) or property_type == ScalarType(Scalar.BLOB)
 
 
 @dataclass(frozen=True, slots=True)
 class EntityValueType:
-    """A whole node or edge."""
+    """The type of a node or an edge."""
 
     kind: TypeKind
     name: str
@@ -150,7 +154,7 @@ class EntityValueType:
 
 @dataclass(frozen=True, slots=True)
 class NullType:
-    """The type of the literal `null`, which goes with every other."""
+    """The type of the literal `null`, which is comparable with every type."""
 
 
 ValueType = PropertyType | EntityValueType | NullType
@@ -193,7 +197,7 @@ _WIDER: Final = {
 
 
 def family_of(value_type: ValueType) -> TypeFamily:
-    """What the values of a type can be compared with."""
+    """Return the family of a type."""
     match value_type:
         case ScalarType(scalar):
             return _FAMILIES.get(scalar, TypeFamily.NUMBER)
@@ -210,7 +214,7 @@ def family_of(value_type: ValueType) -> TypeFamily:
 
 
 def value_type_text(value_type: ValueType) -> str:
-    """The type as a message or a plan shows it."""
+    """Return the text of a type for messages and plans."""
     match value_type:
         case EntityValueType(_, name):
             return name
@@ -221,27 +225,27 @@ def value_type_text(value_type: ValueType) -> str:
 
 
 def is_text(value_type: ValueType) -> bool:
-    """Whether it is a text, or null, which can stand for one."""
+    """Return whether a type is text or null."""
     return family_of(value_type) in {TypeFamily.TEXT, TypeFamily.NULL}
 
 
 def is_number(value_type: ValueType) -> bool:
-    """Whether arithmetic works on it."""
+    """Return whether a type is a number."""
     return family_of(value_type) is TypeFamily.NUMBER
 
 
 def is_integer(value_type: ValueType) -> bool:
-    """Whether it is one of the four whole-number types."""
+    """Return whether a type is one of the four integer types."""
     return isinstance(value_type, ScalarType) and value_type.scalar in INTEGER_BOUNDS
 
 
 def is_float(value_type: ValueType) -> bool:
-    """Whether it is F32 or F64."""
+    """Return whether a type is F32 or F64."""
     return isinstance(value_type, ScalarType) and value_type.scalar in FLOATS
 
 
 def are_comparable(left: ValueType, right: ValueType) -> bool:
-    """Whether `=` makes sense between the two."""
+    """Return whether values of the two types can be compared with `=`."""
     families = {family_of(left), family_of(right)}
     if TypeFamily.NULL in families:
         return True
@@ -251,17 +255,17 @@ def are_comparable(left: ValueType, right: ValueType) -> bool:
 
 
 def has_order(value_type: ValueType) -> bool:
-    """Whether `<` makes sense; an enum is text, but its order means nothing."""
+    """Return whether values can be compared with `<`; those of an enum have no meaningful order."""
     return not isinstance(value_type, EnumType) and is_sortable(value_type)
 
 
 def is_sortable(value_type: ValueType) -> bool:
-    """Whether rows can be ordered by it, and `min` and `max` work."""
+    """Return whether rows can be ordered by values of a type, and `min` and `max` support it."""
     return family_of(value_type) not in {TypeFamily.LIST, TypeFamily.OPAQUE, TypeFamily.ENTITY}
 
 
 def is_assignable(value: ValueType, target: PropertyType) -> bool:
-    """Whether every value of one type is a value of the other, so that storing it loses nothing."""
+    """Return whether every value of one type can be stored as the other without loss."""
     if value == target or isinstance(value, NullType):
         return True
     match value, target:

@@ -1,154 +1,121 @@
-"""Walking plans: the inputs of a step, a copy with other inputs or other expressions, and every step in order."""
+"""Walks plans: the inputs of a step, copies with other inputs or other expressions, and every step in order.
+
+Pure functions over frozen steps. `_INPUTS` and `_EXPRESSIONS` are the only lists of the children of each step.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Any, Final
 
-from omnigraph.query.plan.expression_walk import ScanFilter, split_filter
-from omnigraph.query.plan.expressions import AggregateCall, Expr, Named, Score, names
-from omnigraph.query.plan.operators import (
-    Aggregate,
-    AggregateColumn,
-    Argument,
-    CrossJoin,
-    EdgeExpand,
-    EdgeScan,
-    ExistsJoin,
-    Expand,
-    ExpandInto,
-    FilterRows,
-    LeftJoin,
-    LimitRows,
-    Lookup,
-    Order,
-    Pattern,
-    Project,
-    Scan,
-    ScoreColumn,
-    Search,
-    Unit,
-)
-from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, Relation
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.expression_walk import ScanFilter, change_all, split_filter
+from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan
 
-Change = Callable[[Expr], Expr]
+Change = Callable[[ex.Expr], ex.Expr]
 
-
-def inputs_of(relation: Relation) -> tuple[Relation, ...]:
-    """The relations directly below, outer before inner, left before right."""
-    match relation:
-        case Unit() | Argument() | Scan() | EdgeScan():
-            return ()
-        case Pattern(below):
-            return () if below is None else (below,)
-        case CrossJoin(left, right):
-            return (left, right)
-        case ExistsJoin(outer, inner) | LeftJoin(outer, inner):
-            return (outer, inner)
-        case _:
-            return (relation.input,)
+_INPUTS: Final[dict[type, tuple[str, ...]]] = {
+    op.Unit: (),
+    op.Argument: (),
+    op.Scan: (),
+    op.EdgeScan: (),
+    op.CrossJoin: ("left", "right"),
+    op.ExistsJoin: ("input", "inner"),
+    op.LeftJoin: ("input", "inner"),
+}
+_EXPRESSIONS: Final[dict[type, tuple[str, ...]]] = {
+    op.Pattern: ("filters",),
+    op.Scan: ("filter",),
+    op.EdgeScan: ("filter",),
+    op.EdgeExpand: ("filter",),
+    op.Lookup: ("filter",),
+    op.FilterRows: ("conditions",),
+    op.Search: ("scores",),
+    op.Aggregate: ("keys", "aggregates"),
+    op.Order: ("keys",),
+    op.LimitRows: ("count", "offset"),
+    op.Project: ("columns",),
+}
 
 
-def with_inputs(relation: Relation, inputs: tuple[Relation, ...]) -> Relation:
-    """A copy over other inputs."""
-    match relation:
-        case Unit() | Argument() | Scan() | EdgeScan():
-            return relation
-        case Pattern():
-            return replace(relation, input=inputs[0]) if inputs else relation
-        case CrossJoin():
-            return replace(relation, left=inputs[0], right=inputs[1])
-        case ExistsJoin() | LeftJoin():
-            return replace(relation, input=inputs[0], inner=inputs[1])
-        case _:
-            return replace(relation, input=inputs[0])
+def inputs_of(relation: op.Relation) -> tuple[op.Relation, ...]:
+    """Return the relations directly below a step: outer before inner, left before right."""
+    inputs = (getattr(relation, name) for name in _INPUTS.get(type(relation), ("input",)))
+    return tuple(below for below in inputs if below is not None)
 
 
-def rewritten_plan(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """A copy in which every step, lowest first, is replaced by what `change` gives for it."""
+def with_inputs(relation: op.Relation, inputs: tuple[op.Relation, ...]) -> op.Relation:
+    """Return a copy of a step over other inputs, in the order of `inputs_of`."""
+    names = _INPUTS.get(type(relation), ("input",))
+    changes: dict[str, Any] = dict(zip(names, inputs, strict=False))
+    return replace(relation, **changes) if changes else relation
+
+
+def transform_plan(relation: op.Relation, change: Callable[[op.Relation], op.Relation]) -> op.Relation:
+    """Return a copy in which `change` replaces every step, lowest first."""
     before = inputs_of(relation)
-    after = tuple(rewritten_plan(below, change) for below in before)
-    same = all(new is old for new, old in zip(after, before, strict=True))
-    return change(relation if same else with_inputs(relation, after))
+    after = tuple(transform_plan(below, change) for below in before)
+    is_same = all(new is old for new, old in zip(after, before, strict=True))
+    return change(relation if is_same else with_inputs(relation, after))
 
 
-def steps_of(relation: Relation) -> Iterator[Relation]:
-    """The step and all below it, from the top down, outer before inner."""
+def steps_of(relation: op.Relation) -> Iterator[op.Relation]:
+    """Yield a step and all steps below it, from the top down, outer before inner."""
     yield relation
     for below in inputs_of(relation):
         yield from steps_of(below)
 
 
-def roots_of(plan: QueryPlan) -> tuple[Relation, ...]:
-    """The relation of a read; of a mutation, those that give the rows of its updates and deletes, in order."""
+def roots_of(plan: QueryPlan) -> tuple[op.Relation, ...]:
+    """Return the relation of a read, or those of the updates and deletes of a mutation, in order."""
     if isinstance(plan, ReadPlan):
         return (plan.root,)
-    return tuple(found.rows for found in plan.statements if not isinstance(found, InsertRow))
+    return tuple(statement.rows for statement in plan.statements if not isinstance(statement, InsertRow))
 
 
-def argument_columns(inner: Relation) -> frozenset[str]:
-    """The columns that an inner plan takes from its outer rows, not those of plans inside it."""
-    if isinstance(inner, Argument):
-        return frozenset(names(inner.outputs))
+def argument_columns(inner: op.Relation) -> frozenset[str]:
+    """Return the columns that an inner plan reads from its outer rows, without those of plans inside it."""
+    if isinstance(inner, op.Argument):
+        return frozenset(ex.names(inner.outputs))
     below = inputs_of(inner)
-    if isinstance(inner, ExistsJoin | LeftJoin):
+    if isinstance(inner, op.ExistsJoin | op.LeftJoin):
         below = below[:1]
-    return frozenset[str]().union(*(argument_columns(found) for found in below))
+    return frozenset[str]().union(*(argument_columns(relation) for relation in below))
 
 
-def with_expressions(relation: Relation, change: Change) -> Relation:
-    """A copy whose own expressions are changed, or the step itself; filters of scans are split anew."""
-    match relation:
-        case Unit() | Argument() | Expand() | ExpandInto() | CrossJoin() | ExistsJoin() | LeftJoin():
-            return relation
-        case Pattern(filters=filters):
-            changed = _changed(filters, change)
-            return relation if changed is filters else replace(relation, filters=changed)
-        case Scan() | EdgeScan() | EdgeExpand() | Lookup():
-            kept = _filter(relation.filter, change)
-            return relation if kept is relation.filter else replace(relation, filter=kept)
-        case FilterRows(conditions=conditions):
-            changed = _changed(conditions, change)
-            return relation if changed is conditions else replace(relation, conditions=changed)
-        case Search(scores=scores):
-            found_scores = tuple(
-                ScoreColumn(found.name, cast(Score, change(found.score))) for found in scores
-            )
-            return replace(relation, scores=found_scores)
-        case Aggregate(keys=keys, aggregates=aggregates):
-            return replace(
-                relation,
-                keys=_named(keys, change),
-                aggregates=tuple(
-                    AggregateColumn(found.name, cast(AggregateCall, change(found.call)))
-                    for found in aggregates
-                ),
-            )
-        case Order(keys=order):
-            changed_order = tuple(replace(key, expression=change(key.expression)) for key in order)
-            return replace(relation, keys=changed_order)
-        case LimitRows(count=count, offset=offset):
-            return replace(relation, count=change(count), offset=None if offset is None else change(offset))
-        case Project(columns=columns):
-            named = _named(columns, change)
-            return relation if named is columns else replace(relation, columns=named)
+def with_expressions(relation: op.Relation, change: Change) -> op.Relation:
+    """Return a copy of a step with changed expressions, or the same step; filters of scans are split again."""
+    changes: dict[str, Any] = {}
+    for name in _EXPRESSIONS.get(type(relation), ()):
+        before = getattr(relation, name)
+        after = _change_field(before, change)
+        if after is not before:
+            changes[name] = after
+    return replace(relation, **changes) if changes else relation
 
 
-def _changed(expressions: tuple[Expr, ...], change: Change) -> tuple[Expr, ...]:
-    """The very same tuple where nothing changes, so that a step need not be made again."""
-    after = tuple(change(found) for found in expressions)
-    return expressions if all(new is old for new, old in zip(after, expressions, strict=True)) else after
+def _change_field(value: Any, change: Change) -> Any:
+    """Change the expressions of one field of a step; return the same object if none changes."""
+    match value:
+        case None:
+            return None
+        case tuple():
+            return change_all(value, lambda item: _change_field(item, change))
+        case ScanFilter(conjuncts=conjuncts):
+            changed = change_all(conjuncts, change)
+            return value if changed is conjuncts else split_filter(changed)
+        case ex.NamedExpression(expression=expression) | op.OrderKey(expression=expression):
+            return _with(value, "expression", expression, change)
+        case op.ScoreColumn(score=score):
+            return _with(value, "score", score, change)
+        case op.AggregateColumn(call=call):
+            return _with(value, "call", call, change)
+        case _:
+            return change(value)
 
 
-def _named(columns: tuple[Named, ...], change: Change) -> tuple[Named, ...]:
-    before = tuple(found.expression for found in columns)
-    after = _changed(before, change)
-    if after is before:
-        return columns
-    return tuple(Named(found.name, new) for found, new in zip(columns, after, strict=True))
-
-
-def _filter(scan_filter: ScanFilter, change: Change) -> ScanFilter:
-    changed = _changed(scan_filter.conjuncts, change)
-    return scan_filter if changed is scan_filter.conjuncts else split_filter(changed)
+def _with(column: Any, name: str, expression: ex.Expr, change: Change) -> Any:
+    changed = change(expression)
+    return column if changed is expression else replace(column, **{name: changed})

@@ -1,8 +1,7 @@
-"""Notes which index serves each read, and what it does not cover.
+"""Rule: choose the index of each read, with the rows that it does not cover.
 
-A choice changes no rows: with any coverage, and without an index, a read gives the same. For a scan the index is that
-of its most selective condition; equality and `in` before a prefix before a range, text search where there is nothing
-else.
+The choice never changes the rows of a plan. A scan uses the index of its most selective condition: equality, then
+`in`, then a prefix, then a range, then text search.
 """
 
 from __future__ import annotations
@@ -11,127 +10,109 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter
-from omnigraph.query.plan.expressions import (
-    Bm25,
-    ColumnRef,
-    Compare,
-    Expr,
-    InList,
-    ListMembership,
-    Nearest,
-    Prefix,
-    Rrf,
-    Score,
-    TextMatch,
-)
-from omnigraph.query.plan.operators import (
-    Direction,
-    EdgeExpand,
-    EdgeScan,
-    Expand,
-    ExpandInto,
-    Lookup,
-    Scan,
-    Search,
-)
-from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import Entity, IndexFact, PlanFacts, Table, TableFacts
-from omnigraph.query.plan.walk import rewritten_plan, steps_of
+from omnigraph.query.plan.walk import steps_of, transform_plan
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import IndexKind
 
 _EQUALITY, _LISTED, _PREFIX, _RANGE, _TEXT = range(5)
-_ENDS: Final = {
-    Direction.OUT: ("src",),
-    Direction.IN: ("dst",),
-    Direction.BOTH: ("src", "dst"),
+_ENDPOINTS: Final = {
+    op.Direction.OUT: ("src",),
+    op.Direction.IN: ("dst",),
+    op.Direction.BOTH: ("src", "dst"),
 }
 
 
-def choose_indexes(root: Relation, facts: PlanFacts) -> Relation:
-    """The rule."""
+def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
+    """Set the index of every step that can use one."""
     tables = {entity.name: entity.table for entity in _entities(root)}
 
-    def change(relation: Relation) -> Relation:
+    def change(relation: op.Relation) -> op.Relation:
         match relation:
-            case Scan(entity, _, scan_filter):
-                return replace(relation, index=_best(scan_filter, facts.table(entity.table.alias)))
-            case EdgeScan(edge, filter=scan_filter):
-                return replace(relation, index=_best(scan_filter, facts.table(edge.table.alias)))
-            case Lookup(entity=entity):
-                found = facts.table(entity.table.alias)
-                return replace(relation, index=found.index("id", IndexKind.BTREE))
-            case Expand(table=table, direction=direction) | ExpandInto(table=table, direction=direction):
-                return replace(relation, index=_end(facts.table(table.alias), direction))
-            case EdgeExpand(edge=edge, direction=direction):
-                return replace(relation, index=_end(facts.table(edge.table.alias), direction))
-            case Search(scores=scores):
-                uses = (use for found in scores for use in _score_uses(found.score, tables, facts))
-                return replace(relation, index=tuple(dict.fromkeys(uses)))
+            case op.Scan(entity, _, scan_filter):
+                return replace(relation, index=_best_index(scan_filter, facts.table(entity.table.alias)))
+            case op.EdgeScan(edge, filter=scan_filter):
+                return replace(relation, index=_best_index(scan_filter, facts.table(edge.table.alias)))
+            case op.Lookup(entity=entity):
+                table_facts = facts.table(entity.table.alias)
+                return replace(relation, index=table_facts.index("id", IndexKind.BTREE))
+            case (
+                op.Expand(table=table, direction=direction) | op.ExpandInto(table=table, direction=direction)
+            ):
+                return replace(relation, index=_endpoint_index(facts.table(table.alias), direction))
+            case op.EdgeExpand(edge=edge, direction=direction):
+                return replace(relation, index=_endpoint_index(facts.table(edge.table.alias), direction))
+            case op.Search(scores=scores):
+                indexes = (
+                    index for column in scores for index in _score_indexes(column.score, tables, facts)
+                )
+                return replace(relation, index=tuple(dict.fromkeys(indexes)))
             case _:
                 return relation
 
-    return rewritten_plan(root, change)
+    return transform_plan(root, change)
 
 
-def _entities(root: Relation) -> Iterator[Entity]:
+def _entities(root: op.Relation) -> Iterator[Entity]:
     for step in steps_of(root):
         match step:
-            case Scan(entity) | Lookup(entity=entity) | Expand(target=entity):
+            case op.Scan(entity) | op.Lookup(entity=entity) | op.Expand(target=entity):
                 yield entity
-            case EdgeScan(edge, source, target):
+            case op.EdgeScan(edge, source, target):
                 yield from (edge, source, target)
-            case EdgeExpand(edge=edge, target=target):
+            case op.EdgeExpand(edge=edge, target=target):
                 yield from (edge, target)
 
 
-def _best(scan_filter: ScanFilter, table: TableFacts) -> IndexFact | None:
-    found: list[tuple[int, IndexFact]] = []
+def _best_index(scan_filter: ScanFilter, table: TableFacts) -> IndexFact | None:
+    candidates: list[tuple[int, IndexFact]] = []
     for conjunct in scan_filter.conjuncts:
-        served = _served(conjunct)
-        use = table.index(served[1], served[2]) if served else None
-        if served and use:
-            found.append((served[0], use))
-    return min(found, key=lambda choice: choice[0])[1] if found else None
+        usable = _usable_index(conjunct)
+        index = table.index(usable[1], usable[2]) if usable else None
+        if usable and index:
+            candidates.append((usable[0], index))
+    return min(candidates, key=lambda choice: choice[0])[1] if candidates else None
 
 
-def _served(condition: Expr) -> tuple[int, str, IndexKind] | None:
-    """How well an index on which column could serve a condition."""
+def _usable_index(condition: ex.Expr) -> tuple[int, str, IndexKind] | None:
+    """Return the rank, column and kind of the index that a condition can use; a lower rank is better."""
     match condition:
-        case Compare(ComparisonOperator.EQ, ColumnRef(column=column)):
+        case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef(column=column)):
             return _EQUALITY, column, IndexKind.BTREE
-        case InList(ColumnRef(column=column)) | ListMembership(ColumnRef(column=column)):
+        case ex.InList(ex.ColumnRef(column=column)) | ex.ListMembership(ex.ColumnRef(column=column)):
             return _LISTED, column, IndexKind.BTREE
-        case Prefix(ColumnRef(column=column)):
+        case ex.Prefix(ex.ColumnRef(column=column)):
             return _PREFIX, column, IndexKind.BTREE
-        case Compare(
+        case ex.Compare(
             ComparisonOperator.LT | ComparisonOperator.LE | ComparisonOperator.GT | ComparisonOperator.GE,
-            ColumnRef(column=column),
+            ex.ColumnRef(column=column),
         ):
             return _RANGE, column, IndexKind.BTREE
-        case TextMatch(_, ColumnRef(column=column)):
+        case ex.TextMatch(_, ex.ColumnRef(column=column)):
             return _TEXT, column, IndexKind.INVERTED
         case _:
             return None
 
 
-def _end(table: TableFacts, direction: Direction) -> IndexFact | None:
-    """The index that finds the edges at a node; both ends need one when either can be the near one."""
-    uses = [table.index(column, IndexKind.BTREE) for column in _ENDS[direction]]
-    present = [use for use in uses if use is not None]
-    if len(present) < len(uses):
+def _endpoint_index(table: TableFacts, direction: op.Direction) -> IndexFact | None:
+    """Return the index for the edges of a node; an undirected traversal requires one on both endpoints."""
+    indexes = [table.index(column, IndexKind.BTREE) for column in _ENDPOINTS[direction]]
+    present = [index for index in indexes if index is not None]
+    if len(present) < len(indexes):
         return None
-    return max(present, key=lambda use: use.uncovered_rows)
+    return max(present, key=lambda index: index.uncovered_rows)
 
 
-def _score_uses(score: Score, tables: dict[str, Table], facts: PlanFacts) -> Iterator[IndexFact]:
+def _score_indexes(score: ex.Score, tables: dict[str, Table], facts: PlanFacts) -> Iterator[IndexFact]:
     match score:
-        case Rrf(first, second):
-            yield from _score_uses(first, tables, facts)
-            yield from _score_uses(second, tables, facts)
-        case Nearest(column) | Bm25(column):
-            kind = IndexKind.VECTOR if isinstance(score, Nearest) else IndexKind.INVERTED
-            use = facts.table(tables[column.entity].alias).index(column.column, kind)
-            if use:
-                yield use
+        case ex.Rrf(first, second):
+            yield from _score_indexes(first, tables, facts)
+            yield from _score_indexes(second, tables, facts)
+        case ex.Nearest(column) | ex.Bm25(column):
+            kind = IndexKind.VECTOR if isinstance(score, ex.Nearest) else IndexKind.INVERTED
+            index = facts.table(tables[column.entity].alias).index(column.column, kind)
+            if index:
+                yield index

@@ -1,9 +1,9 @@
-"""Gives every literal of a comparison the exact type of the other side, or decides the comparison.
+"""Rule: give every literal of a comparison the type of the other side, or replace the comparison with its result.
 
-After this rule a column is compared only with values of its own type, reversed operands are turned round, and a
-comparison that cannot depend on the value is a `Known`. Conditions of filters are brought into a form without `not`
-above `and`, `or` and comparisons, where a Bool column is compared with `true` or `false`; there `Known` becomes a null
-test or an answer, because a filter does not tell false from null. A filter is never dropped unless it is always true.
+Afterwards a column is compared only with values of its own type, a literal is always on the right side, and a
+comparison with the same result for every value is a `ConstantUnlessNull`. In filters, `not` is moved inside `and`, `or`
+and comparisons, a Bool column is compared with `true` or `false`, and a `ConstantUnlessNull` becomes a null test or a
+constant, since a filter treats null as false. A filter is removed only if it is always true.
 """
 
 from __future__ import annotations
@@ -12,31 +12,11 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Final
 
-from omnigraph.query.plan.expression_walk import rewritten
-from omnigraph.query.plan.expressions import (
-    FALSE,
-    TRUE,
-    And,
-    ColumnRef,
-    Compare,
-    Expr,
-    InList,
-    IsNull,
-    Known,
-    ListMembership,
-    Literal,
-    LiteralValue,
-    Not,
-    Now,
-    Or,
-    Param,
-    Prefix,
-    Substring,
-)
-from omnigraph.query.plan.operators import EdgeExpand, EdgeScan, FilterRows, Lookup, Pattern, Scan
-from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.types import BOOL, EntityValueType, NullType, PlanFacts
-from omnigraph.query.plan.walk import rewritten_plan, with_expressions
+from omnigraph.query.plan.walk import transform_plan, with_expressions
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.query.values import REVERSED, fit, midnight
 from omnigraph.schema.property_types import ListType, PropertyType, ScalarType
@@ -51,79 +31,83 @@ _OPPOSITE: Final = {
 }
 
 
-def coerce_literals(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
-    """The rule."""
-    return rewritten_plan(root, _rewrite)
+def coerce_literals(root: op.Relation, facts: PlanFacts) -> op.Relation:  # noqa: ARG001 - every rule takes the facts
+    """Give every literal the type of its column, and simplify the conditions."""
+    return transform_plan(root, _coerce_step)
 
 
-def coerced(expr: Expr) -> Expr:
-    """An expression whose comparisons have literals of the right types."""
-    return rewritten(expr, _coerced)
+def coerce_expression(expr: ex.Expr) -> ex.Expr:
+    """Return an expression whose comparisons have literals of the right types."""
+    return transform(expr, _coerce_node)
 
 
-def as_filter(expr: Expr) -> Expr:
-    """A coerced condition in the form that filters have; `FALSE` also where it could only be null."""
-    return _filtered(expr, negated=False)
+def as_filter(expr: ex.Expr) -> ex.Expr:
+    """Return a coerced condition in the form of filters; one that is false or null is `FALSE`."""
+    return _normalize(expr, negated=False)
 
 
-def _rewrite(relation: Relation) -> Relation:
+def _coerce_step(relation: op.Relation) -> op.Relation:
     match relation:
-        case FilterRows(below, conditions):
-            kept = _conjuncts(conditions)
-            return FilterRows(below, kept) if kept else below
-        case Pattern(filters=filters):
-            return replace(relation, filters=_conjuncts(filters))
-        case Scan() | EdgeScan() | EdgeExpand() | Lookup():
-            return with_expressions(relation, lambda expr: as_filter(coerced(expr)))
+        case op.FilterRows(below, conditions):
+            remaining = _coerce_conjuncts(conditions)
+            return op.FilterRows(below, remaining) if remaining else below
+        case op.Pattern(filters=filters):
+            return replace(relation, filters=_coerce_conjuncts(filters))
+        case op.Scan() | op.EdgeScan() | op.EdgeExpand() | op.Lookup():
+            return with_expressions(relation, lambda expr: as_filter(coerce_expression(expr)))
         case _:
-            return with_expressions(relation, coerced)
+            return with_expressions(relation, coerce_expression)
 
 
-def _conjuncts(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    kept = dict.fromkeys(as_filter(coerced(found)) for found in conditions)
-    return (FALSE,) if FALSE in kept else tuple(found for found in kept if found != TRUE)
+def _coerce_conjuncts(conditions: tuple[ex.Expr, ...]) -> tuple[ex.Expr, ...]:
+    conjuncts = dict.fromkeys(as_filter(coerce_expression(condition)) for condition in conditions)
+    return (
+        (ex.FALSE,)
+        if ex.FALSE in conjuncts
+        else tuple(conjunct for conjunct in conjuncts if conjunct != ex.TRUE)
+    )
 
 
-def _coerced(expr: Expr) -> Expr:
+def _coerce_node(expr: ex.Expr) -> ex.Expr:
     match expr:
-        case Compare(operator, Literal() as left, right) if not isinstance(right, Literal):
-            return _comparison(REVERSED.get(operator, operator), right, left)
-        case Compare(operator, Param() | Now() as left, right) if not isinstance(
-            right, Literal | Param | Now
+        case ex.Compare(operator, ex.Literal() as left, right) if not isinstance(right, ex.Literal):
+            return _coerce_comparison(REVERSED.get(operator, operator), right, left)
+        case ex.Compare(operator, ex.Param() | ex.Now() as left, right) if not isinstance(
+            right, ex.Literal | ex.Param | ex.Now
         ):
-            return Compare(REVERSED.get(operator, operator), right, left)
-        case Compare(operator, left, Literal() as right):
-            return _comparison(operator, left, right)
-        case InList(operand, items):
-            return _in_list(operand, items)
-        case ListMembership(item, Literal() as collection):
-            return _in_literal(item, collection)
-        case ListMembership(Literal() as item, collection):
-            return _member(item, collection)
-        case Substring(text, part) | Prefix(text, part):
-            is_null = any(isinstance(side, Literal) and side.value is None for side in (text, part))
-            return Literal(None, BOOL) if is_null else expr
+            return ex.Compare(REVERSED.get(operator, operator), right, left)
+        case ex.Compare(operator, left, ex.Literal() as right):
+            return _coerce_comparison(operator, left, right)
+        case ex.InList(operand, items):
+            return _coerce_in_list(operand, items)
+        case ex.ListMembership(item, ex.Literal() as collection):
+            return _coerce_in_literal(item, collection)
+        case ex.ListMembership(ex.Literal() as item, collection):
+            return _coerce_member(item, collection)
+        case ex.Substring(text, part) | ex.Prefix(text, part):
+            is_null = any(isinstance(side, ex.Literal) and side.value is None for side in (text, part))
+            return ex.Literal(None, BOOL) if is_null else expr
         case _:
             return expr
 
 
-def _comparison(operator: ComparisonOperator, left: Expr, literal: Literal) -> Expr:
-    if literal.value is None or (isinstance(left, Literal) and left.value is None):
-        return Literal(None, BOOL)
-    if isinstance(left, Literal):
-        return Literal(_answer(operator, left.value, literal.value), BOOL)
-    wanted = left.type
-    if isinstance(wanted, EntityValueType | NullType):
-        return Compare(operator, left, literal)
-    fitted = fit(operator, literal.value, wanted)
+def _coerce_comparison(operator: ComparisonOperator, left: ex.Expr, literal: ex.Literal) -> ex.Expr:
+    if literal.value is None or (isinstance(left, ex.Literal) and left.value is None):
+        return ex.Literal(None, BOOL)
+    if isinstance(left, ex.Literal):
+        return ex.Literal(_compare_literals(operator, left.value, literal.value), BOOL)
+    column_type = left.type
+    if isinstance(column_type, EntityValueType | NullType):
+        return ex.Compare(operator, left, literal)
+    fitted = fit(operator, literal.value, column_type)
     if isinstance(fitted, bool):
-        return Known(fitted, left)
-    return Compare(fitted.operator, left, Literal(fitted.value, wanted))
+        return ex.ConstantUnlessNull(fitted, left)
+    return ex.Compare(fitted.operator, left, ex.Literal(fitted.value, column_type))
 
 
-def _answer(operator: ComparisonOperator, left: LiteralValue, right: LiteralValue) -> bool:
-    """Two literals, of types that can be compared."""
-    left, right = _moment(left), _moment(right)
+def _compare_literals(operator: ComparisonOperator, left: ex.LiteralValue, right: ex.LiteralValue) -> bool:
+    """Compare two literals of comparable types."""
+    left, right = _as_datetime(left), _as_datetime(right)
     is_equal = left == right
     if operator in {ComparisonOperator.EQ, ComparisonOperator.NE}:
         return is_equal is (operator is ComparisonOperator.EQ)
@@ -139,86 +123,88 @@ def _answer(operator: ComparisonOperator, left: LiteralValue, right: LiteralValu
             return not is_less
 
 
-def _moment(value: LiteralValue) -> LiteralValue:
-    """Python compares no date with a datetime."""
+def _as_datetime(value: ex.LiteralValue) -> ex.LiteralValue:
+    """Return a date as a datetime, since Python cannot compare the two."""
     return midnight(value) if isinstance(value, date) and not isinstance(value, datetime) else value
 
 
-def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Expr:
-    wanted = operand.type
-    if isinstance(wanted, EntityValueType | NullType):
-        return Literal(None, BOOL) if isinstance(wanted, NullType) else InList(operand, items)
-    kept: dict[Expr, None] = {}
+def _coerce_in_list(operand: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
+    operand_type = operand.type
+    if isinstance(operand_type, EntityValueType | NullType):
+        return ex.Literal(None, BOOL) if isinstance(operand_type, NullType) else ex.InList(operand, items)
+    fitted_items: dict[ex.Expr, None] = {}
     for item in items:
-        fitted = _fitted_item(item, wanted)
+        fitted = _coerce_item(item, operand_type)
         if fitted is not None:
-            kept[fitted] = None
-    return InList(operand, tuple(kept)) if kept else Known(False, operand)
+            fitted_items[fitted] = None
+    return ex.InList(operand, tuple(fitted_items)) if fitted_items else ex.ConstantUnlessNull(False, operand)
 
 
-def _fitted_item(item: Expr, wanted: PropertyType) -> Expr | None:
-    if not isinstance(item, Literal):
+def _coerce_item(item: ex.Expr, column_type: PropertyType) -> ex.Expr | None:
+    if not isinstance(item, ex.Literal):
         return item
-    fitted = fit(ComparisonOperator.EQ, item.value, wanted)
-    return None if isinstance(fitted, bool) else Literal(fitted.value, wanted)
+    fitted = fit(ComparisonOperator.EQ, item.value, column_type)
+    return None if isinstance(fitted, bool) else ex.Literal(fitted.value, column_type)
 
 
-def _in_literal(item: Expr, collection: Literal) -> Expr:
-    """A list that a parameter gave is a list as good as any."""
+def _coerce_in_literal(item: ex.Expr, collection: ex.Literal) -> ex.Expr:
+    """Rewrite membership in the list of a parameter like a list of literals."""
     if not isinstance(collection.value, tuple) or not isinstance(collection.type, ListType):
-        return Literal(None, BOOL)
+        return ex.Literal(None, BOOL)
     item_type = ScalarType(collection.type.item)
-    return _in_list(item, tuple(Literal(value, item_type) for value in collection.value))
+    return _coerce_in_list(item, tuple(ex.Literal(value, item_type) for value in collection.value))
 
 
-def _member(item: Literal, collection: Expr) -> Expr:
+def _coerce_member(item: ex.Literal, collection: ex.Expr) -> ex.Expr:
     if item.value is None:
-        return Literal(None, BOOL)
+        return ex.Literal(None, BOOL)
     assert isinstance(collection.type, ListType)
-    fitted = _fitted_item(item, ScalarType(collection.type.item))
-    return Known(False, collection) if fitted is None else ListMembership(fitted, collection)
+    fitted = _coerce_item(item, ScalarType(collection.type.item))
+    return (
+        ex.ConstantUnlessNull(False, collection) if fitted is None else ex.ListMembership(fitted, collection)
+    )
 
 
-def _filtered(expr: Expr, *, negated: bool) -> Expr:
+def _normalize(expr: ex.Expr, *, negated: bool) -> ex.Expr:
     match expr:
-        case Not(operand):
-            return _filtered(operand, negated=not negated)
-        case And(operands) | Or(operands):
-            return _joined(operands, is_and=isinstance(expr, And) is not negated, negated=negated)
-        case Compare(operator, left, right):
-            return Compare(_OPPOSITE[operator], left, right) if negated else expr
-        case IsNull(operand, is_not):
+        case ex.Not(operand):
+            return _normalize(operand, negated=not negated)
+        case ex.And(operands) | ex.Or(operands):
+            return _join(operands, is_and=isinstance(expr, ex.And) is not negated, negated=negated)
+        case ex.Compare(operator, left, right):
+            return ex.Compare(_OPPOSITE[operator], left, right) if negated else expr
+        case ex.IsNull(operand, is_not):
             return _null_test(operand, is_not is not negated)
-        case Known(value, operand):
-            return _null_test(operand, negated=True) if value is not negated else FALSE
-        case ColumnRef():
-            return Compare(ComparisonOperator.EQ, expr, FALSE if negated else TRUE)
-        case Literal(None):
-            return FALSE
-        case Literal(bool() as value):
-            return TRUE if value is not negated else FALSE
+        case ex.ConstantUnlessNull(value, operand):
+            return _null_test(operand, negated=True) if value is not negated else ex.FALSE
+        case ex.ColumnRef():
+            return ex.Compare(ComparisonOperator.EQ, expr, ex.FALSE if negated else ex.TRUE)
+        case ex.Literal(None):
+            return ex.FALSE
+        case ex.Literal(bool() as value):
+            return ex.TRUE if value is not negated else ex.FALSE
         case _:
-            return Not(expr) if negated else expr
+            return ex.Not(expr) if negated else expr
 
 
-def _null_test(operand: Expr, negated: bool) -> Expr:
+def _null_test(operand: ex.Expr, negated: bool) -> ex.Expr:
     if operand.nullable:
-        return IsNull(operand, negated)
-    return TRUE if negated else FALSE
+        return ex.IsNull(operand, negated)
+    return ex.TRUE if negated else ex.FALSE
 
 
-def _joined(operands: tuple[Expr, ...], *, is_and: bool, negated: bool) -> Expr:
-    """The operands flat and once each; an operand that decides the whole does so."""
-    kind = And if is_and else Or
-    neutral, deciding = (TRUE, FALSE) if is_and else (FALSE, TRUE)
-    kept: dict[Expr, None] = {}
+def _join(operands: tuple[ex.Expr, ...], *, is_and: bool, negated: bool) -> ex.Expr:
+    """Join distinct operands; an operand that decides the result replaces the whole."""
+    kind = ex.And if is_and else ex.Or
+    neutral, deciding = (ex.TRUE, ex.FALSE) if is_and else (ex.FALSE, ex.TRUE)
+    distinct: dict[ex.Expr, None] = {}
     for operand in operands:
-        found = _filtered(operand, negated=negated)
-        parts = found.operands if isinstance(found, kind) else (found,)
-        kept.update(dict.fromkeys(parts))
-    if deciding in kept:
+        filtered = _normalize(operand, negated=negated)
+        parts = filtered.operands if isinstance(filtered, kind) else (filtered,)
+        distinct.update(dict.fromkeys(parts))
+    if deciding in distinct:
         return deciding
-    rest = tuple(found for found in kept if found != neutral)
+    rest = tuple(part for part in distinct if part != neutral)
     if not rest:
         return neutral
     return rest[0] if len(rest) == 1 else kind(rest)

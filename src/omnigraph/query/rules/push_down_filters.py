@@ -1,62 +1,61 @@
-"""Moves conditions down to where their variables are bound, one conjunct at a time.
+"""Rule: move each conjunct down to where its variables are bound.
 
-A condition over the outer rows of a join goes below it, and one above a pattern goes into it, where the order of the
-traversals and the filters of the scans are decided. What an `optional` binds is filtered above its join, because below
-it the condition would keep the row with nulls.
+A condition on the outer rows of a join moves below the join, and one above a pattern moves into the pattern, where the
+next rule uses it. A condition on a variable of an `optional` stays above its join, because below it the row would be
+kept with nulls.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
 from omnigraph.query.plan.expressions import And, Expr, names
-from omnigraph.query.plan.operators import ExistsJoin, FilterRows, LeftJoin, Pattern
-from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import PlanFacts
-from omnigraph.query.plan.walk import rewritten_plan
+from omnigraph.query.plan.walk import transform_plan
 
 
-def push_down_filters(root: Relation, facts: PlanFacts) -> Relation:  # noqa: ARG001 - every rule takes the facts
-    """The rule."""
-    return rewritten_plan(root, _rewrite)
+def push_down_filters(root: op.Relation, facts: PlanFacts) -> op.Relation:  # noqa: ARG001 - every rule takes the facts
+    """Move filters down."""
+    return transform_plan(root, _push_step)
 
 
-def _rewrite(relation: Relation) -> Relation:
-    if not isinstance(relation, FilterRows):
+def _push_step(relation: op.Relation) -> op.Relation:
+    if not isinstance(relation, op.FilterRows):
         return relation
-    return _pushed(relation.input, split_conjuncts(relation.conditions))
+    return _push(relation.input, split_conjuncts(relation.conditions))
 
 
 def split_conjuncts(conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The conditions one by one: `and` is what a list of them means anyway."""
-    found: list[Expr] = []
+    """Return the conditions with the operands of every `and` on their own."""
+    conjuncts: list[Expr] = []
     for condition in conditions:
-        found.extend(split_conjuncts(condition.operands) if isinstance(condition, And) else (condition,))
-    return tuple(found)
+        conjuncts.extend(split_conjuncts(condition.operands) if isinstance(condition, And) else (condition,))
+    return tuple(conjuncts)
 
 
-def _pushed(below: Relation, conditions: tuple[Expr, ...]) -> Relation:
+def _push(below: op.Relation, conditions: tuple[Expr, ...]) -> op.Relation:
     if not conditions:
         return below
     match below:
-        case FilterRows(deeper, others):
-            return _pushed(deeper, (*others, *conditions))
-        case Pattern(filters=filters):
+        case op.FilterRows(deeper, others):
+            return _push(deeper, (*others, *conditions))
+        case op.Pattern(filters=filters):
             return replace(below, filters=(*filters, *conditions))
-        case ExistsJoin(outer) | LeftJoin(outer):
-            down, stay = _split(conditions, outer)
-            return _filter(replace(below, input=_pushed(outer, down)), stay)
+        case op.ExistsJoin(outer) | op.LeftJoin(outer):
+            below_join, above_join = _split(conditions, outer)
+            return _add_filter(replace(below, input=_push(outer, below_join)), above_join)
         case _:
-            return _filter(below, conditions)
+            return _add_filter(below, conditions)
 
 
-def _split(conditions: tuple[Expr, ...], side: Relation) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """What reads only this side, and the rest."""
-    known = set(names(side.outputs))
-    down = tuple(found for found in conditions if reads_of(found) <= known)
-    return down, tuple(found for found in conditions if not reads_of(found) <= known)
+def _split(conditions: tuple[Expr, ...], side: op.Relation) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """Return the conditions that read only this side, and the others."""
+    available = set(names(side.outputs))
+    down = tuple(condition for condition in conditions if reads_of(condition) <= available)
+    return down, tuple(condition for condition in conditions if not reads_of(condition) <= available)
 
 
-def _filter(relation: Relation, conditions: tuple[Expr, ...]) -> Relation:
-    return FilterRows(relation, conditions) if conditions else relation
+def _add_filter(relation: op.Relation, conditions: tuple[Expr, ...]) -> op.Relation:
+    return op.FilterRows(relation, conditions) if conditions else relation

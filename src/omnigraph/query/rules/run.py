@@ -1,7 +1,7 @@
-"""The rules in their order, and running them over a plan.
+"""Runs the rewrite rules over a plan, in order.
 
-Each rule keeps the rows and the columns of a plan. Literals come first, because decided conditions are cheaper to move;
-filters go down before the order of traversals is chosen by them; columns are pruned when all reads are known.
+Each rule keeps the rows and the columns of a plan. Literals are first, because simplified conditions are cheaper to
+move. Filters move down before `order_expands`, which uses them. Columns are pruned when all reads are fixed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, Relation
+from omnigraph.query.plan.operators import Relation
+from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan
 from omnigraph.query.plan.types import NO_FACTS, PlanFacts
 from omnigraph.query.rules.choose_indexes import choose_indexes
 from omnigraph.query.rules.coerce_literals import coerce_literals
@@ -30,7 +31,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def rewrite_plan(plan: QueryPlan, facts: PlanFacts = NO_FACTS, rules: tuple[Rule, ...] = RULES) -> QueryPlan:
-    """The plan after the rules; the rows that updates and deletes touch are rewritten as well."""
+    """Return the plan after the rules; they also rewrite the rows of updates and deletes."""
 
     def run(root: Relation) -> Relation:
         for rule in rules:
@@ -40,7 +41,7 @@ def rewrite_plan(plan: QueryPlan, facts: PlanFacts = NO_FACTS, rules: tuple[Rule
     if isinstance(plan, ReadPlan):
         return replace(plan, root=run(plan.root))
     statements = tuple(
-        found if isinstance(found, InsertRow) else replace(found, rows=run(found.rows))
-        for found in plan.statements
+        statement if isinstance(statement, InsertRow) else replace(statement, rows=run(statement.rows))
+        for statement in plan.statements
     )
     return replace(plan, statements=statements)
