@@ -1,4 +1,4 @@
-"""The rules once more, one value at a time and without Arrow: what the vectorised ones must agree with."""
+"""A reference implementation of the rules, one value at a time and without Arrow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def typed(value: object, target: PropertyType) -> Typed | Rule:
-    """The value in the property's type, or the rule that refuses it. Datetimes are milliseconds."""
+    """Return the value in the property's type, or the rule that it violates. Datetimes are milliseconds."""
     if isinstance(value, str) and not _is_unicode(value):
         return Rule.NOT_UNICODE
     match target:
@@ -54,13 +54,13 @@ def typed(value: object, target: PropertyType) -> Typed | Rule:
 
 
 def _list(value: object, item: ScalarType) -> list[Typed] | Rule:
-    """The first rule that an item breaks, in the order in which kinds of items come."""
+    """Return the converted items, or the rule that an item violates."""
     if not isinstance(value, list):
         return Rule.WRONG_TYPE
-    items = [None if one is None else typed(one, item) for one in value]
-    broken = {found for found in items if isinstance(found, Rule)}
+    items = [None if member is None else typed(member, item) for member in value]
+    broken = {entry for entry in items if isinstance(entry, Rule)}
     if broken:
-        assert len(broken) == 1, "the tests have lists with one kind of mistake"
+        assert len(broken) == 1, "the tests have lists with one kind of violation"
         return broken.pop()
     return Rule.LIST_ITEM_NULL if None in items else items
 
@@ -106,24 +106,24 @@ def _other(value: object, scalar: Scalar) -> Typed | Rule:
 
 
 def _datetime(text: str) -> int | Rule:
-    found = _DATETIME.fullmatch(text)
-    if not found:
+    match = _DATETIME.fullmatch(text)
+    if not match:
         return Rule.DATETIME
-    day, hour, minute, second, fraction, sign, off_hour, off_minute = found.groups()
+    day, hour, minute, second, fraction, sign, off_hour, off_minute = match.groups()
     if len(fraction or "") > 3:
         return Rule.DATETIME_TOO_FINE
     try:
-        moment = datetime.fromisoformat(f"{day}T{hour}:{minute}:{second}")
+        time = datetime.fromisoformat(f"{day}T{hour}:{minute}:{second}")
     except ValueError:
         return Rule.DATETIME
     if sign and (int(off_hour) > 23 or int(off_minute) > 59):
         return Rule.DATETIME
     offset = timedelta(hours=int(off_hour or 0), minutes=int(off_minute or 0))
     try:
-        moment = moment + offset if sign == "-" else moment - offset
+        time = time + offset if sign == "-" else time - offset
     except OverflowError:
         return Rule.DATETIME
-    return int((moment - _EPOCH) / timedelta(seconds=1)) * 1000 + int(f"{fraction or '0':0<3}")
+    return int((time - _EPOCH) / timedelta(seconds=1)) * 1000 + int(f"{fraction or '0':0<3}")
 
 
 def _blob(text: str) -> bytes | Rule:
@@ -136,13 +136,13 @@ def _blob(text: str) -> bytes | Rule:
 
 
 def text_of(value: Typed, target: PropertyType) -> str:
-    """The canonical text of a typed value."""
+    """Return the canonical text of a typed value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if target == ScalarType(Scalar.DATETIME):
         assert isinstance(value, int)
-        moment = _EPOCH + timedelta(milliseconds=value)
-        return moment.replace(tzinfo=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = _EPOCH + timedelta(milliseconds=value)
+        return time.replace(tzinfo=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, float):
@@ -151,11 +151,11 @@ def text_of(value: Typed, target: PropertyType) -> str:
 
 
 def _shortest(value: float) -> str:
-    """The fewest digits that read back as the same 32-bit float, tried up and down from the nearest."""
+    """Return the fewest digits that give the same 32-bit float, tried from the nearest number."""
     for digits in range(1, 10):
         near = Decimal(f"{value:.{digits - 1}e}")
         step = Decimal((0, (1,), int(near.as_tuple().exponent)))
-        tried = sorted((near, near - step, near + step), key=lambda one: abs(one - Decimal(value)))
+        tried = sorted((near, near - step, near + step), key=lambda number: abs(number - Decimal(value)))
         for candidate in tried:
             try:
                 if struct.pack("<f", float(candidate)) == struct.pack("<f", value):
@@ -170,7 +170,7 @@ def array_of(texts: Sequence[str]) -> str:
 
 
 def repeated(keys: Sequence[str | None]) -> list[int]:
-    """The rows whose key an earlier row has."""
+    """Return the rows whose key an earlier row has."""
     seen: set[str] = set()
     rows = []
     for row, key in enumerate(keys):
@@ -184,7 +184,7 @@ def repeated(keys: Sequence[str | None]) -> list[int]:
 def counts_after(
     before: Mapping[str, int], added: Sequence[str | None], removed: Sequence[str]
 ) -> dict[str, int]:
-    """How many edges each source has after a change that touches it."""
+    """Return the number of edges of each source that a change affects, after the change."""
     after = {source: before.get(source, 0) for source in {*added, *removed} if source is not None}
     for source in added:
         if source is not None:

@@ -22,24 +22,24 @@ def test_an_object_is_created_once(store_location: Location) -> None:
     assert store.read("locks/1.json") == b"one"
 
 
-def test_creating_again_with_the_same_bytes_is_ours(store_location: Location) -> None:
-    """After a lost acknowledgement the client's retry finds the object there: its bytes tell whose it is."""
+def test_creating_again_with_the_same_bytes_succeeds(store_location: Location) -> None:
+    """After a lost acknowledgement the client's retry finds an object: its bytes show whose it is."""
     store = ObjectStore(store_location)
     assert store.create("locks/1.json", b"mine")
     assert store.create("locks/1.json", b"mine")
 
 
-def test_what_was_never_written_is_not_there(store_location: Location) -> None:
+def test_missing_objects_are_not_listed_or_read(store_location: Location) -> None:
     store = ObjectStore(store_location)
     assert store.list("") == ()
     assert store.list("locks") == ()
-    assert store.folders() == ()
+    assert store.list_names() == ()
     assert store.create("a", b"")
     assert store.read("b") is None
     assert store.read("a") == b""
 
 
-def test_a_listing_is_ordered_and_below_the_folder_only(store_location: Location) -> None:
+def test_listing_is_ordered_and_only_below_the_directory(store_location: Location) -> None:
     store = ObjectStore(store_location)
     for path in ("locks/10.json", "locks/9.json", "locks/a/1.json", "locks2/1.json", "top.json"):
         assert store.create(path, path.encode())
@@ -50,7 +50,7 @@ def test_a_listing_is_ordered_and_below_the_folder_only(store_location: Location
     ]
     assert store.list("top") == ()
     assert store.list("")[-1] == ObjectEntry("top.json", 8)
-    assert store.folders() == ("locks", "locks2", "top.json")
+    assert store.list_names() == ("locks", "locks2", "top.json")
 
 
 def test_deleting_can_be_repeated(store_location: Location) -> None:
@@ -62,14 +62,14 @@ def test_deleting_can_be_repeated(store_location: Location) -> None:
     assert store.create("a/1", b"y")
 
 
-def test_deleting_below_a_folder_leaves_its_neighbours(store_location: Location) -> None:
+def test_deleting_below_a_directory_keeps_its_neighbours(store_location: Location) -> None:
     store = ObjectStore(store_location)
     for path in ("a/1", "a/b/2", "ab/3"):
         store.create(path, b"x")
     assert store.delete_below("a") == 2
     assert store.delete_below("a") == 0
     assert [entry.path for entry in store.list("")] == ["ab/3"]
-    assert store.folders() == ("ab",)
+    assert store.list_names() == ("ab",)
 
 
 def test_every_change_is_announced_and_no_read_is(store_location: Location) -> None:
@@ -83,7 +83,7 @@ def test_every_change_is_announced_and_no_read_is(store_location: Location) -> N
     assert seen == [("object.create", "a"), ("object.delete", "a")]
 
 
-def test_names_with_odd_letters_survive(store_location: Location) -> None:
+def test_names_with_special_characters(store_location: Location) -> None:
     store = ObjectStore(store_location)
     path = "branch/ä b%20+.json"
     assert store.create(path, b"x")
@@ -91,8 +91,8 @@ def test_names_with_odd_letters_survive(store_location: Location) -> None:
     assert store.read(path) == b"x"
 
 
-def test_a_killed_local_put_leaves_nothing_that_is_listed(local_location: Location) -> None:
-    """Killed between writing the temporary file and naming it: nothing is listed, and the path is still free."""
+def test_killed_local_put_leaves_no_listed_object(local_location: Location) -> None:
+    """Kill the process before the temporary file gets its name: nothing is listed, and the path is free."""
     code = (
         "import sys; from omnigraph.storage.objects import ObjectStore;"
         "from omnigraph.storage.location import parse_location;"
@@ -122,8 +122,8 @@ def test_a_temporary_file_of_a_killed_put_is_not_listed(local_location: Location
     assert store.delete_below("locks") == 2
 
 
-def test_a_create_whose_answer_was_lost_is_ours(lossy_proxy: LossyProxy) -> None:
-    """The server applies the write and answers 500; the client's retry then meets its own object."""
+def test_create_with_lost_acknowledgement_succeeds(lossy_proxy: LossyProxy) -> None:
+    """The server applies the write and responds with 500; the client's retry then finds its own object."""
     store = ObjectStore(lossy_proxy.location("lost-create"))
     with lossy_proxy.losing_answers("PUT", "locks/1.json") as lost:
         assert store.create("locks/1.json", b"mine")
@@ -132,20 +132,20 @@ def test_a_create_whose_answer_was_lost_is_ours(lossy_proxy: LossyProxy) -> None
     assert not store.create("locks/1.json", b"theirs")
 
 
-def test_folders_that_others_use_or_remove_are_no_errors(local_location: Location) -> None:
+def test_concurrent_changes_of_directories_are_not_errors(local_location: Location) -> None:
     store = ObjectStore(local_location)
-    store.remove_empty_folder("never/made")
-    store.remove_empty_folders("never/made")
+    store.remove_empty_directory("never/made")
+    store.remove_empty_directories("never/made")
     store.create("locks/a/1", b"x")
     Path(local_location.uri, "locks/b/c").mkdir(parents=True)
-    store.remove_empty_folder("locks")
-    store.remove_empty_folders("locks")
+    store.remove_empty_directory("locks")
+    store.remove_empty_directories("locks")
     assert [entry.path for entry in store.list("")] == ["locks/a/1"]
     assert not Path(local_location.uri, "locks/b").exists()
 
 
-def test_a_folder_with_a_name_that_the_disk_refuses(local_location: Location) -> None:
+def test_directory_name_too_long_for_the_disk(local_location: Location) -> None:
     store = ObjectStore(local_location)
     store.create("a", b"x")
     with pytest.raises(OmnigraphError):
-        store.remove_empty_folder("x" * 300)
+        store.remove_empty_directory("x" * 300)

@@ -1,4 +1,4 @@
-"""Storage settings that travel to workers: by value on this machine, secrets by name to a cluster."""
+"""Storage settings for workers: sent by value on this machine, secrets by name to a cluster."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ import pytest
 from omnigraph.base.errors import StorageError
 from omnigraph.storage import settings
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
+from omnigraph.storage.location import Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.settings import StorageSettings, read_settings, send_secrets
+from omnigraph.storage.settings import (
+    DURABILITY_VARIABLE,
+    StorageSettings,
+    allow_sending_secrets,
+    read_settings,
+)
 from tests.conftest import S3Server
 
 KEYS = {"AWS_ACCESS_KEY_ID": "caller", "AWS_SECRET_ACCESS_KEY": "hidden"}
@@ -32,10 +37,10 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def to_a_cluster() -> object:
-    send_secrets(False)
+    allow_sending_secrets(False)
     yield None
-    send_secrets(True)
-    settings._replaced.clear()
+    allow_sending_secrets(True)
+    settings._replaced_secrets.clear()
 
 
 def aws() -> dict[str, str]:
@@ -57,7 +62,7 @@ def test_a_worker_has_the_settings_of_the_caller_and_then_its_own_again(
         assert aws() == {**KEYS, "AWS_REGION": "x"}
         assert os.environ["HTTPS_PROXY"] == "p"
         assert "ENDPOINT" not in os.environ
-        assert read_settings(by_name=True) == sent, "what a worker sends on is the caller's"
+        assert read_settings(by_name=True) == sent, "a worker sends the settings of its caller"
     assert {name: os.environ.get(name) for name in own} == own
     assert "HTTPS_PROXY" not in os.environ
 
@@ -94,9 +99,9 @@ def test_a_worker_has_the_durability_of_the_caller(
     assert parse_location("/tmp").durability is Durability("sync" if caller else "process")
 
 
-def test_a_worker_that_lacks_a_variable_names_it_once_it_needs_it(s3_location: Location) -> None:
+def test_missing_variable_of_a_worker_is_reported_on_use(s3_location: Location) -> None:
     with StorageSettings(names=("AWS_SECRET_ACCESS_KEY",), by_name=True).applied():
-        ObjectStore(parse_location("/tmp")).folders()
+        ObjectStore(parse_location("/tmp")).list_names()
         for use in (lambda: ObjectStore(s3_location).list(""), lambda: open_dataset(s3_location)):
             with pytest.raises(StorageError) as caught:
                 use()
@@ -105,16 +110,16 @@ def test_a_worker_that_lacks_a_variable_names_it_once_it_needs_it(s3_location: L
             assert socket.gethostname() in caught.value.message
 
 
-def test_secrets_of_options_do_not_leave_for_a_cluster(
+def test_secrets_in_options_are_not_sent_to_a_cluster(
     to_a_cluster: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden", "aws_region": "x"})
-    sent = pickle.dumps(place)
+    location = parse_location("s3://b/g", {"aws_secret_access_key": "hidden", "aws_region": "x"})
+    sent = pickle.dumps(location)
     assert b"hidden" not in sent
-    assert "hidden" not in repr(place)
+    assert "hidden" not in repr(location)
     back = pickle.loads(sent).storage_options
-    assert back["aws_secret_access_key"] == "hidden", "this process knows it"
-    settings._replaced.clear()  # as in another process
+    assert back["aws_secret_access_key"] == "hidden", "this process has the secret"
+    settings._replaced_secrets.clear()  # as in another process
     with pytest.raises(StorageError, match="AWS_SECRET_ACCESS_KEY"):
         pickle.loads(sent).storage_options  # noqa: B018
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "worker")
@@ -123,15 +128,15 @@ def test_secrets_of_options_do_not_leave_for_a_cluster(
     assert (options["aws_secret_access_key"], options["aws_region"]) == ("worker", "x")
 
 
-def test_on_this_machine_options_travel_whole() -> None:
-    place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden"})
-    assert pickle.loads(pickle.dumps(place)) == place
+def test_options_are_sent_completely_on_this_machine() -> None:
+    location = parse_location("s3://b/g", {"aws_secret_access_key": "hidden"})
+    assert pickle.loads(pickle.dumps(location)) == location
 
 
-def test_changed_variables_reach_stores_that_are_open(
+def test_changed_variables_apply_to_open_stores(
     s3_server: S3Server, s3_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker serves several callers in turn, and both libraries keep stores open."""
+    """A worker serves several callers one after the other, and both libraries cache open stores."""
     plain = parse_location(s3_location.uri, {"allow_http": "true"})
     for name, value in {**KEYS, "AWS_REGION": "us-east-1"}.items():
         monkeypatch.setenv(name, value)
@@ -149,7 +154,7 @@ def test_changed_variables_reach_stores_that_are_open(
 
 
 def test_lance_reads_variables_without_a_prefix(s3_server: S3Server, s3_location: Location) -> None:
-    """Why a worker hides those, too. When this fails, `_UNPREFIXED` of storage/settings.py is not needed any more."""
+    """So a worker must remove these too. If this fails, `_UNPREFIXED` in storage/settings.py is unnecessary."""
     lance.write_dataset(pa.table({"a": [1]}), s3_location.uri, storage_options=s3_location.storage_options)
     options = {key: value for key, value in s3_location.options if key != "aws_endpoint"}
     program = (

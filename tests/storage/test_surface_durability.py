@@ -1,6 +1,6 @@
-"""What Lance does when a disk fails, and that it syncs nothing. `storage/durability.py` is built on it.
+"""What Lance does when a disk fails, and that it syncs nothing. `storage/lance/durability.py` depends on it.
 
-Each docstring says what to change when the test turns red. The cases run in a process with a library that lets the
+Each docstring describes what to change when the test fails. The cases run in a process with a library that lets the
 k-th write fail (`tests/file_faults.c`).
 """
 
@@ -18,7 +18,7 @@ import pytest
 from tests.file_faults import built_library
 from tests.style.source import ROOT
 
-pytestmark = pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
+pytestmark = pytest.mark.skipif(built_library() is None, reason="needs a C compiler")
 
 _PROGRAM = """
 import json, os, shutil, sys
@@ -27,43 +27,44 @@ from lance.blob import blob_array, blob_field
 from lance.fragment import write_fragments
 from tests.file_faults import arm, counted
 
-place, action = sys.argv[1:]
+location, action = sys.argv[1:]
 rows = pa.table({"id": [f"a{i}" for i in range(1000)]})
 
 def sizes(files):
     return [[size, os.path.getsize(path)] for path, size in files]
 
 def data(dataset, fragments):
-    return sizes((f"{place}/data/{file.path}", file.file_size_bytes) for one in fragments for file in one.files)
+    files = [file for fragment in fragments for file in fragment.files]
+    return sizes((f"{location}/data/{file.path}", file.file_size_bytes) for file in files)
 
 def fragments(dataset):
     return data(dataset, write_fragments(rows, dataset, schema=dataset.schema))
 
 def deletions(dataset):
     file = dataset.get_fragment(0).delete_rows([1, 2]).deletion_file
-    return sizes([("/" + file.path(0, place).lstrip("/"), None)])
+    return sizes([("/" + file.path(0, location).lstrip("/"), None)])
 
 def segment(dataset, kind="BTREE"):
     made = dataset.create_index_uncommitted("id", kind, name="i", fragment_ids=[0])
-    return made, sizes((f"{place}/_indices/{made.uuid}/{file.path}", file.size_bytes) for file in made.files)
+    return made, sizes((f"{location}/_indices/{made.uuid}/{file.path}", file.size_bytes) for file in made.files)
 
 def commit_index(dataset, made):
     dataset.commit_existing_index_segments("i", "id", [made])
     (index,) = dataset.read_transaction(dataset.version).operation.new_indices
-    return sizes((f"{place}/_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files)
+    return sizes((f"{location}/_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files)
 
 def blobs(dataset):
     schema = pa.schema([pa.field("id", pa.utf8()), blob_field("b")])
     large = pa.Table.from_arrays([pa.array(["a"]), blob_array([b"l" * 6_000_000])], schema=schema)
-    made = lance.write_dataset(large.slice(0, 0), place + "-b", data_storage_version="2.2")
+    made = lance.write_dataset(large.slice(0, 0), location + "-b", data_storage_version="2.2")
     return lambda: write_fragments(large, made, schema=made.schema, data_storage_version="2.2") and []
 
-found = []
+outcomes = []
 number = 0
 while True:
-    for folder in (place, place + "-b"):
-        shutil.rmtree(folder, ignore_errors=True)
-    dataset = lance.write_dataset(rows, place, enable_stable_row_ids=True)
+    for directory in (location, location + "-b"):
+        shutil.rmtree(directory, ignore_errors=True)
+    dataset = lance.write_dataset(rows, location, enable_stable_row_ids=True)
     run = {
         "fragments": lambda: fragments(dataset),
         "deletions": lambda: deletions(dataset),
@@ -74,7 +75,7 @@ while True:
     if action == "index":
         made, _ = segment(dataset, "INVERTED")
         run = lambda: commit_index(dataset, made)
-    arm(place, write=number)
+    arm(location, write=number)
     try:
         outcome = run()
     except Exception as error:
@@ -83,17 +84,17 @@ while True:
     arm("")
     if number > writes:
         break
-    readable = lance.dataset(place).read_transaction(lance.dataset(place).version) is not None
-    found.append([outcome, syncs, readable])
+    readable = lance.dataset(location).read_transaction(lance.dataset(location).version) is not None
+    outcomes.append([outcome, syncs, readable])
     number += 1
-json.dump(found, sys.stdout)
+json.dump(outcomes, sys.stdout)
 """
 
 
-def _run(action: str, place: Path) -> list[tuple[Any, int, bool]]:
-    """How the action ends without a fault, and then with each of its writes failing, one at a time."""
+def _run(action: str, location: Path) -> list[tuple[Any, int, bool]]:
+    """Return the outcome of the action without a fault, and then with each of its writes failing."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(place), action],
+        [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(location), action],
         cwd=ROOT,
         env={**os.environ, "LD_PRELOAD": str(built_library()), "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -101,7 +102,7 @@ def _run(action: str, place: Path) -> list[tuple[Any, int, bool]]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return [tuple(found) for found in json.loads(done.stdout)]
+    return [tuple(outcome) for outcome in json.loads(done.stdout)]
 
 
 def _is_silent(outcome: Any) -> bool:
@@ -109,11 +110,11 @@ def _is_silent(outcome: Any) -> bool:
 
 
 @pytest.mark.parametrize("action", ["fragments", "segment", "deletions"])
-def test_the_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path) -> None:
-    """Red: Lance reports it. Then `make_durable` need not compare sizes, only sync."""
+def test_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path) -> None:
+    """If this fails: Lance reports it. Then `make_durable` need not compare sizes, only sync."""
     (clean, _, _), *failed = _run(action, tmp_path / "d")
     silent = [outcome for outcome, _, _ in failed if _is_silent(outcome)]
-    assert silent, "some write fails and nobody is told"
+    assert silent, "some write fails silently"
     whole = dict(enumerate(size for _, size in clean))
     for outcome in silent:
         assert any(size < whole[number] for number, (_, size) in enumerate(outcome))
@@ -121,28 +122,31 @@ def test_the_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path)
             assert any(size < recorded for recorded, size in outcome)
 
 
-def test_an_index_commit_records_the_size_that_it_finds(tmp_path: Path) -> None:
-    """Red: it records what it wrote, or reports the failure. Then the end of an index file need not be read."""
+def test_index_commit_records_the_size_on_disk(tmp_path: Path) -> None:
+    """If this fails: it records what it wrote, or reports the failure.
+
+    Then the end of an index file need not be read.
+    """
     (clean, _, _), *failed = _run("index", tmp_path / "d")
     cut = [outcome for outcome, _, _ in failed if _is_silent(outcome) and sorted(outcome) != sorted(clean)]
     assert cut
     assert all(recorded == size for outcome in cut for recorded, size in outcome)
 
 
-def test_a_version_file_that_fails_is_an_error(tmp_path: Path) -> None:
-    """Red: a version file can be cut off too, or a commit needs its other files. Then check them as well."""
+def test_failed_write_of_a_version_file_is_an_error(tmp_path: Path) -> None:
+    """If this fails: a version file can be cut off too, or a commit needs its other files. Then check them as well."""
     _, *failed = _run("restore", tmp_path / "d")
     assert [_is_silent(outcome) for outcome, _, _ in failed] == [True, False, True]
     assert all(readable for _, _, readable in failed)
 
 
-def test_a_blob_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
-    """Red: large values can be cut off silently. Then compare their sizes in `make_durable`."""
+def test_cut_off_blob_is_an_error(tmp_path: Path) -> None:
+    """If this fails: large values can be cut off silently. Then compare their sizes in `make_durable`."""
     _, *failed = _run("blobs", tmp_path / "d")
     assert len([outcome for outcome, _, _ in failed if not _is_silent(outcome)]) >= len(failed) - 1
 
 
 @pytest.mark.parametrize("action", ["fragments", "restore"])
 def test_lance_syncs_nothing(action: str, tmp_path: Path) -> None:
-    """Red: Lance syncs. Then some of our syncs are not needed."""
+    """If this fails: Lance syncs. Then some of our syncs are not needed."""
     assert {syncs for _, syncs, _ in _run(action, tmp_path / "d")} == {0}

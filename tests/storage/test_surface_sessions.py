@@ -1,6 +1,6 @@
-"""What Lance keeps in a session that handles share, and that none of it is used for another dataset at the same path.
+"""What Lance caches in a shared session, and that none of it is used for another dataset at the same path.
 
-Each docstring says what to change when the test turns red.
+Each docstring describes what to change when the test fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.storage.raw_writes import commit_index
-from tests.storage.samples import foreign_append, make_people, people
+from tests.storage.samples import external_append, make_people, people
 
 
 def _versions(location: Location, *groups: list[str]) -> int:
@@ -26,12 +26,12 @@ def _versions(location: Location, *groups: list[str]) -> int:
     make_people(location, *groups)
     indexed = commit_index(open_dataset(location), IndexSpec("id", IndexKind.BTREE))
     assert isinstance(indexed, Dataset)
-    indexed.movable().delete(f"id = '{groups[0][1]}'")
+    indexed.native_copy().delete(f"id = '{groups[0][1]}'")
     return open_dataset(location).version
 
 
 def _contents(dataset: Dataset) -> dict[str, object]:
-    """What depends on each kind of metadata: manifest, row ids, deletions, indexes, transactions."""
+    """Return values that depend on each kind of metadata: manifest, row ids, deletions, indexes, transactions."""
     native = dataset.native
     rows = native.scanner(columns=["id"], with_row_id=True, with_row_address=True).to_table()
     transaction = native.read_transaction(dataset.version)
@@ -52,10 +52,10 @@ def _with_own_session(location: Location, version: int) -> dict[str, object]:
     return _contents(Dataset(location, None, native))
 
 
-def test_a_dataset_that_was_replaced_at_its_path_is_read_again(durable_location: Location) -> None:
-    """Red: Lance answers for a version of a dataset from what it kept of another one at the same path.
+def test_replaced_dataset_at_the_same_path_is_read_again(durable_location: Location) -> None:
+    """If this fails: Lance uses cached metadata of another dataset at the same path.
 
-    Then `open_dataset` needs a session of its own for each identity of a graph, or none.
+    Then `open_dataset` needs a separate session for each identity of a graph, or none.
     """
     newest = _versions(durable_location, ["a1", "a2", "a3"], ["a4"])
     before = [_contents(open_dataset(durable_location, version=version)) for version in range(1, newest + 1)]
@@ -68,12 +68,12 @@ def test_a_dataset_that_was_replaced_at_its_path_is_read_again(durable_location:
     assert open_dataset(durable_location).read(["id"]).num_rows == 4
 
 
-def test_no_fragment_number_is_used_twice_in_one_dataset(local_location: Location) -> None:
-    """Red: Lance keeps the row ids of a fragment by its number, so versions must not share a session any more."""
+def test_no_fragment_id_is_reused_in_a_dataset(local_location: Location) -> None:
+    """If this fails: Lance caches the row ids of a fragment by its id, so versions must no longer share a session."""
     make_people(local_location, ["a1", "a2"], ["a3"])
     numbers = set(open_dataset(local_location).fragment_rows())
     commit_restore(open_dataset(local_location), 1, {})
-    appended = foreign_append(open_dataset(local_location), ["b1", "b2", "b3"])
+    appended = external_append(open_dataset(local_location), ["b1", "b2", "b3"])
     assert not (set(appended.fragment_rows()) - {0}) & numbers
     lance.write_dataset(people(["c1", "c2"]), local_location.lance_uri, mode="overwrite")
     newest = open_dataset(local_location)
@@ -89,29 +89,32 @@ def _is_shared(native: Any) -> bool:
 
 def test_handles_of_a_process_share_one_session(local_location: Location) -> None:
     made = make_people(local_location, ["a1"], ["a2"])
-    handles = [made.at(1), made.at(2), made.newest()]
+    handles = [made.at_version(1), made.at_version(2), made.newest()]
     assert all(_is_shared(handle.native) for handle in handles)
     assert _is_shared(commit_restore(handles[-1], 1, {}).native)
-    assert _is_shared(handles[-1].movable())
+    assert _is_shared(handles[-1].native_copy())
 
 
-def test_the_metadata_of_a_file_is_held_once(local_location: Location) -> None:
-    """Red: a session keeps more for each version than its manifest. Then look for what is in `size_bytes`."""
+def test_metadata_of_a_file_is_cached_once(local_location: Location) -> None:
+    """If this fails: a session caches more for each version than its manifest.
+
+    Then find out what `size_bytes` counts.
+    """
     names = [[f"a{number}"] for number in range(40)]
     newest = make_people(local_location, *names)
     newest.read()
-    first = newest.at(40)
+    first = newest.at_version(40)
     first.read()
     size = shared_session().size_bytes()
     for version in range(30, 40):
-        newest.at(version).read()
+        newest.at_version(version).read()
     grown = shared_session().size_bytes() - size
     own = lance.dataset(local_location.lance_uri)
     own.to_table()
     assert grown < 10 * own.session().size_bytes() / 2
 
 
-def test_a_forked_process_has_a_session_of_its_own() -> None:
+def test_forked_process_has_its_own_session() -> None:
     program = (
         "import os\n"
         "from omnigraph.storage.lance.dataset import shared_session\n"

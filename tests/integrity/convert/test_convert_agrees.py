@@ -1,4 +1,4 @@
-"""Conversion agrees with the reference, value by value, for mixed cells, for one kind, and through Arrow's JSON."""
+"""Conversion agrees with the reference for each value: in mixed columns, columns of one kind, and Arrow's JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.integrity.convert.column import convert
-from omnigraph.integrity.convert.result import Converted
+from omnigraph.integrity.convert.result import ConvertedColumn
 from omnigraph.integrity.raw import MixedColumn, raw_type
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
@@ -33,23 +33,23 @@ _years = st.sampled_from(["0000", "0001", "1900", "1969", "1970", "2000", "2023"
 _dates = st.builds("{}-{}-{}".format, _years, _digits, _digits)
 _fractions = st.sampled_from(["", ".", ".0", ".12", ".999", ".9990", ".123456"])
 _zones = st.sampled_from(["", "Z", "z", "+00:00", "-23:59", "+23:59", "+24:00", "-00:60", "+0100", "+1:00"])
-_moments = st.builds(
+_datetimes = st.builds(
     "{}{}{}:{}:{}{}{}".format, _dates, st.sampled_from("Tt "), _digits, _digits, _digits, _fractions, _zones
 )
 
 
 @st.composite
-def _damaged(draw: st.DrawFn, sound: st.SearchStrategy[str]) -> str:
-    """A text with one character replaced."""
-    text = draw(sound)
-    at = draw(st.integers(0, max(0, len(text) - 1)))
-    return text[:at] + draw(st.sampled_from("0/9:-+TZ.é ")) + text[at + 1 :]
+def _damaged(draw: st.DrawFn, valid: st.SearchStrategy[str]) -> str:
+    """Return text with one character replaced."""
+    text = draw(valid)
+    position = draw(st.integers(0, max(0, len(text) - 1)))
+    return text[:position] + draw(st.sampled_from("0/9:-+TZ.é ")) + text[position + 1 :]
 
 
 dates = _dates | _damaged(_dates)
-moments = _moments | _damaged(_moments)
+datetimes = _datetimes | _damaged(_datetimes)
 blobs = st.sampled_from(["base64:", "base64:AA==", "base64:AAA=", "base64:AA", "base64:é", "http://x", ""])
-json_texts = st.one_of(texts, integer_texts, dates, moments, blobs)
+json_texts = st.one_of(texts, integer_texts, dates, datetimes, blobs)
 json_scalars = st.one_of(st.booleans(), integers, floats, json_texts)
 
 scalar_types = st.sampled_from([ScalarType(scalar) for scalar in Scalar])
@@ -59,22 +59,22 @@ types: st.SearchStrategy[PropertyType] = st.one_of(
 )
 
 
-def assert_agrees(values: Sequence[object], target: PropertyType, converted: Converted) -> None:
-    """The same values, and the same rule for each refused row."""
-    wanted = [None if value is None else typed(value, target) for value in values]
-    refused = {row: found.rule for found in converted.mistakes for row in found.rows.tolist()}
-    assert refused == {row: found for row, found in enumerate(wanted) if isinstance(found, Rule)}
-    assert len(refused) == sum(len(found.rows) for found in converted.mistakes)
-    assert python_values(converted) == [None if isinstance(found, Rule) else found for found in wanted]
+def assert_agrees(values: Sequence[object], target: PropertyType, converted: ConvertedColumn) -> None:
+    """Check for equal values, and the same rule for each invalid row."""
+    expected = [None if value is None else typed(value, target) for value in values]
+    invalid = {row: entry.rule for entry in converted.invalid for row in entry.rows.tolist()}
+    assert invalid == {row: entry for row, entry in enumerate(expected) if isinstance(entry, Rule)}
+    assert len(invalid) == sum(len(entry.rows) for entry in converted.invalid)
+    assert python_values(converted) == [None if isinstance(entry, Rule) else entry for entry in expected]
 
 
 @given(st.lists(st.none() | json_scalars | st.just({"a": 1}), max_size=8), types)
 @settings(max_examples=600)
-def test_mixed_cells(values: list[object], target: PropertyType) -> None:
+def test_mixed_columns(values: list[object], target: PropertyType) -> None:
     assert_agrees(values, target, convert(MixedColumn(values), target))
 
 
-_kinds = st.sampled_from([st.booleans(), integers, floats, texts, integer_texts, dates, moments, blobs])
+_kinds = st.sampled_from([st.booleans(), integers, floats, texts, integer_texts, dates, datetimes, blobs])
 
 
 @given(_kinds.flatmap(lambda kind: st.lists(st.lists(st.none() | kind, max_size=3), max_size=5)), types)
@@ -85,15 +85,15 @@ def test_lists_of_one_kind(values: list[list[object]], target: PropertyType) -> 
 
 
 def _with_one_rule(items: list[object], target: PropertyType) -> list[object]:
-    """The list without the items that break another rule than the first bad one: which is named is left open."""
+    """Return the list without items that violate another rule than the first invalid one: either may be reported."""
     item = ScalarType(Scalar.F32) if isinstance(target, VectorType) else None
     item = ScalarType(target.item) if isinstance(target, ListType) else item
     if item is None:
         return items
-    rules = [typed(one, item) if one is not None else Rule.LIST_ITEM_NULL for one in items]
+    rules = [typed(value, item) if value is not None else Rule.LIST_ITEM_NULL for value in items]
     first = next((rule for rule in rules if isinstance(rule, Rule)), None)
     return [
-        one for one, rule in zip(items, rules, strict=True) if not isinstance(rule, Rule) or rule is first
+        value for value, rule in zip(items, rules, strict=True) if not isinstance(rule, Rule) or rule is first
     ]
 
 
@@ -105,7 +105,7 @@ _arrow_kinds = st.sampled_from(
         (floats, pa.float64()),
         (json_texts, pa.utf8()),
         (dates, pa.utf8()),
-        (moments, pa.utf8()),
+        (datetimes, pa.utf8()),
         (integer_texts, pa.utf8()),
     ]
 )
@@ -120,10 +120,10 @@ def test_columns_of_one_kind(data: st.DataObject, target: PropertyType, skipped:
     assert_agrees(values[skipped:], target, convert(build(values, arrow)[skipped:], target))
 
 
-@given(st.lists(moments | dates, min_size=1, max_size=30))
+@given(st.lists(datetimes | dates, min_size=1, max_size=30))
 @settings(max_examples=100)
 @example(["2024-02-29T23:59:59.999-23:59"])
-def test_moments(texts: list[str]) -> None:
+def test_dates_and_datetimes(texts: list[str]) -> None:
     for target in (ScalarType(Scalar.DATETIME), ScalarType(Scalar.DATE)):
         assert_agrees(texts, target, convert(pa.array(texts), target))
 
@@ -137,7 +137,7 @@ _native_kinds = st.sampled_from(
         integers,
         _finite,
         texts,
-        moments,
+        datetimes,
         st.lists(_finite, max_size=3),
         st.lists(texts, max_size=3),
     ]
@@ -146,17 +146,17 @@ _native_kinds = st.sampled_from(
 
 @given(_native_kinds.flatmap(lambda kind: st.lists(st.none() | kind, min_size=1, max_size=5)), types)
 @settings(max_examples=200)
-def test_the_native_parser_and_the_careful_one_agree(values: list[object], target: PropertyType) -> None:
-    """What Arrow's JSON reader delivers for the raw schema means what the careful reading means."""
+def test_native_and_python_parsers_agree(values: list[object], target: PropertyType) -> None:
+    """Arrow's JSON reader with the raw schema gives the same result as the parser for Python values."""
     lines = b"".join(msgspec.json.encode({"p": value}) + b"\n" for value in values)
     parse = pyarrow.json.ParseOptions(explicit_schema=pa.schema([pa.field("p", raw_type(target))]))
     try:
         column = pyarrow.json.read_json(io.BytesIO(lines), parse_options=parse).column("p").combine_chunks()
     except pa.ArrowInvalid:
-        return  # the careful reading takes over
+        return  # the parser for Python values is used
     careful = convert(MixedColumn([msgspec.json.decode(line)["p"] for line in lines.splitlines()]), target)
     native = convert(column, target)
     assert python_values(native) == python_values(careful)
-    assert [(found.rule, found.message, found.rows.tolist()) for found in native.mistakes] == [
-        (found.rule, found.message, found.rows.tolist()) for found in careful.mistakes
+    assert [(entry.rule, entry.message, entry.rows.tolist()) for entry in native.invalid] == [
+        (entry.rule, entry.message, entry.rows.tolist()) for entry in careful.invalid
     ]

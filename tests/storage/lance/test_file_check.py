@@ -33,26 +33,26 @@ NOT_COMPRESSED = struct.pack("<q", -1)
 
 
 def make(location: Location, deleted: str = FEW) -> Dataset:
-    """A dataset with two fragments, an index and deleted rows, and a branch that added to all of it."""
+    """Create a dataset with two fragments, an index and deleted rows, and a branch with more of each."""
     create_dataset(location, pa.table({"id": [str(number) for number in range(ROWS)]}))
-    main = open_dataset(location).movable()
+    main = open_dataset(location).native_copy()
     main.create_scalar_index("id", "BTREE")
     main.delete(deleted)
-    branch = commit_branch(open_dataset(location), "b").movable()
+    branch = commit_branch(open_dataset(location), "b").native_copy()
     branch.insert(pa.table({"id": ["x", "y"]}))
     branch.delete("id IN ('x', '9')")
     return open_dataset(location)
 
 
-def paths(location: Location, folder: str) -> list[str]:
-    return [file.path for file in list_files(location) if file.path.startswith(folder)]
+def paths(location: Location, directory: str) -> list[str]:
+    return [file.path for file in list_files(location) if file.path.startswith(directory)]
 
 
 def overwrite(location: Location, path: str, data: bytes | None) -> None:
     """Replace a file; None deletes it."""
     if location.is_local:
-        place = Path(location.uri, path)
-        place.unlink() if data is None else place.write_bytes(data)
+        file = Path(location.uri, path)
+        file.unlink() if data is None else file.write_bytes(data)
     elif data is None:
         obstore.delete(open_s3_store(location), path)
     else:
@@ -60,7 +60,7 @@ def overwrite(location: Location, path: str, data: bytes | None) -> None:
 
 
 def cut(location: Location, path: str, count: int = 1) -> int:
-    """Cut bytes off the end of a file; its size before."""
+    """Cut bytes off the end of a file; return its previous size."""
     data = ObjectStore(location).read(path) or b""
     overwrite(location, path, data[:-count])
     return len(data)
@@ -69,21 +69,21 @@ def cut(location: Location, path: str, count: int = 1) -> int:
 def problems(
     location: Location, *versions: tuple[str | None, int | None], deep: bool = False
 ) -> Sequence[FileProblem]:
-    found = check_files(location, versions or [NEWEST], deep=deep).problems
-    return [problem for version in versions or [NEWEST] for problem in found.get(version, ())]
+    by_version = check_files(location, versions or [NEWEST], deep=deep).problems
+    return [problem for version in versions or [NEWEST] for problem in by_version.get(version, ())]
 
 
 @pytest.mark.parametrize("deleted", [FEW, MANY])
-def test_files_in_order(durable_location: Location, deleted: str) -> None:
+def test_valid_files_have_no_problems(durable_location: Location, deleted: str) -> None:
     make(durable_location, deleted)
     assert problems(durable_location, NEWEST, ("b", None), (None, 1), deep=True) == []
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A way to damage a file, and what is found without and with `deep`."""
+    """A way to damage a file, and the problem that is reported without and with `deep`."""
 
-    folder: str
+    directory: str
     kind: FileKind
     change: Callable[[bytes], bytes | None]
     problem: str
@@ -91,9 +91,9 @@ class Damage:
 
 
 def long_rows(data: bytes) -> bytes:
-    """The deletion file says that its rows take 2**63 - 1 bytes."""
-    at = data.rindex(NOT_COMPRESSED)
-    return data[:at] + struct.pack("<q", 2**63 - 1) + data[at + 8 :]
+    """Make the deletion file record 2**63 - 1 bytes of rows."""
+    start = data.rindex(NOT_COMPRESSED)
+    return data[:start] + struct.pack("<q", 2**63 - 1) + data[start + 8 :]
 
 
 DAMAGES = {
@@ -114,10 +114,10 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_file_is_named(durable_location: Location, name: str) -> None:
+def test_damaged_file_is_reported(durable_location: Location, name: str) -> None:
     damage = DAMAGES[name]
     make(durable_location)
-    path = paths(durable_location, damage.folder)[0]
+    path = paths(durable_location, damage.directory)[0]
     before = ObjectStore(durable_location).read(path) or b""
     after = damage.change(before)
     overwrite(durable_location, path, after)
@@ -127,7 +127,7 @@ def test_a_damaged_file_is_named(durable_location: Location, name: str) -> None:
         (problem,) = problems(durable_location, deep=True)
     else:
         (problem,) = shallow
-        assert {found.path for found in problems(durable_location, deep=True)} <= {path, problem.path}
+        assert {other.path for other in problems(durable_location, deep=True)} <= {path, problem.path}
     assert problem.kind is damage.kind
     assert problem.problem.startswith(damage.problem)
     assert path.startswith(problem.path)
@@ -149,20 +149,20 @@ def test_a_damaged_blob_file_is_found_with_deep(
     blobs = lance.blob_array([*(b"x" * size for size in sizes.values()), None])
     create_dataset(durable_location, pa.table({"id": [*sizes, "f"], "blob": blobs}))
     dataset = open_dataset(durable_location)
-    dataset.movable().delete("id = 'e'")
+    dataset.native_copy().delete("id = 'e'")
     commit_branch(open_dataset(durable_location), "b")
     assert problems(durable_location, NEWEST, ("b", None), deep=True) == []
     (path,) = [path for path in paths(durable_location, "data/") if path.endswith(f"/{name}.blob")]
     overwrite(durable_location, path, content)
     assert problems(durable_location) == []
     for version in (NEWEST, ("b", None)):
-        (found,) = problems(durable_location, version, deep=True)
+        (problem,) = problems(durable_location, version, deep=True)
         actual = None if content is None else len(content)
-        assert (found.path, found.kind) == (path, FileKind.BLOBS)
-        assert (found.expected_bytes, found.actual_bytes) == (expected, actual)
+        assert (problem.path, problem.kind) == (path, FileKind.BLOBS)
+        assert (problem.expected_bytes, problem.actual_bytes) == (expected, actual)
 
 
-def test_a_whole_index_is_missing(durable_location: Location) -> None:
+def test_missing_index_directory(durable_location: Location) -> None:
     make(durable_location)
     for path in paths(durable_location, "_indices/"):
         overwrite(durable_location, path, None)
@@ -171,14 +171,14 @@ def test_a_whole_index_is_missing(durable_location: Location) -> None:
     assert problem.expected_bytes
 
 
-def test_a_branch_needs_its_own_files_and_those_below_it(durable_location: Location) -> None:
+def test_branch_needs_its_own_files_and_those_of_its_parent(durable_location: Location) -> None:
     make(durable_location)
     own, shared = paths(durable_location, "tree/b/data/")[0], paths(durable_location, "data/")[0]
     for path in (own, shared):
         cut(durable_location, path)
-    found = check_files(durable_location, [NEWEST, ("b", None)], deep=False).problems
-    assert [problem.path for problem in found[NEWEST]] == [shared]
-    assert {problem.path for problem in found["b", None]} == {shared, own}
+    by_version = check_files(durable_location, [NEWEST, ("b", None)], deep=False).problems
+    assert [problem.path for problem in by_version[NEWEST]] == [shared]
+    assert {problem.path for problem in by_version["b", None]} == {shared, own}
 
 
 @pytest.mark.parametrize("content", [b"", b"short", None])
@@ -205,7 +205,7 @@ def test_a_deletion_file_with_other_rows(local_location: Location) -> None:
 
 
 def test_one_listing_and_no_request_per_file(s3_server: S3Server) -> None:
-    """Only deletion files are read, because Lance records no size of theirs."""
+    """Only deletion files are read, because Lance does not record their size."""
     counted = (
         Fault(Mode.FAIL, pattern, method="", times=0)
         for pattern in (r"\.(?:lance|idx)\b", r"\.(?:arrow|bin)\b")
@@ -223,7 +223,7 @@ def test_one_listing_and_no_request_per_file(s3_server: S3Server) -> None:
 @pytest.mark.parametrize("count", [1, 3, 4_096, 4_097, 60_000])
 @pytest.mark.parametrize("is_run", [False, True])
 def test_bitmaps_of_lance_are_counted(tmp_path: Path, count: int, is_run: bool) -> None:
-    """Over several containers, of all three kinds; a byte less, or more, is damage."""
+    """Bitmaps with several containers, of all three kinds; a missing or additional byte is damage."""
     rows = 300_000
     location = parse_location(str(tmp_path / "t"))
     native = lance.write_dataset(pa.table({"n": range(rows)}), location.uri, max_rows_per_file=rows)

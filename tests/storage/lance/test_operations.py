@@ -25,7 +25,7 @@ from omnigraph.storage.lance.transactions import (
 )
 from omnigraph.storage.location import Location, parse_location
 from tests.storage.raw_writes import stage_append
-from tests.storage.samples import foreign_append, ids_of, make_people, people
+from tests.storage.samples import external_append, ids_of, make_people, people
 
 
 def _names(dataset: Dataset, after: int) -> list[str]:
@@ -35,7 +35,7 @@ def _names(dataset: Dataset, after: int) -> list[str]:
 
 
 def _foreign_file(dataset: Dataset, values: list[int]) -> DataFile:
-    """A data file for the column of the dataset that was added last, written elsewhere and copied in."""
+    """Write a data file for the last column of the dataset elsewhere, and copy it into the dataset."""
     other = f"{dataset.location.uri}-other"
     written = lance.write_dataset(pa.table({"x": values}), other, data_storage_version="2.2")
     file = written.get_fragments()[0].metadata.files[0]
@@ -95,25 +95,25 @@ ACTIONS: dict[str, tuple[Action, list[str]]] = {
 def test_every_operation_is_named(local_location: Location, name: str) -> None:
     action, expected = ACTIONS[name]
     dataset = make_people(local_location, ["a", "b"], ["c", "d"])
-    action(dataset.movable(), dataset)
+    action(dataset.native_copy(), dataset)
     assert _names(dataset, 2) == expected
 
 
-def test_every_operation_but_the_unreachable_ones_is_tried() -> None:
-    """Clone and DataOverlay are tried below; no call of Lance's Python package makes the other two."""
+def test_every_reachable_operation_is_tested() -> None:
+    """Other tests cover Clone and DataOverlay; no call of Lance's Python package creates the other two."""
     tried = {name for _, names in ACTIONS.values() for name in names} | {"Clone", "DataOverlay"}
     assert {operation.value for operation in Operation} - tried == {"UpdateMemWalState", "Unknown"}
 
 
-def test_what_lance_itself_refuses_to_open_is_named(local_location: Location) -> None:
-    """Lance commits an overlay and then cannot open the dataset; the log still says what happened."""
+def test_operation_of_an_unreadable_version_is_reported(local_location: Location) -> None:
+    """Lance commits an overlay and then cannot open the dataset; the transaction can still be read."""
     dataset = make_people(local_location, ["a", "b"])
-    _overlay_data(dataset.movable(), dataset)
+    _overlay_data(dataset.native_copy(), dataset)
     with pytest.raises(FormatError) as caught:
         dataset.newest()
     assert caught.value.code == "dataset_too_new"
-    found = [r.operation for r in read_operations(dataset, 1, 3) if isinstance(r, TransactionRecord)]
-    assert found == [Operation.MERGE, Operation.DATA_OVERLAY]
+    operations = [r.operation for r in read_operations(dataset, 1, 3) if isinstance(r, TransactionRecord)]
+    assert operations == [Operation.MERGE, Operation.DATA_OVERLAY]
 
 
 def test_the_records_are_the_same_on_every_store(store_location: Location) -> None:
@@ -124,15 +124,15 @@ def test_the_records_are_the_same_on_every_store(store_location: Location) -> No
     assert read_operations(restored, 1, 4) == (
         TransactionRecord(2, Operation.APPEND, staged.uuid, 1, {"omnigraph:op": "1", "k": ""}),
         TransactionRecord(3, Operation.RESTORE, _uuid_of(restored, 3), 2, {}, restored_version=1),
-        TransactionGap(4, GapReason.MISSING, "the version or its transaction is gone"),
+        TransactionGap(4, GapReason.MISSING, "the version or its transaction was deleted"),
     )
     assert read_operations(restored, 3, 3) == ()
 
 
-def test_a_branch_begins_with_a_clone_and_has_its_own_records(store_location: Location) -> None:
+def test_branch_starts_with_a_clone_and_has_its_own_records(store_location: Location) -> None:
     main = make_people(store_location, ["a"])
     branch = commit_branch(main, "g-1")
-    foreign_append(main, ["main"])
+    external_append(main, ["main"])
     staged = stage_append(branch, people(["x"]))
     commit_staged(branch, staged)
     assert _names(branch, 0) == ["Clone", "Append"]
@@ -141,9 +141,9 @@ def test_a_branch_begins_with_a_clone_and_has_its_own_records(store_location: Lo
 
 
 def test_a_compaction_that_rewrote_an_index_is_read(store_location: Location) -> None:
-    """Where Lance's own reader raises a TypeError."""
+    """Lance's own reader raises a TypeError here."""
     dataset = make_people(store_location, ["a"], ["b"])
-    dataset.movable().create_scalar_index("id", "BTREE")
+    dataset.native_copy().create_scalar_index("id", "BTREE")
     moved = commit_compaction(dataset.newest(), 100).dataset
     with pytest.raises(TypeError):
         moved.native.read_transaction(moved.version)
@@ -163,18 +163,18 @@ def test_a_collected_version_is_missing(store_location: Location) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 5, 40, -1, -20])
-def test_a_damaged_manifest_is_unreadable_and_says_why(local_location: Location, keep: int) -> None:
+def test_damaged_manifest_is_unreadable_with_a_reason(local_location: Location, keep: int) -> None:
     dataset = make_people(local_location, ["a"], ["b"])
     path = Path(local_location.uri, "_versions", f"{2**64 - 3:020d}.manifest")
     path.write_bytes(path.read_bytes()[:keep])
-    found = read_operation(dataset, 2)
-    assert isinstance(found, TransactionGap)
-    assert found.reason is GapReason.UNREADABLE
-    assert path.name in found.detail or "expected" in found.detail
+    gap = read_operation(dataset, 2)
+    assert isinstance(gap, TransactionGap)
+    assert gap.reason is GapReason.UNREADABLE
+    assert path.name in gap.detail or "expected" in gap.detail
 
 
-def test_a_long_manifest_is_read_whole(s3_location: Location) -> None:
-    """A manifest larger than the tail that one request brings."""
+def test_long_manifest_is_read_completely(s3_location: Location) -> None:
+    """The manifest is larger than the tail that one request reads."""
     dataset = make_people(s3_location, ["a"])
     dataset = commit_staged(
         dataset, stage_append(dataset, people(["b"])).with_properties({"k": "v" * 200_000})
@@ -188,18 +188,18 @@ def test_a_long_manifest_is_read_whole(s3_location: Location) -> None:
 def test_a_transaction_is_found_by_its_uuid(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"])
     staged = stage_append(dataset, people(["b"]))
-    foreign_append(dataset, ["x"])
+    external_append(dataset, ["x"])
     lance.LanceDataset.commit(
         dataset.native, staged.native, storage_options=store_location.storage_options, max_retries=0
     )
-    found = find_transaction(dataset.newest(), staged.uuid, 1, 3)
-    assert found is not None
-    assert found.version == 3
+    record = find_transaction(dataset.newest(), staged.uuid, 1, 3)
+    assert record is not None
+    assert record.version == 3
     assert find_transaction(dataset.newest(), staged.uuid, 1, 2) is None
 
 
-def test_a_clone_elsewhere_is_a_clone(local_location: Location, tmp_path: Path) -> None:
-    make_people(local_location, ["a"]).movable().shallow_clone(str(tmp_path / "clone"), 1)
+def test_clone_at_another_location_starts_with_a_clone(local_location: Location, tmp_path: Path) -> None:
+    make_people(local_location, ["a"]).native_copy().shallow_clone(str(tmp_path / "clone"), 1)
     clone = Dataset(parse_location(str(tmp_path / "clone")), None, lance.dataset(str(tmp_path / "clone")))
     assert _names(clone, 0) == ["Clone"]
 
