@@ -18,7 +18,7 @@ from typing import Any, Final
 from bench.harness import Ratio, compare, median_seconds, sized
 from bench.social import Social
 from omnigraph.api.graph import Graph
-from omnigraph.engine.tables import one_array
+from omnigraph.engine.tables import combine_chunks
 from omnigraph.engine.traversal.adjacency import PublishedTable, build_adjacency, write_adjacency
 from omnigraph.storage.lance.dataset import open_dataset
 
@@ -95,8 +95,8 @@ def _persist(graph: Graph) -> None:
     record = snapshot.tables["edge:Knows"]
     dataset = open_dataset(snapshot.root.child(record.path), version=record.pin.version)
     ends = dataset.read(["src", "dst"])
-    sources, targets = (one_array(ends.column(name)) for name in ("src", "dst"))
-    adjacency = build_adjacency(sources, targets, one_type=True)
+    sources, targets = (combine_chunks(ends.column(name)) for name in ("src", "dst"))
+    adjacency = build_adjacency(sources, targets, same_type=True)
     write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
 
 

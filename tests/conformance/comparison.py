@@ -6,7 +6,7 @@ import json
 from datetime import date, datetime
 from typing import Any, Final
 
-from omnigraph.query.plan.expressions import Field
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import Column, EntityValueType, ValueType
 from omnigraph.schema.property_types import ListType, Scalar, ScalarType
 from omnigraph.schema.values import value_text
@@ -16,7 +16,7 @@ _F32: Final = ScalarType(Scalar.F32)
 _SYSTEM: Final = {"id": "@id", "src": "@from", "dst": "@to"}
 
 
-def shown(value: Any, field: Field) -> Any:
+def shown(value: Any, field: ex.Field) -> Any:
     """A cell as JSON. An entity comes as its columns with their values."""
     return _shown(value, field.type)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.cache import Cache, TableKey
-from omnigraph.engine.columns.domain import ValueDictionary, distinct_numbers, numbered
+from omnigraph.engine.columns.dictionary import ValueDictionary, compact_codes, distinct_numbers
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.traversal.adjacency import (
@@ -23,7 +23,7 @@ from omnigraph.engine.traversal.adjacency import (
 )
 from omnigraph.graph.manifest.identity import BranchIdentity
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
-from omnigraph.query.plan.operators import Direction
+from omnigraph.query.plan import operators as op
 from omnigraph.storage.lance.dataset import create_dataset
 from tests.engine.graphs import ask, make_snapshot
 
@@ -87,7 +87,7 @@ def test_a_few_versions_of_each_table_are_kept() -> None:
 def test_a_translation_lives_as_long_as_both_of_its_domains() -> None:
     grown: list[int] = []
     one, other = (ValueDictionary(pa.array(texts), is_unique=True) for texts in (["a", "b"], ["b", "c"]))
-    one.on_growth = lambda domain: grown.append(domain.nbytes)
+    one.on_growth = lambda dictionary: grown.append(dictionary.nbytes)
     before = one.nbytes
     assert one.translation(other) is None
     assert one.translate(other).tolist() == [-1, 0]
@@ -131,14 +131,14 @@ def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None
     record = graph.tables["edge:E"]
     table = PublishedTable(record, open_table(graph.root, record))
     sources, targets = pa.array(["a", "b", "a"] * 10_000), pa.array(["b", "ü", "b"] * 10_000)
-    made = build_adjacency(sources, targets, one_type=True)
+    made = build_adjacency(sources, targets, same_type=True)
     assert read_adjacency(graph.root, table) is None
     assert write_adjacency(graph.root, table, made)
     found = read_adjacency(graph.root, table)
     assert found is not None
     assert found.sources is found.targets
     assert found.sources.array.to_pylist() == ["a", "b", "ü"]
-    assert found.neighbours(Direction.BOTH).far.tolist() == [1, 0, 2, 1]
+    assert found.neighbours(op.Direction.BOTH).far.tolist() == [1, 0, 2, 1]
     # It is believed: no person of the graph is among its ends.
     body = "match { $p: P $p e $q } return { count($q) as n }"
     assert ask(graph, body, cache=Cache()) == [(0,)]
@@ -164,15 +164,15 @@ def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None
 
 def test_lookups_of_strangers_and_nulls() -> None:
     texts = pa.array([f"t{number}" for number in range(1000)])
-    domain = ValueDictionary(texts, is_unique=True)
+    dictionary = ValueDictionary(texts, is_unique=True)
     asked = pa.array(["t5", None, "nobody", "t999"] * 10)
-    assert domain.find(asked).tolist() == [5, -1, -1, 999] * 10
-    assert domain.find(asked.slice(1, 3)).tolist() == [-1, -1, 999]
+    assert dictionary.find(asked).tolist() == [5, -1, -1, 999] * 10
+    assert dictionary.find(asked.slice(1, 3)).tolist() == [-1, -1, 999]
 
 
 def test_numbers() -> None:
     codes = np.array([5, -1, 3, 5, 3])
     for size in (6, 1_000_000):
-        used, places = numbered(codes, size)
-        assert (used.tolist(), places.tolist()) == ([3, 5], [1, -1, 0, 1, 0])
+        used, positions = compact_codes(codes, size)
+        assert (used.tolist(), positions.tolist()) == ([3, 5], [1, -1, 0, 1, 0])
     assert distinct_numbers(np.array([3, 1, 3, 2])).tolist() == [1, 2, 3]

@@ -15,7 +15,7 @@ from omnigraph.api.query import PreparedQuery
 from omnigraph.base.errors import RunError, StorageError, UsageError
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.context import Trace
-from omnigraph.engine.limits import Budget, taken_in_time
+from omnigraph.engine.limits import Budget, iterate_until_deadline
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -119,7 +119,7 @@ def test_a_scan_that_gives_nothing_for_long_is_not_waited_for() -> None:
         is_over.wait(60)
         yield 2
 
-    found = taken_in_time(stuck(), Budget(EngineOptions(seconds_max=0.05)))
+    found = iterate_until_deadline(stuck(), Budget(EngineOptions(seconds_max=0.05)))
     assert next(found) == 1
     with pytest.raises(RunError, match="time budget"):
         next(found)
@@ -128,13 +128,13 @@ def test_a_scan_that_gives_nothing_for_long_is_not_waited_for() -> None:
 
 def test_what_is_taken_in_time_is_the_same() -> None:
     budget = Budget(EngineOptions())
-    assert list(taken_in_time(iter(range(100)), budget)) == list(range(100))
+    assert list(iterate_until_deadline(iter(range(100)), budget)) == list(range(100))
 
     def failing() -> Iterator[int]:
         yield 1
         raise StorageError("gone", code="gone")
 
-    found = taken_in_time(failing(), budget)
+    found = iterate_until_deadline(failing(), budget)
     assert next(found) == 1
     with pytest.raises(StorageError, match="gone"):
         next(found)
@@ -184,12 +184,12 @@ def test_a_user_says_what_a_query_may_take(tmp_path: Path) -> None:
 
 def test_what_is_released_counts_no_more() -> None:
     budget = Budget(EngineOptions(memory_bytes_max=10))
-    budget.hold(10)
+    budget.reserve(10)
     budget.release(10)
-    budget.allow(10)
-    budget.hold(6)
+    budget.require_bytes(10)
+    budget.reserve(6)
     with pytest.raises(RunError):
-        budget.allow(5)
+        budget.require_bytes(5)
 
 
 def test_a_result_sees_one_snapshot_to_its_end(graph: Snapshot) -> None:

@@ -14,7 +14,7 @@ import pytest
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.query.plan.expressions import Bm25, ColumnRef, Expr, Literal, Nearest, Rrf, Score, TextMode
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import STRING
 from omnigraph.schema.property_types import VectorType
 from tests.engine.graphs import ask, make_snapshot
@@ -116,38 +116,38 @@ PREDICATES: Final[dict[str, Callable[[Row], bool]]] = {
     "": lambda _: True,
     "$d.n > 2": lambda row: row["n"] is not None and row["n"] > 2,
     "$d.n is null": lambda row: row["n"] is None,
-    'search($d.t, "RED hen")': lambda row: has(row, TextMode.SEARCH, "RED hen"),
-    'match_text($d.t, "red hen")': lambda row: has(row, TextMode.MATCH_TEXT, "red hen"),
+    'search($d.t, "RED hen")': lambda row: has(row, ex.TextMode.SEARCH, "RED hen"),
+    'match_text($d.t, "red hen")': lambda row: has(row, ex.TextMode.MATCH_TEXT, "red hen"),
     'fuzzy($d.t, "bed", 1)': lambda row: (
         row["t"] is not None and any(distance(word, "bed") <= 1 for word in words(row["t"]))
     ),
-    'not search($d.t, "red")': lambda row: row["t"] is not None and not has(row, TextMode.SEARCH, "red"),
-    'search($d.t, "blue") or $d.n = 1': lambda row: has(row, TextMode.SEARCH, "blue") or row["n"] == 1,
+    'not search($d.t, "red")': lambda row: row["t"] is not None and not has(row, ex.TextMode.SEARCH, "red"),
+    'search($d.t, "blue") or $d.n = 1': lambda row: has(row, ex.TextMode.SEARCH, "blue") or row["n"] == 1,
     'search($d.t, "fox") $d.n < 8': lambda row: (
-        has(row, TextMode.SEARCH, "fox") and (row["n"] or 0) < 8 and row["n"] is not None
+        has(row, ex.TextMode.SEARCH, "fox") and (row["n"] or 0) < 8 and row["n"] is not None
     ),
     "$d.v is not null": lambda row: row["v"] is not None,
     '$d.t starts_with "red"': lambda row: row["t"] is not None and row["t"].startswith("red"),
     'not { $d l $z  search($z.t, "red") }': lambda row: (
-        not any(has(BY_KEY[far], TextMode.SEARCH, "red") for near, far in LINKS if near == row["k"])
+        not any(has(BY_KEY[far], ex.TextMode.SEARCH, "red") for near, far in LINKS if near == row["k"])
     ),
 }
 
 
-def has(row: Row, mode: TextMode, query: str) -> bool:
+def has(row: Row, mode: ex.TextMode, query: str) -> bool:
     return row["t"] is not None and matches(mode, row["t"], query, 0)
 
 
-TEXT: Final = ColumnRef("d", "t", STRING, nullable=True)
-VECTOR: Final = ColumnRef("d", "v", VectorType(3), nullable=True)
-RED: Final = Bm25(TEXT, Literal("red fox", STRING))
-NEAR: Final = Nearest(VECTOR, Literal((1.0, 0.5, 0.0), VectorType(3)))
-OTHER: Final = Nearest(VECTOR, Literal((0.0, 0.0, 1.0), VectorType(3)))
-RANKINGS: Final[dict[str, Score]] = {
+TEXT: Final = ex.ColumnRef("d", "t", STRING, nullable=True)
+VECTOR: Final = ex.ColumnRef("d", "v", VectorType(3), nullable=True)
+RED: Final = ex.Bm25(TEXT, ex.Literal("red fox", STRING))
+NEAR: Final = ex.Nearest(VECTOR, ex.Literal((1.0, 0.5, 0.0), VectorType(3)))
+OTHER: Final = ex.Nearest(VECTOR, ex.Literal((0.0, 0.0, 1.0), VectorType(3)))
+RANKINGS: Final[dict[str, ex.Score]] = {
     'bm25($d.t, "red fox")': RED,
     "nearest($d.v, [1.0, 0.5, 0.0])": NEAR,
-    'rrf(bm25($d.t, "red fox"), nearest($d.v, [1.0, 0.5, 0.0]))': Rrf(RED, NEAR, 60),
-    "rrf(nearest($d.v, [1.0, 0.5, 0.0]), nearest($d.v, [0.0, 0.0, 1.0]), k=2)": Rrf(NEAR, OTHER, 2),
+    'rrf(bm25($d.t, "red fox"), nearest($d.v, [1.0, 0.5, 0.0]))': ex.Rrf(RED, NEAR, 60),
+    "rrf(nearest($d.v, [1.0, 0.5, 0.0]), nearest($d.v, [0.0, 0.0, 1.0]), k=2)": ex.Rrf(NEAR, OTHER, 2),
 }
 # Where another key comes first the score only breaks its ties, and no row is left out.
 TAILS: Final = (
@@ -182,7 +182,7 @@ def test_every_ranking(graph: Snapshot, shape: str, predicate: str) -> None:
     cache = Cache()
     for text, score in RANKINGS.items():
         for tail in TAILS:
-            if "limit" not in tail and not isinstance(score, Bm25):
+            if "limit" not in tail and not isinstance(score, ex.Bm25):
                 continue
             result = f"return {{ {other} as o, $d.k as k, $d.n as n, {text} as s }}"
             body = f"match {{ {match} {predicate} }} {result} {tail}"
@@ -190,7 +190,7 @@ def test_every_ranking(graph: Snapshot, shape: str, predicate: str) -> None:
             assert shown(rows) == shown(brute_force(shape, predicate, score, tail)), body
 
 
-def brute_force(shape: str, predicate: str, score: Score, tail: str) -> list[tuple[Any, ...]]:
+def brute_force(shape: str, predicate: str, score: ex.Score, tail: str) -> list[tuple[Any, ...]]:
     pairs = [(end, row) for end, row in SHAPES[shape][2]() if is_kept(shape, predicate, row)]
     rows = [{f"d.{name}": found for name, found in (row | {"id": row["k"]}).items()} for _, row in pairs]
     scores = scored(score, rows, value)
@@ -198,7 +198,7 @@ def brute_force(shape: str, predicate: str, score: Score, tail: str) -> list[tup
         (1 if end is None else end, row["k"], row["n"], one)
         for (end, row), one in zip(pairs, scores, strict=True)
     ]
-    descends = "desc" in tail or ("asc" not in tail and not isinstance(score, Nearest))
+    descends = "desc" in tail or ("asc" not in tail and not isinstance(score, ex.Nearest))
     is_first = "$d.n" not in tail
 
     def compare(one: tuple[Any, ...], two: tuple[Any, ...]) -> int:
@@ -228,8 +228,8 @@ def is_kept(shape: str, predicate: str, row: Row) -> bool:
     return PREDICATES[predicate](row)
 
 
-def value(expr: Expr, row: Row) -> Any:
-    return expr.value if isinstance(expr, Literal) else row[getattr(expr, "name")]  # noqa: B009
+def value(expr: ex.Expr, row: Row) -> Any:
+    return expr.value if isinstance(expr, ex.Literal) else row[getattr(expr, "name")]  # noqa: B009
 
 
 def shown(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

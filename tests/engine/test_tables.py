@@ -12,7 +12,7 @@ from omnigraph.engine.run import QueryRunOptions, gather_facts, run_query
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import optimize_all_tables
-from omnigraph.query.plan.operators import Scan
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.query.plan.walk import steps_of
 from omnigraph.schema.property_types import IndexKind
@@ -67,7 +67,7 @@ def executed(location: Location, text: str) -> str:
     plan = query.bind(query.plan(snapshot), None)
     for _ in run_query(snapshot, plan, QueryRunOptions(EngineOptions(cached=False), trace=trace)).batches:
         pass
-    (scan,) = (step for step in steps_of(plan.root) if isinstance(step, Scan))
+    (scan,) = (step for step in steps_of(plan.root) if isinstance(step, op.Scan))
     mode, reason = trace.modes[id(scan)]
     return f"{mode}, {reason}"
 

@@ -57,7 +57,7 @@ class Tables:
             self._readers[type_id] = found
         return found
 
-    def is_one_type(self, table: Table) -> bool:
+    def connects_same_type(self, table: Table) -> bool:
         """Whether both ends of an edge are of the same node type."""
         edge = next(found for found in self._catalog.catalog.edges if found.id == table.type_id)
         return edge.source == edge.target
@@ -65,7 +65,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """The surroundings of a step. `outer` are the outer rows of an inner plan; `is_cut` that a limit may stop it."""
+    """The surroundings of a step. `outer` are the outer rows of an inner plan; `is_limited` that a limit may stop it."""
 
     tables: Tables
     budget: Budget
@@ -73,7 +73,7 @@ class ExecutionContext:
     cache: Cache
     dispatch: Dispatch
     outer: Frame | None = None
-    is_cut: bool = False
+    is_limited: bool = False
     depth: int = 0
     trace: Trace | None = None
 
@@ -81,15 +81,15 @@ class ExecutionContext:
         """The frames of a step. Of its columns those in `needed` are there at least."""
         return self.dispatch(step, needed, self)
 
-    def inner(self, outer: Frame) -> ExecutionContext:
+    def for_inner_plan(self, outer: Frame) -> ExecutionContext:
         """The surroundings of an inner plan over these outer rows."""
-        return replace(self, outer=outer, is_cut=False, depth=self.depth + 1)
+        return replace(self, outer=outer, is_limited=False, depth=self.depth + 1)
 
-    def cut(self, is_cut: bool) -> ExecutionContext:
+    def limited(self, is_limited: bool) -> ExecutionContext:
         """The same, under a limit or not."""
-        return self if self.is_cut == is_cut else replace(self, is_cut=is_cut)
+        return self if self.is_limited == is_limited else replace(self, is_limited=is_limited)
 
-    def note(self, step: Relation, mode: str, reason: str) -> None:
+    def record_mode(self, step: Relation, mode: str, reason: str) -> None:
         """Remember how a step was done."""
         if self.trace is not None:
             self.trace.modes[id(step)] = (mode, reason)

@@ -11,27 +11,27 @@ from dataclasses import replace
 
 from omnigraph.base.errors import RunError, UsageError
 from omnigraph.embedding.provider import EmbeddingProvider
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import rewritten
-from omnigraph.query.plan.expressions import Expr, Literal, Nearest, Rrf
-from omnigraph.query.plan.operators import Search
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.walk import rewritten_plan, steps_of, with_expressions
 from omnigraph.schema.property_types import VectorType
 
 
-def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
+def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
     """The plan with a vector for every text; the plan itself if it has none."""
-    if not any(_has_text(step) for step in steps_of(plan.root) if isinstance(step, Search)):
+    if not any(_has_text(step) for step in steps_of(plan.root) if isinstance(step, op.Search)):
         return plan
     made: dict[str, tuple[float, ...]] = {}
 
-    def change(expr: Expr) -> Expr:
+    def change(expr: ex.Expr) -> ex.Expr:
         match expr:
-            case Nearest(column, Literal(str() as text), True, model):
+            case ex.Nearest(column, ex.Literal(str() as text), True, model):
                 assert isinstance(column.type, VectorType)
                 if text not in made:
                     made[text] = _vector(text, model, column.type.size, provider)
-                return Nearest(column, Literal(made[text], column.type))
+                return ex.Nearest(column, ex.Literal(made[text], column.type))
             case _:
                 return expr
 
@@ -41,14 +41,14 @@ def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan
     return replace(plan, root=root)
 
 
-def _has_text(step: Search) -> bool:
+def _has_text(step: op.Search) -> bool:
     scores = (found.score for found in step.scores)
     parts = (part for score in scores for part in _parts(score))
-    return any(isinstance(part, Nearest) and part.embed for part in parts)
+    return any(isinstance(part, ex.Nearest) and part.embed for part in parts)
 
 
-def _parts(score: Expr) -> tuple[Expr, ...]:
-    return (score.first, score.second) if isinstance(score, Rrf) else (score,)
+def _parts(score: ex.Expr) -> tuple[ex.Expr, ...]:
+    return (score.first, score.second) if isinstance(score, ex.Rrf) else (score,)
 
 
 def _vector(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:

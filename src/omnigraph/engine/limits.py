@@ -30,7 +30,7 @@ class Budget:
         self._deadline = clock.monotonic() + options.seconds_max
         self._held = 0
 
-    def hold(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Count bytes that stay until they are released; raise if there are too many."""
         self._held += size
         if self._held > self._options.memory_bytes_max:
@@ -40,12 +40,12 @@ class Budget:
         """Bytes that are held no longer."""
         self._held -= size
 
-    def allow(self, size: int) -> None:
+    def require_bytes(self, size: int) -> None:
         """Raise if this many bytes more would be too many; they are not counted."""
-        self.hold(size)
+        self.reserve(size)
         self.release(size)
 
-    def tick(self) -> None:
+    def require_time(self) -> None:
         """Raise if the time is over."""
         if self._clock.monotonic() > self._deadline:
             raise _error("time", "seconds", self._options.seconds_max)
@@ -72,16 +72,16 @@ Item = TypeVar("Item")
 _AHEAD: Final = 2
 
 
-def taken_in_time(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
+def iterate_until_deadline(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
     """The items; raise as soon as the time of the budget is over."""
-    taker = _Taker(items)
+    taker = _Prefetcher(items)
     Thread(target=taker.run, name="omnigraph-scan", daemon=True).start()
     try:
         while True:
             try:
                 turn = taker.ready.get(timeout=limits.ENGINE_TIMED_POLL_SECONDS)
             except Empty:
-                budget.tick()
+                budget.require_time()
                 continue
             if turn.failure is not None:
                 raise turn.failure
@@ -89,11 +89,11 @@ def taken_in_time(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
                 return
             yield from turn.items
     finally:
-        taker.is_unwanted.set()
+        taker.is_cancelled.set()
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn(Generic[Item]):
+class _Message(Generic[Item]):
     """What the thread has to say: an item, its failure, or that there is nothing more."""
 
     items: tuple[Item, ...] = ()
@@ -104,31 +104,31 @@ class _Turn(Generic[Item]):
         return not self.items
 
 
-class _Taker(Generic[Item]):
+class _Prefetcher(Generic[Item]):
     """Takes the items until nobody wants them."""
 
     def __init__(self, items: Iterator[Item]) -> None:
-        self.ready: Queue[_Turn[Item]] = Queue(_AHEAD)
-        self.is_unwanted = Event()
+        self.ready: Queue[_Message[Item]] = Queue(_AHEAD)
+        self.is_cancelled = Event()
         self._items = items
 
     def run(self) -> None:
-        last: _Turn[Item] = _Turn(
+        last: _Message[Item] = _Message(
             failure=InvariantError("a scan ended without a word", code="plan_invariant")
         )
         try:
             for item in self._items:
-                self._offer(_Turn((item,)))
-                if self.is_unwanted.is_set():
+                self._offer(_Message((item,)))
+                if self.is_cancelled.is_set():
                     return
-            last = _Turn()
+            last = _Message()
         except OmnigraphError as failure:
-            last = _Turn(failure=failure)
+            last = _Message(failure=failure)
         finally:
             self._offer(last)
 
-    def _offer(self, turn: _Turn[Item]) -> None:
-        while not self.is_unwanted.is_set():
+    def _offer(self, turn: _Message[Item]) -> None:
+        while not self.is_cancelled.is_set():
             try:
                 self.ready.put(turn, timeout=limits.ENGINE_TIMED_POLL_SECONDS)
             except Full:

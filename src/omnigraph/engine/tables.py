@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.engine.cache import Cache, Key, TableKey
-from omnigraph.engine.columns.domain import Array, Codes, ValueDictionary
-from omnigraph.engine.limits import Budget, taken_in_time
+from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary
+from omnigraph.engine.limits import Budget, iterate_until_deadline
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, refuse_replaced
@@ -78,7 +78,7 @@ class TableReader:
         self._budget = budget or Budget(options)
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         return self.record.row_count
 
     @property
@@ -97,10 +97,13 @@ class TableReader:
     def facts(self) -> TableFacts:
         """The size and the indexes, for the rules."""
         return self._cache.get_or_make(
-            (self.key, "facts"), TableFacts, lambda: read_table_facts(self.dataset(), self.rows), _FACTS_BYTES
+            (self.key, "facts"),
+            TableFacts,
+            lambda: read_table_facts(self.dataset(), self.row_count),
+            _FACTS_BYTES,
         )
 
-    def hot(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:
+    def cached_columns(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:
         """These columns from memory, or None if they are better read from storage.
 
         `whole` says that all of them would be read anyway.
@@ -110,11 +113,11 @@ class TableReader:
         found: dict[str, ValueDictionary] = {}
         missing: list[str] = []
         for name in names:
-            domain = self._cache.get((self.key, "column", name), ValueDictionary)
-            if domain is None:
+            dictionary = self._cache.get((self.key, "column", name), ValueDictionary)
+            if dictionary is None:
                 missing.append(name)
             else:
-                found[name] = domain
+                found[name] = dictionary
         if not missing:
             return found
         if not self._is_admitted(missing, whole=whole):
@@ -122,45 +125,47 @@ class TableReader:
         read = self._read_whole(missing)
         return None if read is None else found | read
 
-    def batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
         """The rows that pass, from storage. Names come without repetition."""
-        if not self.rows:
+        if not self.row_count:
             return
         found = self.dataset().read_batches(
             list(names), where, batch_rows=self._options.frame_rows, batch_bytes=limits.ENGINE_FRAME_BYTES
         )
         for batch in (
-            taken_in_time(found, self._budget) if self.rows >= limits.ENGINE_TIMED_ROWS_MIN else found
+            iterate_until_deadline(found, self._budget)
+            if self.row_count >= limits.ENGINE_TIMED_ROWS_MIN
+            else found
         ):
-            self._budget.tick()
+            self._budget.require_time()
             yield batch
 
-    def rows_with(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
+    def read_matching(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
         """The rows whose text column is one of these, through an index where there is one."""
         values = [str(value) for value in texts.to_pylist()]
         for start in range(0, len(values), limits.LOOKUP_FILTER_VALUES_MAX):
             part = values[start : start + limits.LOOKUP_FILTER_VALUES_MAX]
-            yield from self.batches(names, any_of(name, part))
+            yield from self.read_batches(names, any_of(name, part))
 
-    def at(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
+    def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
         """Columns of the rows at these positions, from storage."""
         table = self.dataset().take(offsets.tolist(), names)
-        return {name: one_array(table.column(name)) for name in names}
+        return {name: combine_chunks(table.column(name)) for name in names}
 
-    def size_of(self, names: Sequence[str]) -> int:
+    def estimate_bytes(self, names: Sequence[str]) -> int:
         """About how many bytes whole columns take."""
         schema = self.dataset().schema
-        return sum(_width(schema.field(name).type) for name in names) * self.rows
+        return sum(_width(schema.field(name).type) for name in names) * self.row_count
 
     def _is_admitted(self, names: Sequence[str], *, whole: bool) -> bool:
         if any(self._cache.get((self.key, "large", name), bool) for name in names):
             return False
         if (
-            self.rows <= limits.ENGINE_EAGER_ROWS_MAX
+            self.row_count <= limits.ENGINE_EAGER_ROWS_MAX
             and self.dataset().data_bytes() <= limits.ENGINE_EAGER_BYTES_MAX
         ):
             return True
-        if self.size_of(names) > self._bytes_max:
+        if self.estimate_bytes(names) > self._bytes_max:
             return False
         touched = self._cache.touch((self.key, "column", tuple(names)))
         return whole or touched >= limits.ENGINE_TOUCHES_MIN
@@ -173,20 +178,20 @@ class TableReader:
         """Whole columns, which the cache keeps from now on; None if they are larger than they looked."""
         batches, size = [], 0
         for batch in self.dataset().read_batches(list(names), batch_bytes=limits.ENGINE_FRAME_BYTES):
-            self._budget.tick()
+            self._budget.require_time()
             batches.append(batch)
             size += batch.nbytes
-            if size > self._bytes_max and self.rows > 1:
+            if size > self._bytes_max and self.row_count > 1:
                 widest = max(names, key=lambda name: sum(one.column(name).nbytes for one in batches))
                 self._cache.put((self.key, "large", widest), True, _MARK_BYTES)
                 return None
         table = pa.Table.from_batches(batches, batches[0].schema if batches else self._schema_of(names))
         found = {}
         for name in names:
-            domain = ValueDictionary(one_array(table.column(name)), is_unique=name == "id")
-            domain.on_growth = _keeping(self._cache, (self.key, "column", name))
-            domain.on_growth(domain)
-            found[name] = domain
+            dictionary = ValueDictionary(combine_chunks(table.column(name)), is_unique=name == "id")
+            dictionary.on_growth = _cache_updater(self._cache, (self.key, "column", name))
+            dictionary.on_growth(dictionary)
+            found[name] = dictionary
         return found
 
     def _schema_of(self, names: Sequence[str]) -> pa.Schema:
@@ -194,12 +199,12 @@ class TableReader:
         return pa.schema([schema.field(name) for name in names])
 
 
-def _keeping(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
+def _cache_updater(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
     """What keeps a column, again whenever it has grown. It must not hold the reader: that holds a snapshot."""
-    return lambda domain: cache.put(key, domain, domain.nbytes)
+    return lambda dictionary: cache.put(key, dictionary, dictionary.nbytes)
 
 
-def one_array(column: Any) -> Array:
+def combine_chunks(column: Any) -> Array:
     """A column of a table as one array."""
     whole: Any = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):

@@ -16,7 +16,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.mutation.run import BoundMutation, MutationRejectedError
-from omnigraph.engine.mutation.stage import EntityCounts, Mutated, MutationRequest, mutate
+from omnigraph.engine.mutation.stage import EntityCounts, MutationOutcome, MutationRequest, mutate
 from omnigraph.graph.manifest.requirements import PreconditionFailedError
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.storage.lance.dataset import ADDRESS, open_dataset
@@ -51,7 +51,7 @@ def writer(graph: Graph, text: str) -> Callable[[], object]:
     return lambda: graph.mutate(text)
 
 
-def beside(graph: Graph, text: str, other: Callable[[], object]) -> tuple[Mutated, int]:
+def beside(graph: Graph, text: str, other: Callable[[], object]) -> tuple[MutationOutcome, int]:
     """Run a mutation while another write lands between its Stage and its Check; how often it was prepared."""
     preparing = PreparedMutation(QuerySource(text), {}, SYSTEM_CLOCK)
     prepared = 0
@@ -116,7 +116,7 @@ def test_an_update_runs_again(graph: Graph) -> None:
 def test_an_update_that_matches_nothing_by_now(graph: Graph) -> None:
     other = writer(graph, 'query o() { update P set { n: 9 } where k = "b" }')
     done, prepared = beside(graph, "query u() { update P set { mail: null } where n = 2 }", other)
-    assert (done, prepared) == (Mutated(), 2)
+    assert (done, prepared) == (MutationOutcome(), 2)
 
 
 def test_a_delete_takes_edges_along_that_came_meanwhile(graph: Graph) -> None:

@@ -8,21 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.columns.expressions import holds
+from omnigraph.engine.columns.expressions import condition_mask
 from omnigraph.engine.columns.frame import Frame
-from omnigraph.engine.operators.scan import pushed_text
+from omnigraph.engine.operators.scan import storage_filter
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.query.plan.expressions import (
-    ColumnRef,
-    Compare,
-    Expr,
-    InList,
-    IsNull,
-    Literal,
-    Not,
-    Or,
-    Prefix,
-)
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
 from omnigraph.storage.lance.dataset import open_dataset
@@ -100,22 +90,22 @@ def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
 
 
-def conditions(name: str) -> list[Expr]:
+def conditions(name: str) -> list[ex.Expr]:
     kind, values = VALUES[name]
-    column = ColumnRef("x", name, kind, nullable=True)
-    found: list[Expr] = [IsNull(column), IsNull(column, negated=True)]
+    column = ex.ColumnRef("x", name, kind, nullable=True)
+    found: list[ex.Expr] = [ex.IsNull(column), ex.IsNull(column, negated=True)]
     signs = [
         sign
         for sign in ComparisonOperator
         if sign not in {ComparisonOperator.IN, ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH}
     ]
     for value in values:
-        literal = Literal(value, kind)
-        found.extend(Compare(sign, column, literal) for sign in signs)
-        found.append(Not(InList(column, (literal, Literal(values[0], kind)))))
-        found.append(Or((Compare(ComparisonOperator.EQ, column, literal), IsNull(column))))
+        literal = ex.Literal(value, kind)
+        found.extend(ex.Compare(sign, column, literal) for sign in signs)
+        found.append(ex.Not(ex.InList(column, (literal, ex.Literal(values[0], kind)))))
+        found.append(ex.Or((ex.Compare(ComparisonOperator.EQ, column, literal), ex.IsNull(column))))
         if isinstance(value, str):
-            found.extend((Prefix(column, literal), Not(Prefix(column, literal))))
+            found.extend((ex.Prefix(column, literal), ex.Not(ex.Prefix(column, literal))))
     return found
 
 
@@ -131,8 +121,10 @@ def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
     keys = table.column("k").combine_chunks()
     pushed = 0
     for condition in conditions(name):
-        expected = [str(key) for key in keys.filter(pa.array(holds((condition,), frame))).to_pylist()]
-        where, rest = pushed_text((condition,))
+        expected = [
+            str(key) for key in keys.filter(pa.array(condition_mask((condition,), frame))).to_pylist()
+        ]
+        where, rest = storage_filter((condition,))
         if where is None:
             assert rest == (condition,)
             continue
@@ -144,9 +136,9 @@ def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
 
 
 def test_what_cannot_be_said_stays() -> None:
-    column = ColumnRef("x", "d", ScalarType(Scalar.F64))
-    infinite = Compare(ComparisonOperator.LT, column, Literal(float("inf"), ScalarType(Scalar.F64)))
-    fine = IsNull(column)
-    assert pushed_text((fine, infinite)) == ("(`d` IS NULL)", (infinite,))
-    assert pushed_text((Or((fine, infinite)),)) == (None, (Or((fine, infinite)),))
-    assert pushed_text(()) == (None, ())
+    column = ex.ColumnRef("x", "d", ScalarType(Scalar.F64))
+    infinite = ex.Compare(ComparisonOperator.LT, column, ex.Literal(float("inf"), ScalarType(Scalar.F64)))
+    fine = ex.IsNull(column)
+    assert storage_filter((fine, infinite)) == ("(`d` IS NULL)", (infinite,))
+    assert storage_filter((ex.Or((fine, infinite)),)) == (None, (ex.Or((fine, infinite)),))
+    assert storage_filter(()) == (None, ())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import RunError
-from omnigraph.engine.columns.domain import Array, Scalar
+from omnigraph.engine.columns.dictionary import Array, Scalar
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import REVERSED
 
@@ -32,7 +32,7 @@ _MOMENT: Final = pa.timestamp("ms", "UTC")
 _EXACT_MAX: Final = 2**53
 
 
-def compared(operator: ComparisonOperator, left: Value, right: Value) -> Value:
+def compare(operator: ComparisonOperator, left: Value, right: Value) -> Value:
     """`left operator right` as Bool values."""
     kernel = _KERNELS[operator]
     types = (left.type, right.type)
@@ -47,13 +47,13 @@ def compared(operator: ComparisonOperator, left: Value, right: Value) -> Value:
     if all(floats):
         return kernel(left.cast(pa.float64()), right.cast(pa.float64()))  # type: ignore[no-any-return]
     if floats[0]:
-        return _beside_float(REVERSED.get(operator, operator), right, left)
+        return _compare_with_float(REVERSED.get(operator, operator), right, left)
     if floats[1]:
-        return _beside_float(operator, left, right)
-    return _integers(operator, left, right)
+        return _compare_with_float(operator, left, right)
+    return _compare_integers(operator, left, right)
 
 
-def repeated(value: Value, length: int) -> Array:
+def broadcast(value: Value, length: int) -> Array:
     """A value as one array of this length."""
     if not isinstance(value, pa.Scalar):
         return value
@@ -63,7 +63,7 @@ def repeated(value: Value, length: int) -> Array:
     return answer
 
 
-def _integers(operator: ComparisonOperator, left: Value, right: Value) -> Value:
+def _compare_integers(operator: ComparisonOperator, left: Value, right: Value) -> Value:
     kernel = _KERNELS[operator]
     if pa.types.is_uint64(left.type) or pa.types.is_uint64(right.type):
         wide = pa.decimal128(20, 0)
@@ -71,25 +71,25 @@ def _integers(operator: ComparisonOperator, left: Value, right: Value) -> Value:
     return kernel(left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
 
 
-def _beside_float(operator: ComparisonOperator, whole: Value, real: Value) -> Value:
+def _compare_with_float(operator: ComparisonOperator, whole: Value, real: Value) -> Value:
     """An integer beside a float: through floats where all integers survive that, otherwise by the sign."""
     kernel = _KERNELS[operator]
     real = real.cast(pa.float64())
-    if whole.type in {pa.int32(), pa.uint32()} or _is_small(whole):
+    if whole.type in {pa.int32(), pa.uint32()} or _fits_float(whole):
         answer: Value = kernel(whole.cast(pa.float64(), safe=False), real)
         return answer
-    return _by_sign(kernel, whole, real)
+    return _compare_by_sign(kernel, whole, real)
 
 
-def _is_small(whole: Value) -> bool:
+def _fits_float(whole: Value) -> bool:
     bounds: Any = pc.min_max(pa.array([whole.as_py()], whole.type) if isinstance(whole, pa.Scalar) else whole)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     return low is None or (low >= -_EXACT_MAX and high <= _EXACT_MAX)
 
 
-def _by_sign(kernel: Any, whole: Value, real: Value) -> Value:
+def _compare_by_sign(kernel: Any, whole: Value, real: Value) -> Value:
     length = len(whole) if isinstance(whole, pa.Array) else len(real) if isinstance(real, pa.Array) else 1
-    integers, floats = repeated(whole, length), repeated(real, length)
+    integers, floats = broadcast(whole, length), broadcast(real, length)
     missing: Any = pc.or_(integers.is_null(), floats.is_null())
     numbers: npt.NDArray[Any] = integers.fill_null(0).to_numpy(zero_copy_only=False)
     others: npt.NDArray[np.float64] = floats.fill_null(0.0).to_numpy(zero_copy_only=False)
@@ -117,26 +117,26 @@ _CHECKED: Final[dict[Sign, Any]] = {
 _PLAIN: Final[dict[Sign, Any]] = {Sign.ADD: pc.add, Sign.SUB: pc.subtract, Sign.MUL: pc.multiply}
 
 
-def computed(sign: Sign, left: Value, right: Value, wanted: pa.DataType) -> Value:
+def calculate(sign: Sign, left: Value, right: Value, wanted: pa.DataType) -> Value:
     """`left sign right`, as I64 or F64."""
     if pa.types.is_floating(wanted):
-        return _floats(sign, left, right)
+        return _calculate_floats(sign, left, right)
     try:
         return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
     except pa.ArrowInvalid:
         # Out of range on the way, perhaps because of an unsigned operand: the exact answer decides.
-        return _exact(_PLAIN[sign](_wide(left), _wide(right)))
+        return _as_i64(_PLAIN[sign](_as_decimal(left), _as_decimal(right)))
 
 
-def negated(operand: Value, wanted: pa.DataType) -> Value:
+def negate(operand: Value, wanted: pa.DataType) -> Value:
     """`-operand`."""
     if pa.types.is_floating(wanted):
         answer: Value = pc.negate(operand.cast(pa.float64()))
         return answer
-    return _exact(pc.negate(_wide(operand)))
+    return _as_i64(pc.negate(_as_decimal(operand)))
 
 
-def overflow() -> RunError:
+def overflow_error() -> RunError:
     """A whole number that is no I64."""
     return RunError(
         "a whole number left the range of I64 (-9223372036854775808 to 9223372036854775807)",
@@ -145,7 +145,7 @@ def overflow() -> RunError:
     )
 
 
-def _floats(sign: Sign, left: Value, right: Value) -> Value:
+def _calculate_floats(sign: Sign, left: Value, right: Value) -> Value:
     one, other = (side.cast(pa.float64(), safe=False) for side in (left, right))
     if sign is not Sign.DIV:
         return _PLAIN[sign](one, other)  # type: ignore[no-any-return]
@@ -154,12 +154,12 @@ def _floats(sign: Sign, left: Value, right: Value) -> Value:
     return pc.divide(one, divisor)  # type: ignore[no-any-return]
 
 
-def _wide(value: Value) -> Value:
+def _as_decimal(value: Value) -> Value:
     return value.cast(pa.decimal256(20, 0))
 
 
-def _exact(value: Value) -> Value:
+def _as_i64(value: Value) -> Value:
     try:
         return value.cast(pa.int64())
     except pa.ArrowInvalid as beyond:
-        raise overflow() from beyond
+        raise overflow_error() from beyond

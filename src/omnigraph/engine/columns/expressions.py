@@ -18,30 +18,10 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import bool_array, mask_of
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
-from omnigraph.engine.columns.compute import Value, compared, computed, negated, repeated
-from omnigraph.engine.columns.domain import Array, Mask, Scalar, ValueDictionary, without_negative_zero
+from omnigraph.engine.columns.compute import Value, broadcast, calculate, compare, negate
+from omnigraph.engine.columns.dictionary import Array, Mask, Scalar, ValueDictionary, without_negative_zero
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
-from omnigraph.query.plan.expressions import (
-    And,
-    ColumnRef,
-    Compare,
-    Computed,
-    EntityRef,
-    Expr,
-    InList,
-    IsNull,
-    Known,
-    ListMembership,
-    Literal,
-    Negated,
-    Not,
-    Or,
-    OutputRef,
-    Prefix,
-    Substring,
-    TextMatch,
-    TextMode,
-)
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import EntityValueType, NullType, Table, ValueType
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
@@ -81,7 +61,7 @@ def entity_members(table: Table) -> tuple[tuple[str, str, pa.DataType], ...]:
     return tuple(found)
 
 
-def literal_scalar(literal: Literal) -> Scalar:
+def literal_scalar(literal: ex.Literal) -> Scalar:
     """A literal as an Arrow scalar of its type."""
     wanted = value_arrow_type(literal.type)
     value: Any = literal.value
@@ -92,16 +72,16 @@ def literal_scalar(literal: Literal) -> Scalar:
     return pa.scalar(value, type=wanted)
 
 
-def evaluate(expr: Expr, frame: Frame) -> Array:
+def evaluate(expr: ex.Expr, frame: Frame) -> Array:
     """The values of an expression, one per row of the frame (weights aside)."""
-    value = repeated(_value(expr, frame), frame.length)
+    value = broadcast(_value(expr, frame), frame.length)
     wanted = value_arrow_type(expr.type)
     if value.type != wanted and not pa.types.is_struct(value.type):
         value = value.cast(wanted)
     return value
 
 
-def evaluate_entity(expr: EntityRef, frame: Frame) -> Array:
+def evaluate_entity(expr: ex.EntityRef, frame: Frame) -> Array:
     """A whole entity as a struct; null where the entity is absent."""
     arrays = []
     for name, _, kind in entity_members(expr.table):
@@ -115,7 +95,7 @@ def evaluate_entity(expr: EntityRef, frame: Frame) -> Array:
     return found
 
 
-def holds(conditions: tuple[Expr, ...], frame: Frame) -> Mask:
+def condition_mask(conditions: tuple[ex.Expr, ...], frame: Frame) -> Mask:
     """Where every condition is true; null is not true."""
     kept = np.ones(frame.length, dtype=np.bool_)
     for condition in conditions:
@@ -129,58 +109,58 @@ def holds(conditions: tuple[Expr, ...], frame: Frame) -> Mask:
     return kept
 
 
-def _value(expr: Expr, frame: Frame) -> Value:
+def _value(expr: ex.Expr, frame: Frame) -> Value:
     match expr:
-        case Literal():
+        case ex.Literal():
             return literal_scalar(expr)
-        case ColumnRef() | OutputRef():
+        case ex.ColumnRef() | ex.OutputRef():
             return frame.array(expr.name)
-        case EntityRef():
+        case ex.EntityRef():
             return frame.array(expr.id.name)
-        case Negated(operand):
-            return negated(_value(operand, frame), value_arrow_type(expr.type))
-        case Computed(sign, left, right):
-            return computed(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
-        case And(operands) | Or(operands):
-            join: Any = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
+        case ex.Negated(operand):
+            return negate(_value(operand, frame), value_arrow_type(expr.type))
+        case ex.Computed(sign, left, right):
+            return calculate(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
+        case ex.And(operands) | ex.Or(operands):
+            join: Any = pc.and_kleene if isinstance(expr, ex.And) else pc.or_kleene
             found = _value(operands[0], frame)
             for operand in operands[1:]:
                 found = join(found, _value(operand, frame))
             return found
-        case Not(operand):
+        case ex.Not(operand):
             return pc.invert(_value(operand, frame))  # type: ignore[no-any-return]
-        case IsNull(operand, is_not):
-            return _null_test(operand, is_not, frame)
-        case Known(answer, operand):
-            present: Any = _null_test(operand, True, frame)
+        case ex.IsNull(operand, is_not):
+            return _test_null(operand, is_not, frame)
+        case ex.Known(answer, operand):
+            present: Any = _test_null(operand, True, frame)
             nothing = pa.scalar(None, pa.bool_())
             return pc.if_else(present, pa.scalar(answer), nothing)  # type: ignore[no-any-return]
         case _:
             return _condition(expr, frame)
 
 
-def _condition(expr: Expr, frame: Frame) -> Value:
+def _condition(expr: ex.Expr, frame: Frame) -> Value:
     match expr:
-        case Compare(operator, left, right):
-            same = _same_positions(operator, left, right, frame)
+        case ex.Compare(operator, left, right):
+            same = _compare_codes(operator, left, right, frame)
             if same is not None:
                 return same
-            return compared(operator, _value(left, frame), _value(right, frame))
-        case InList(operand, items):
+            return compare(operator, _value(left, frame), _value(right, frame))
+        case ex.InList(operand, items):
             return _in_list(_value(operand, frame), [_value(item, frame) for item in items])
-        case ListMembership(item, collection):
-            return _member(_value(item, frame), _value(collection, frame), frame.length)
-        case Substring(text, part):
-            return _text_test(_value(text, frame), _value(part, frame), frame.length, is_prefix=False)
-        case Prefix(text, part):
-            return _text_test(_value(text, frame), _value(part, frame), frame.length, is_prefix=True)
-        case TextMatch(mode, column, query, edits):
+        case ex.ListMembership(item, collection):
+            return _test_membership(_value(item, frame), _value(collection, frame), frame.length)
+        case ex.Substring(text, part):
+            return _test_text(_value(text, frame), _value(part, frame), frame.length, is_prefix=False)
+        case ex.Prefix(text, part):
+            return _test_text(_value(text, frame), _value(part, frame), frame.length, is_prefix=True)
+        case ex.TextMatch(mode, column, query, edits):
             return _text_match(frame.columns[column.name], mode, _value(query, frame), edits)
         case _:
             raise InvariantError(f"{type(expr).__name__} is not evaluated row by row", code="plan_invariant")
 
 
-def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Value:
+def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> Value:
     """A text predicate, by the words of the texts; null for a text that is not there."""
     assert isinstance(query, pa.Scalar), "the words that are looked for are the same for all rows"
     coded = (
@@ -188,22 +168,22 @@ def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Val
         if isinstance(column, DictionaryColumn)
         else DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
     )
-    words, size = str(query.as_py()), int(coded.domain.array.nbytes)
-    if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.domain.has_words:
-        return _found_texts(coded, mode, words, edits)
+    words, size = str(query.as_py()), int(coded.dictionary.array.nbytes)
+    if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words:
+        return _match_texts(coded, mode, words, edits)
     # The words of all these texts at once would take many times their bytes.
-    step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.domain) // size)
+    step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.dictionary) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
-        texts = DictionaryColumn(coded.codes[start : start + step], coded.domain).array()
+        texts = DictionaryColumn(coded.codes[start : start + step], coded.dictionary).array()
         few = DictionaryColumn(np.arange(len(texts)), ValueDictionary(texts, is_own=True))
-        parts.append(_found_texts(few, mode, words, edits))
+        parts.append(_match_texts(few, mode, words, edits))
     return pa.concat_arrays(parts)
 
 
-def _found_texts(coded: DictionaryColumn, mode: TextMode, words: str, edits: int) -> Array:
-    index = coded.domain.text_index()
-    found = index.matching(mode, words, edits)
+def _match_texts(coded: DictionaryColumn, mode: ex.TextMode, words: str, edits: int) -> Array:
+    index = coded.dictionary.text_index()
+    found = index.matching_mask(mode, words, edits)
     codes = coded.codes
     if not index.has_missing and len(codes) and codes.min() >= 0:
         return bool_array(found[codes])
@@ -212,8 +192,8 @@ def _found_texts(coded: DictionaryColumn, mode: TextMode, words: str, edits: int
     return answer
 
 
-def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
-    if isinstance(operand, ColumnRef) and operand.type == ScalarType(PropertyScalar.BLOB):
+def _test_null(operand: ex.Expr, is_not: bool, frame: Frame) -> Value:
+    if isinstance(operand, ex.ColumnRef) and operand.type == ScalarType(PropertyScalar.BLOB):
         value: Any = frame.array(operand.name)
     else:
         value = _value(operand, frame)
@@ -223,19 +203,19 @@ def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
     return answer
 
 
-def _same_positions(operator: ComparisonOperator, left: Expr, right: Expr, frame: Frame) -> Value | None:
+def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, frame: Frame) -> Value | None:
     """Two ids of one domain are equal where their positions are; no text is made for that."""
     if operator not in {ComparisonOperator.EQ, ComparisonOperator.NE}:
         return None
     columns = []
     for side in (left, right):
-        if not isinstance(side, ColumnRef | EntityRef):
+        if not isinstance(side, ex.ColumnRef | ex.EntityRef):
             return None
-        columns.append(frame.columns[side.id.name if isinstance(side, EntityRef) else side.name])
+        columns.append(frame.columns[side.id.name if isinstance(side, ex.EntityRef) else side.name])
     one, other = columns
     if not isinstance(one, DictionaryColumn) or not isinstance(other, DictionaryColumn):
         return None
-    if one.domain is not other.domain or not one.domain.is_unique:
+    if one.dictionary is not other.dictionary or not one.dictionary.is_unique:
         return None
     answer = one.codes == other.codes if operator is ComparisonOperator.EQ else one.codes != other.codes
     return pa.array(answer, mask=(one.codes < 0) | (other.codes < 0))  # type: ignore[no-any-return]
@@ -254,17 +234,17 @@ def _in_list(operand: Value, items: list[Value]) -> Value:
         return found
     answer: Value = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
     for item in items:
-        answer = pc.or_kleene(answer, compared(ComparisonOperator.EQ, operand, item))
+        answer = pc.or_kleene(answer, compare(ComparisonOperator.EQ, operand, item))
     return answer
 
 
-def _member(item: Value, collection: Value, length: int) -> Value:
+def _test_membership(item: Value, collection: Value, length: int) -> Value:
     """Whether the item of each row is in the list of the row."""
-    lists: Any = repeated(collection, length)
+    lists: Any = broadcast(collection, length)
     parents: Any = pc.list_parent_indices(lists)
     members: Any = pc.list_flatten(lists)
     asked = item if isinstance(item, pa.Scalar) else item.take(parents)
-    equal: Any = compared(ComparisonOperator.EQ, members, asked)
+    equal: Any = compare(ComparisonOperator.EQ, members, asked)
     hits = parents.filter(equal.fill_null(False) if isinstance(equal, pa.Array) else equal)
     found = np.zeros(length, dtype=np.bool_)
     found[hits.to_numpy(zero_copy_only=False)] = True
@@ -276,15 +256,15 @@ def _member(item: Value, collection: Value, length: int) -> Value:
     return pa.array(found, mask=missing.to_numpy(zero_copy_only=False))
 
 
-def _text_test(text: Value, part: Value, length: int, *, is_prefix: bool) -> Value:
+def _test_text(text: Value, part: Value, length: int, *, is_prefix: bool) -> Value:
     if isinstance(part, pa.Scalar) and isinstance(text, pa.Array):
         if not part.is_valid:
             return pa.nulls(length, pa.bool_())
         kernel: Any = pc.starts_with if is_prefix else pc.match_substring
         answer: Value = kernel(text, part.as_py())
         return answer
-    texts: Any = repeated(text, length)
-    parts: Any = repeated(part, length)
+    texts: Any = broadcast(text, length)
+    parts: Any = broadcast(part, length)
     missing: Any = pc.or_(texts.is_null(), parts.is_null())
     kind = np.dtypes.StringDType()
     whole = texts.fill_null("").to_numpy(zero_copy_only=False).astype(kind)

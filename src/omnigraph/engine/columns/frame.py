@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.engine.cache import Cache
-from omnigraph.engine.columns.compute import overflow
-from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary, numbered
+from omnigraph.engine.columns.compute import overflow_error
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, compact_codes
 
 Weights = npt.NDArray[np.int64]
 
@@ -26,14 +26,14 @@ class DictionaryColumn:
     """A column as positions in a domain."""
 
     codes: Codes
-    domain: ValueDictionary
+    dictionary: ValueDictionary
 
     def array(self) -> Array:
         """The values."""
-        return gathered(self.domain.array, self.codes)
+        return gather(self.dictionary.array, self.codes)
 
     def take(self, rows: Codes) -> DictionaryColumn:
-        return DictionaryColumn(self.codes[rows], self.domain)
+        return DictionaryColumn(self.codes[rows], self.dictionary)
 
 
 Column = Array | DictionaryColumn
@@ -54,11 +54,11 @@ class Frame:
 
     def take(self, rows: Codes) -> Frame:
         """Some of the rows, in the given order, as often as they are given."""
-        columns = {name: _taken(column, rows) for name, column in self.columns.items()}
+        columns = {name: _take(column, rows) for name, column in self.columns.items()}
         weights = None if self.weights is None else self.weights[rows]
         return Frame(len(rows), columns, weights)
 
-    def keep(self, mask: Mask) -> Frame:
+    def filter(self, mask: Mask) -> Frame:
         """The rows where the mask is true."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
@@ -68,36 +68,36 @@ class Frame:
             return self
         stop = min(stop, self.length)
         columns = {
-            name: DictionaryColumn(column.codes[start:stop], column.domain)
+            name: DictionaryColumn(column.codes[start:stop], column.dictionary)
             if isinstance(column, DictionaryColumn)
             else column.slice(start, stop - start)
             for name, column in self.columns.items()
         }
         return Frame(stop - start, columns, None if self.weights is None else self.weights[start:stop])
 
-    def plus(self, columns: Mapping[str, Column]) -> Frame:
+    def with_columns(self, columns: Mapping[str, Column]) -> Frame:
         """The same rows with more columns."""
         return replace(self, columns={**self.columns, **columns})
 
-    def only(self, names: Iterable[str]) -> Frame:
+    def select(self, names: Iterable[str]) -> Frame:
         """The same rows with these columns alone, as far as they are there."""
         kept = {name: self.columns[name] for name in names if name in self.columns}
         return replace(self, columns=kept)
 
-    def spread(self) -> Frame:
+    def repeat_by_weight(self) -> Frame:
         """Every row once for each time it stands there."""
         if self.weights is None:
             return self
         rows = np.repeat(np.arange(self.length), self.weights)
         return replace(self, weights=None).take(rows)
 
-    def settled(self) -> Frame:
+    def compact(self) -> Frame:
         """The same rows without the other values of their own domains, so that only these rows are held."""
         columns = {
             name: column.array()
             if isinstance(column, DictionaryColumn)
-            and column.domain.is_own
-            and len(column.domain) > self.length
+            and column.dictionary.is_own
+            and len(column.dictionary) > self.length
             else column
             for name, column in self.columns.items()
         }
@@ -116,8 +116,8 @@ class Frame:
         for column in self.columns.values():
             if isinstance(column, DictionaryColumn):
                 total += column.codes.nbytes
-                if column.domain.is_own:
-                    own[id(column.domain)] = int(column.domain.array.nbytes)
+                if column.dictionary.is_own:
+                    own[id(column.dictionary)] = int(column.dictionary.array.nbytes)
             else:
                 total += int(column.nbytes)
         return total + sum(own.values())
@@ -127,7 +127,7 @@ def concat_frames(frames: Sequence[Frame]) -> Frame:
     """The rows of all frames, which have the same columns; there is at least one."""
     if len(frames) == 1:
         return frames[0]
-    columns = {name: _joined([frame.columns[name] for frame in frames]) for name in frames[0].columns}
+    columns = {name: _concat_columns([frame.columns[name] for frame in frames]) for name in frames[0].columns}
     weights = None
     if any(frame.weights is not None for frame in frames):
         weights = np.concatenate([weights_of(frame) for frame in frames])
@@ -139,25 +139,25 @@ def weights_of(frame: Frame) -> Weights:
     return np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
 
 
-def gathered(values: Array, codes: Codes) -> Array:
+def gather(values: Array, codes: Codes) -> Array:
     """The values at these positions, null at -1."""
     missing = codes < 0
     indices = pa.array(codes, mask=missing) if missing.any() else pa.array(codes)
     return values.take(indices)
 
 
-def multiplied(one: Weights, other: Weights) -> Weights:
+def multiply_weights(one: Weights, other: Weights) -> Weights:
     """Row by row the product of weights; more rows than an I64 can count are an error."""
     if len(one) and int(one.max()) * int(other.max()) >= 2**63:
-        raise overflow()
+        raise overflow_error()
     return one * other
 
 
-def counted(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, Weights]:
+def count_codes(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, Weights]:
     """The distinct positions and the sum of weights of each; more than an I64 can count is an error."""
     total = 0.0 if weights is None else float(weights.sum(dtype=np.float64))
     if total >= 2**63:
-        raise overflow()
+        raise overflow_error()
     if len(codes) * 8 >= size and total < 2**53:
         counts = np.bincount(codes, weights=weights, minlength=size)
         kept = np.flatnonzero(counts)
@@ -171,7 +171,7 @@ def counted(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, We
     return ordered[first], sums
 
 
-def _taken(column: Column, rows: Codes) -> Column:
+def _take(column: Column, rows: Codes) -> Column:
     if isinstance(column, DictionaryColumn):
         return column.take(rows)
     if pa.types.is_primitive(column.type):
@@ -179,37 +179,37 @@ def _taken(column: Column, rows: Codes) -> Column:
     return DictionaryColumn(rows.astype(np.int64, copy=False), ValueDictionary(column, is_own=True))
 
 
-def _joined(columns: list[Column]) -> Column:
+def _concat_columns(columns: list[Column]) -> Column:
     first = columns[0]
     if isinstance(first, DictionaryColumn) and all(
-        isinstance(other, DictionaryColumn) and other.domain is first.domain for other in columns
+        isinstance(other, DictionaryColumn) and other.dictionary is first.dictionary for other in columns
     ):
         codes = [column.codes for column in columns if isinstance(column, DictionaryColumn)]
-        return DictionaryColumn(np.concatenate(codes), first.domain)
+        return DictionaryColumn(np.concatenate(codes), first.dictionary)
     arrays = [column.array() if isinstance(column, DictionaryColumn) else column for column in columns]
     return pa.concat_arrays(arrays)
 
 
-def positions_in(domain: ValueDictionary, column: Column, cache: Cache) -> Codes:
+def positions_in(dictionary: ValueDictionary, column: Column, cache: Cache) -> Codes:
     """The position of each id of the column in the domain, -1 for null and for ids that are not there."""
     if not isinstance(column, DictionaryColumn):
-        return domain.find(column)
-    if column.domain is domain:
+        return dictionary.find(column)
+    if column.dictionary is dictionary:
         return column.codes
-    if column.domain.is_own:
-        if len(column.domain) <= 2 * len(column.codes):
-            return _mapped(domain.find(column.domain.array), column.codes)
-        return domain.find(column.array())
-    translation = column.domain.translation(domain)
+    if column.dictionary.is_own:
+        if len(column.dictionary) <= 2 * len(column.codes):
+            return _map_codes(dictionary.find(column.dictionary.array), column.codes)
+        return dictionary.find(column.array())
+    translation = column.dictionary.translation(dictionary)
     if translation is None:
-        key = ("translation", id(column.domain), id(domain))
-        if len(column.codes) * 16 < len(column.domain) and cache.touch(key) < 2:
-            return domain.find(column.array())
-        translation = column.domain.translate(domain)
-    return _mapped(translation, column.codes)
+        key = ("translation", id(column.dictionary), id(dictionary))
+        if len(column.codes) * 16 < len(column.dictionary) and cache.touch(key) < 2:
+            return dictionary.find(column.array())
+        translation = column.dictionary.translate(dictionary)
+    return _map_codes(translation, column.codes)
 
 
-def _mapped(codes: Codes, at: Codes) -> Codes:
+def _map_codes(codes: Codes, at: Codes) -> Codes:
     if not len(codes):
         return np.full(len(at), -1, dtype=np.int64)
     found = codes[at]
@@ -219,16 +219,16 @@ def _mapped(codes: Codes, at: Codes) -> Codes:
     return found
 
 
-def spread_ranges(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
+def expand_ranges(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
     """Every index of `starts[code] : starts[code + 1]` for each code, beside the place of the code; -1 has none."""
     if len(starts) < 2:
         empty = np.zeros(0, dtype=np.int64)
         return empty, empty
     begins, counts = range_counts(starts, codes)
-    places = np.repeat(np.arange(len(codes)), counts)
+    positions = np.repeat(np.arange(len(codes)), counts)
     before = np.cumsum(counts) - counts
-    at = np.arange(len(places)) + np.repeat(begins - before, counts)
-    return places, at
+    at = np.arange(len(positions)) + np.repeat(begins - before, counts)
+    return positions, at
 
 
 def range_counts(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
@@ -254,9 +254,9 @@ def output_slices(sizes: Codes, most: int) -> Iterator[tuple[int, int]]:
 
 def distinct_sources(column: Column) -> tuple[DictionaryColumn, Codes]:
     """The distinct sources, and for each row the number of its source, -1 for null."""
-    if not isinstance(column, DictionaryColumn) or not column.domain.is_unique:
+    if not isinstance(column, DictionaryColumn) or not column.dictionary.is_unique:
         array = column.array() if isinstance(column, DictionaryColumn) else column
         codes, distinct = ValueDictionary(array).factors()
         return DictionaryColumn(np.arange(len(distinct)), distinct), codes
-    used, numbers = numbered(column.codes, len(column.domain))
-    return DictionaryColumn(used, column.domain), numbers
+    used, numbers = compact_codes(column.codes, len(column.dictionary))
+    return DictionaryColumn(used, column.dictionary), numbers

@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary
-from omnigraph.query.plan.expressions import TextMode
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary
+from omnigraph.query.plan import expressions as ex
 
 _BETWEEN_WORDS: Final = r"[^\pL\pN]+"
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 _PAD: Final = -1
-Places = npt.NDArray[np.int32]
+Positions = npt.NDArray[np.int32]
 
 
 class TextIndex:
@@ -34,13 +34,13 @@ class TextIndex:
         parents, words = _split(texts)
         encoded: Any = words.dictionary_encode()
         self.vocabulary = ValueDictionary(encoded.dictionary, is_unique=True)
-        self.words: Places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
-        self.texts: Places = parents
+        self.words: Positions = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+        self.texts: Positions = parents
         self.lengths: Codes = np.bincount(parents, minlength=len(texts))
         missing: Any = texts.is_null()
         self.missing: Mask = missing.to_numpy(zero_copy_only=False)
         self.has_missing = texts.null_count > 0
-        self._order: Places = np.argsort(self.words, kind="stable").astype(np.int32)
+        self._order: Positions = np.argsort(self.words, kind="stable").astype(np.int32)
         counts = np.bincount(self.words, minlength=len(self.vocabulary))
         self._starts: Codes = np.concatenate(([0], np.cumsum(counts)))
 
@@ -50,7 +50,7 @@ class TextIndex:
         arrays = (self.words, self.texts, self.lengths, self.missing, self._order, self._starts)
         return self.vocabulary.nbytes + sum(int(found.nbytes) for found in arrays)
 
-    def matching(self, mode: TextMode, query: str, edits: int) -> Mask:
+    def matching_mask(self, mode: ex.TextMode, query: str, edits: int) -> Mask:
         """Which texts a predicate finds."""
         wanted = query_words(query)
         found = np.zeros(len(self.lengths), dtype=np.bool_)
@@ -58,38 +58,38 @@ class TextIndex:
             return found
         codes = self.vocabulary.find(wanted)
         match mode:
-            case TextMode.SEARCH:
-                hits = [self._places(word) for word in codes[codes >= 0]]
-            case TextMode.FUZZY:
-                hits = [self._places(word) for word in self._near(wanted.to_pylist(), edits)]
-            case TextMode.MATCH_TEXT:
-                hits = [self._begins(codes)]
-        for places in hits:
-            found[self.texts[places]] = True
+            case ex.TextMode.SEARCH:
+                hits = [self._positions(word) for word in codes[codes >= 0]]
+            case ex.TextMode.FUZZY:
+                hits = [self._positions(word) for word in self._similar_words(wanted.to_pylist(), edits)]
+            case ex.TextMode.MATCH_TEXT:
+                hits = [self._phrase_positions(codes)]
+        for positions in hits:
+            found[self.texts[positions]] = True
         return found
 
-    def occurrences(self, word: int) -> tuple[Places, Codes]:
+    def occurrences(self, word: int) -> tuple[Positions, Codes]:
         """The texts with a word, and how often each has it."""
-        texts = self.texts[self._places(word)]  # in order, as the places are
+        texts = self.texts[self._positions(word)]  # in order, as the places are
         first = np.flatnonzero(np.append(True, texts[1:] != texts[:-1]))
         return texts[first], np.diff(first, append=len(texts))
 
-    def _places(self, word: int) -> Places:
+    def _positions(self, word: int) -> Positions:
         """Where a word stands, in order."""
         return self._order[self._starts[word] : self._starts[word + 1]]
 
-    def _begins(self, codes: Codes) -> Places:
+    def _phrase_positions(self, codes: Codes) -> Positions:
         """The places where these words stand one after another in one text."""
         if (codes < 0).any():
             return np.zeros(0, dtype=np.int32)
-        places = self._places(int(codes[0]))
-        places = places[places <= len(self.words) - len(codes)]
+        positions = self._positions(int(codes[0]))
+        positions = positions[positions <= len(self.words) - len(codes)]
         for further, code in enumerate(codes):
-            same_text = self.texts[places + further] == self.texts[places]
-            places = places[same_text & (self.words[places + further] == code)]
-        return places
+            same_text = self.texts[positions + further] == self.texts[positions]
+            positions = positions[same_text & (self.words[positions + further] == code)]
+        return positions
 
-    def _near(self, wanted: list[Any], edits: int) -> Codes:
+    def _similar_words(self, wanted: list[Any], edits: int) -> Codes:
         """The words of the vocabulary within so many edits of one that is wanted."""
         near = np.zeros(len(self.vocabulary), dtype=np.bool_)
         if not len(near):
@@ -97,10 +97,10 @@ class TextIndex:
         lengths: Any = pc.utf8_length(self.vocabulary.array)
         sizes = lengths.to_numpy(zero_copy_only=False)
         for word in wanted:
-            alike = np.flatnonzero(np.abs(sizes - len(word)) <= edits)
-            if len(alike):
-                texts: Any = self.vocabulary.array.take(pa.array(alike))
-                near[alike[_distances(texts, sizes[alike], word) <= edits]] = True
+            with_equal_types = np.flatnonzero(np.abs(sizes - len(word)) <= edits)
+            if len(with_equal_types):
+                texts: Any = self.vocabulary.array.take(pa.array(with_equal_types))
+                near[with_equal_types[_distances(texts, sizes[with_equal_types], word) <= edits]] = True
         return np.flatnonzero(near)
 
 
@@ -112,7 +112,7 @@ def query_words(text: str) -> Array:
     return _split(pa.array([text], pa.utf8()))[1]
 
 
-def _split(texts: Array) -> tuple[Places, Array]:
+def _split(texts: Array) -> tuple[Positions, Array]:
     """The words of all texts, and for each the text it is from."""
     lists: Any = pc.split_pattern_regex(pc.utf8_lower(texts.fill_null("")), _BETWEEN_WORDS)
     words: Any = pc.list_flatten(lists)

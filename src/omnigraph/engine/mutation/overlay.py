@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.columns.domain import Array, Mask
-from omnigraph.engine.columns.expressions import holds
+from omnigraph.engine.columns.dictionary import Array, Mask
+from omnigraph.engine.columns.expressions import condition_mask
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.integrity.rules import RowOrigins
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import columns_of
-from omnigraph.query.plan.expressions import Expr
-from omnigraph.query.plan.operators import Scan
 from omnigraph.query.plan.statements import InsertRow, MutationPlan, StatementPlan, UpdateRows
 from omnigraph.query.plan.types import Entity
 from omnigraph.schema.catalog import EdgeType, NodeType
@@ -54,11 +54,11 @@ def type_of(statement: StatementPlan) -> str:
     return (statement.table if isinstance(statement, InsertRow) else statement.entity.table).type_id
 
 
-def conditions_of(statement: StatementPlan) -> tuple[Expr, ...]:
+def conditions_of(statement: StatementPlan) -> tuple[ex.Expr, ...]:
     """What a row must pass to be touched."""
     if isinstance(statement, InsertRow):
         return ()
-    assert isinstance(statement.rows, Scan), "the rows of a statement are one scan"
+    assert isinstance(statement.rows, op.Scan), "the rows of a statement are one scan"
     return statement.rows.filter.conjuncts
 
 
@@ -74,8 +74,8 @@ class Overlay:
     columns: tuple[str, ...]
     rows: pa.Table = field(init=False)
     lines: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.empty(0, np.int64))
-    is_old: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
-    kept_blobs: dict[str, Mask] = field(default_factory=dict)
+    is_existing: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    stored_blobs: dict[str, Mask] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
     removed: Array = field(default_factory=lambda: NO_IDS)
 
@@ -84,7 +84,7 @@ class Overlay:
         self.rows = pa.schema([whole.field(name) for name in self.columns]).empty_table()
         blob = ScalarType(Scalar.BLOB)
         blobs = [found.name for found in self.entity.properties if found.type == blob]
-        self.kept_blobs = {name: np.empty(0, np.bool_) for name in blobs if name in self.columns}
+        self.stored_blobs = {name: np.empty(0, np.bool_) for name in blobs if name in self.columns}
 
     @property
     def ids(self) -> Array:
@@ -98,20 +98,20 @@ class Overlay:
         """A column of the rows."""
         return self.rows.column(name).combine_chunks()
 
-    def places(self, source: str) -> RowOrigins:
+    def row_origins(self, source: str) -> RowOrigins:
         """Where each row comes from."""
         return RowOrigins.in_file(source, self.lines)
 
-    def unseen(self, ids: Array) -> Mask:
+    def untouched_mask(self, ids: Array) -> Mask:
         """Which ids are those of rows that no statement has touched yet."""
         known: Any = pa.concat_arrays([self.ids, self.removed])
         found: Any = pc.invert(pc.is_in(ids, value_set=known))
         answer: Mask = found.to_numpy(zero_copy_only=False)
         return answer
 
-    def matching(self, entity: Entity, conditions: tuple[Expr, ...]) -> Mask:
+    def matching_mask(self, entity: Entity, conditions: tuple[ex.Expr, ...]) -> Mask:
         """Which of the rows pass."""
-        return holds(conditions, self.frame(entity))
+        return condition_mask(conditions, self.frame(entity))
 
     def frame(self, entity: Entity) -> Frame:
         """The rows as a plan knows them, with the columns of an entity."""
@@ -125,12 +125,12 @@ class Overlay:
         kept = np.array(sorted(last.values()), dtype=np.int64)
         known: Any = pc.is_in(self.ids, value_set=ids)
         self._keep(~known.to_numpy(zero_copy_only=False))
-        self._append(rows.take(pa.array(kept)), lines[kept], is_old=False)
+        self._append(rows.take(pa.array(kept)), lines[kept], is_existing=False)
 
-    def add_old(self, rows: pa.Table, line: int) -> Mask:
+    def add_existing(self, rows: pa.Table, line: int) -> Mask:
         """Put rows of the table in that no statement had touched; a mask of exactly these."""
         before = self.rows.num_rows
-        self._append(rows, np.full(rows.num_rows, line, np.int64), is_old=True)
+        self._append(rows, np.full(rows.num_rows, line, np.int64), is_existing=True)
         return np.arange(self.rows.num_rows) >= before
 
     def update(self, which: Mask, values: Mapping[str, Array], line: int) -> None:
@@ -138,10 +138,10 @@ class Overlay:
         mask: Any = pa.array(which)
         for name, value in values.items():
             at = self.rows.schema.get_field_index(name)
-            column = _replaced(self.array(name), mask, value)
+            column = _replace_values(self.array(name), mask, value)
             self.rows = self.rows.set_column(at, self.rows.schema.field(at), column)
-            if name in self.kept_blobs:
-                self.kept_blobs[name] = self.kept_blobs[name] & ~which
+            if name in self.stored_blobs:
+                self.stored_blobs[name] = self.stored_blobs[name] & ~which
         self.updated.update(values)
         self.lines = np.where(which, line, self.lines)
 
@@ -153,23 +153,25 @@ class Overlay:
 
     def _keep(self, which: Mask) -> None:
         self.rows = self.rows.filter(pa.array(which))
-        self.lines, self.is_old = self.lines[which], self.is_old[which]
-        self.kept_blobs = {name: mask[which] for name, mask in self.kept_blobs.items()}
+        self.lines, self.is_existing = self.lines[which], self.is_existing[which]
+        self.stored_blobs = {name: mask[which] for name, mask in self.stored_blobs.items()}
 
-    def _append(self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]], *, is_old: bool) -> None:
+    def _append(
+        self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]], *, is_existing: bool
+    ) -> None:
         arrays = [rows.column(name).cast(self.rows.schema.field(name).type) for name in self.columns]
         self.rows = pa.concat_tables([self.rows, pa.Table.from_arrays(arrays, schema=self.rows.schema)])
         self.lines = np.concatenate([self.lines, lines])
-        flags = np.full(rows.num_rows, is_old, np.bool_)
-        self.is_old = np.concatenate([self.is_old, flags])
-        self.kept_blobs = {name: np.concatenate([mask, flags]) for name, mask in self.kept_blobs.items()}
+        flags = np.full(rows.num_rows, is_existing, np.bool_)
+        self.is_existing = np.concatenate([self.is_existing, flags])
+        self.stored_blobs = {name: np.concatenate([mask, flags]) for name, mask in self.stored_blobs.items()}
 
 
-def _replaced(column: Array, mask: Any, value: Array) -> Array:
+def _replace_values(column: Array, mask: Any, value: Array) -> Array:
     """The column with new values where the mask is true. By positions, because not every kernel knows every type."""
     both: Any = pa.concat_arrays([column, value.cast(column.type)])
-    places = np.arange(len(column))
+    positions = np.arange(len(column))
     rows = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-    places[rows] = len(column) + (np.arange(len(rows)) if len(value) > 1 else 0)
-    answer: Array = both.take(pa.array(places))
+    positions[rows] = len(column) + (np.arange(len(rows)) if len(value) > 1 else 0)
+    answer: Array = both.take(pa.array(positions))
     return answer

@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.arrow.columns import nulls
 from omnigraph.base.errors import ContentError
 from omnigraph.base.ids import TypeId
-from omnigraph.engine.columns.domain import Array
+from omnigraph.engine.columns.dictionary import Array
 from omnigraph.engine.columns.expressions import evaluate
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.limits import Budget
@@ -33,8 +33,8 @@ from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, taken
 from omnigraph.integrity.report import ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
-from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue
-from omnigraph.query.plan.operators import Scan
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.statements import Assigned, DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.schema.tables import arrow_schema, arrow_type
@@ -109,12 +109,12 @@ def run_mutation(
     return running.change
 
 
-def refuse_broken_rules(snapshot: Snapshot, mutation: BoundMutation, change: MutationChange) -> None:
+def require_valid(snapshot: Snapshot, mutation: BoundMutation, change: MutationChange) -> None:
     """Raise `MutationRejectedError` with everything that the change breaks in this snapshot."""
     changes = [_type_change(overlay) for overlay in change.written]
     found = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
     reports = [
-        ViolationReport.of_breaches(breaches, overlay.places(mutation.source))
+        ViolationReport.of_breaches(breaches, overlay.row_origins(mutation.source))
         for overlay, breaches in zip(change.written, found, strict=True)
         if breaches
     ]
@@ -162,18 +162,18 @@ class _MutationRun:
     def update(self, statement: UpdateRows, line: int) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
         conditions = conditions_of(statement)
-        found = overlay.matching(statement.entity, conditions)
-        old = self._old_rows(statement, overlay)
-        fresh = overlay.add_old(old, line)
+        found = overlay.matching_mask(statement.entity, conditions)
+        old = self._matching_rows(statement, overlay)
+        fresh = overlay.add_existing(old, line)
         which = np.concatenate([found, np.zeros(old.num_rows, np.bool_)]) | fresh
         self.change.read.add(overlay.entity.id)
         if which.any():
-            rows = overlay.frame(statement.entity).keep(which)
+            rows = overlay.frame(statement.entity).filter(which)
             overlay.update(which, self._values(overlay.entity, statement.values, rows, line), line)
 
     def delete(self, statement: DeleteRows) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
-        gone = overlay.remove(_column(self._old_rows(statement, overlay), "id"))
+        gone = overlay.remove(_column(self._matching_rows(statement, overlay), "id"))
         self.change.read.add(overlay.entity.id)
         if isinstance(overlay.entity, NodeType):
             self._delete_edges(overlay.entity, gone)
@@ -187,22 +187,22 @@ class _MutationRun:
                 self.change.read.add(edge.id)
             for end in ends if len(gone) else ():
                 removed = self._overlay(edge.id).remove(lookup.edges_at(edge.id, end, gone))
-                self.budget.hold(removed.nbytes)
+                self.budget.reserve(removed.nbytes)
 
-    def _old_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
+    def _matching_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
         """The rows of the pinned table that match and that no earlier statement has touched."""
         scan, name = statement.rows, statement.entity.name
-        assert isinstance(scan, Scan), "the rows of a statement are one scan"
+        assert isinstance(scan, op.Scan), "the rows of a statement are one scan"
         wanted = overlay.columns if isinstance(statement, UpdateRows) else ("id",)
         schema = pa.schema([arrow_schema(overlay.entity).field(column) for column in wanted])
         needed = frozenset(f"{name}.{column}" for column in wanted)
         tables = [schema.empty_table()]
         for frame in run_rows(self.snapshot, replace(scan, columns=wanted), needed, self.budget):
-            fresh = frame.keep(overlay.unseen(frame.array(f"{name}.id")))
-            arrays = [_stored(fresh.array(f"{name}.{found.name}"), found.type) for found in schema]
+            fresh = frame.filter(overlay.untouched_mask(frame.array(f"{name}.id")))
+            arrays = [_as_stored(fresh.array(f"{name}.{found.name}"), found.type) for found in schema]
             tables.append(pa.Table.from_arrays(arrays, schema=schema))
             # What a statement touches stays until the commit.
-            self.budget.hold(tables[-1].nbytes)
+            self.budget.reserve(tables[-1].nbytes)
         return pa.concat_tables(tables)
 
     def _values(
@@ -215,8 +215,12 @@ class _MutationRun:
         for assigned in values:
             found = entity.property_named(assigned.column)
             assert found is not None, "an update sets properties"
-            is_literal = isinstance(assigned.value, Literal)
-            raw = MixedColumn([_cell(assigned)]) if is_literal else _raw(assigned.value, rows)
+            is_literal = isinstance(assigned.value, ex.Literal)
+            raw = (
+                MixedColumn([_assigned_value(assigned)])
+                if is_literal
+                else _evaluate_raw(assigned.value, rows)
+            )
             converted = convert(raw, found.type)
             made[found.name] = columns[found.name] = converted.values
             mistakes = (
@@ -249,28 +253,28 @@ class _MutationRun:
         self, breaches: tuple[RuleViolations, ...], lines: np.ndarray[Any, np.dtype[np.int64]]
     ) -> None:
         if breaches:
-            places = RowOrigins.in_file(self.mutation.source, lines)
-            self.change.reports.append(ViolationReport.of_breaches(breaches, places))
+            origins = RowOrigins.in_file(self.mutation.source, lines)
+            self.change.reports.append(ViolationReport.of_breaches(breaches, origins))
 
 
 def _record(entity: Entity, values: tuple[Assigned, ...]) -> dict[str, object]:
     """The values under the names that data has: the ends of an edge are `from` and `to`."""
     ends = _ENDS if isinstance(entity, EdgeType) else {}
-    return {ends.get(found.column, found.column): _cell(found) for found in values}
+    return {ends.get(found.column, found.column): _assigned_value(found) for found in values}
 
 
-def _cell(assigned: Assigned) -> object:
+def _assigned_value(assigned: Assigned) -> object:
     """The value of an expression that reads no row."""
-    if not isinstance(assigned.value, Literal):
-        raw = _raw(assigned.value, Frame(1, {}))
+    if not isinstance(assigned.value, ex.Literal):
+        raw = _evaluate_raw(assigned.value, Frame(1, {}))
         return raw.values[0] if isinstance(raw, MixedColumn) else raw.to_pylist()[0]
-    value: LiteralValue = assigned.value.value
+    value: ex.LiteralValue = assigned.value.value
     return list(value) if isinstance(value, tuple) else value
 
 
-def _raw(value: Expr, rows: Frame) -> RawColumn:
+def _evaluate_raw(value: ex.Expr, rows: Frame) -> RawColumn:
     """The computed values, one per row, not yet of the property's type."""
-    if not isinstance(value, ListOf):
+    if not isinstance(value, ex.ListOf):
         return evaluate(value, rows)
     columns = [evaluate(item, rows).to_pylist() for item in value.items]
     return MixedColumn([list(items) for items in zip(*columns, strict=True)])
@@ -280,7 +284,7 @@ def _column(table: pa.Table, name: str) -> Array:
     return table.column(name).combine_chunks() if table.num_rows else NO_IDS
 
 
-def _stored(array: Array, wanted: pa.DataType) -> Array:
+def _as_stored(array: Array, wanted: pa.DataType) -> Array:
     """A column in its stored type; of a Blob only whether it is there."""
     if array.type == wanted or not pa.types.is_struct(wanted):
         return array if array.type == wanted else array.cast(wanted)

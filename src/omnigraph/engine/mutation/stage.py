@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.ids import CommitId
-from omnigraph.engine.columns.domain import Array, Mask
+from omnigraph.engine.columns.dictionary import Array, Mask
 from omnigraph.engine.mutation.overlay import Overlay
-from omnigraph.engine.mutation.run import BoundMutation, MutationChange, refuse_broken_rules, run_mutation
+from omnigraph.engine.mutation.run import BoundMutation, MutationChange, require_valid, run_mutation
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
@@ -85,7 +85,7 @@ class EntityCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Mutated:
+class MutationOutcome:
     """What a mutation did; without a commit nothing matched."""
 
     nodes: EntityCounts = EntityCounts()
@@ -93,18 +93,20 @@ class Mutated:
     commit: CommitRecord | None = None
 
 
-def mutate(root: Location, request: MutationRequest, world: WriteEnvironment | None = None) -> Mutated:
+def mutate(
+    root: Location, request: MutationRequest, world: WriteEnvironment | None = None
+) -> MutationOutcome:
     """Run a mutation as one commit, or raise with nothing written."""
-    running = _Mutating(request)
+    running = _MutationWriter(request)
     wanted = WriteRequest(WriterKind.MUTATE, request.actor, running.stage, running.restage)
     published = write(root, request.branch, wanted, world)
     if published is None:
-        return Mutated()
-    return Mutated(running.nodes, running.edges, published.publication.commit)
+        return MutationOutcome()
+    return MutationOutcome(running.nodes, running.edges, published.publication.commit)
 
 
 @dataclass(slots=True)
-class _Mutating:
+class _MutationWriter:
     """One mutation under way. Fragments of new rows are kept, so that a moved branch does not make them again."""
 
     request: MutationRequest
@@ -135,7 +137,7 @@ class _Mutating:
         return self._finish(at, self.mutation, self.change)
 
     def _finish(self, at: StagingArea, mutation: BoundMutation, change: MutationChange) -> StagedWrite | None:
-        refuse_broken_rules(at.snapshot, mutation, change)
+        require_valid(at.snapshot, mutation, change)
         if not change.written:
             return None
         self.nodes = self.edges = EntityCounts()
@@ -150,50 +152,50 @@ class _Mutating:
             self._count(overlay, EntityCounts(deleted=len(overlay.removed)))
             transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))
             return at.transaction_effect(target, transaction, target.table.row_count - len(overlay.removed))
-        there = _is_there(at.snapshot, overlay)
+        there = _existing_mask(at.snapshot, overlay)
         fresh, updated = int((~there).sum()), int(there.sum())
         self._count(overlay, EntityCounts(inserted=fresh, updated=updated))
         transaction = self._transaction(target, overlay, there)
         return at.transaction_effect(target, transaction, target.table.row_count + fresh)
 
-    def _count(self, overlay: Overlay, counted: EntityCounts) -> None:
+    def _count(self, overlay: Overlay, count_codes: EntityCounts) -> None:
         if isinstance(overlay.entity, NodeType):
-            self.nodes += counted
+            self.nodes += count_codes
         else:
-            self.edges += counted
+            self.edges += count_codes
 
     def _transaction(self, target: WritableTable, overlay: Overlay, there: Mask) -> StagedTransaction:
         if not there.any():
             place = (overlay.entity.alias, target.dataset.branch)
             if place not in self.fragments:
-                self.fragments[place] = write_rows(target.dataset, _whole(overlay))
+                self.fragments[place] = write_rows(target.dataset, _full_rows(overlay))
             return stage_fragments(target.dataset, self.fragments[place])
-        if overlay.is_old.all():
+        if overlay.is_existing.all():
             names = [name for name in overlay.columns if name == "id" or name in overlay.updated]
             return stage_update(target.dataset, _with_blobs(target, overlay, overlay.rows.select(names)))
-        return stage_upsert(target.dataset, _with_blobs(target, overlay, _whole(overlay)))
+        return stage_upsert(target.dataset, _with_blobs(target, overlay, _full_rows(overlay)))
 
 
-def _is_there(snapshot: Snapshot, overlay: Overlay) -> Mask:
+def _existing_mask(snapshot: Snapshot, overlay: Overlay) -> Mask:
     """Which rows replace one that the table has."""
-    inserted = ~overlay.is_old
+    inserted = ~overlay.is_existing
     if not overlay.entity.key or not inserted.any():
-        return overlay.is_old
+        return overlay.is_existing
     ids: Any = overlay.ids.filter(pa.array(inserted))
-    there = overlay.is_old.copy()
+    there = overlay.is_existing.copy()
     present: Any = SnapshotLookup(snapshot).present_ids(overlay.entity.id, ids)
     there[np.flatnonzero(inserted)] = present.to_numpy(zero_copy_only=False)
     return there
 
 
-def _whole(overlay: Overlay) -> pa.Table:
+def _full_rows(overlay: Overlay) -> pa.Table:
     schema = arrow_schema(overlay.entity)
     return overlay.rows.select(schema.names).cast(schema)
 
 
 def _with_blobs(target: WritableTable, overlay: Overlay, rows: pa.Table) -> pa.Table:
     """The rows with the contents of the Blobs that stay as they are."""
-    for name, kept in overlay.kept_blobs.items():
+    for name, kept in overlay.stored_blobs.items():
         if name not in rows.schema.names or not kept.any():
             continue
         ids: Any = overlay.ids.filter(pa.array(kept))
@@ -211,6 +213,6 @@ def _addresses(target: WritableTable, ids: Array) -> list[int]:
     """Where the rows of these ids lie, in their order."""
     found = target.dataset.read_by_text("id", ids, ["id"])
     at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
-    places: Any = found.column(ADDRESS).combine_chunks().take(at)
-    answer: list[int] = places.to_pylist()
+    positions: Any = found.column(ADDRESS).combine_chunks().take(at)
+    answer: list[int] = positions.to_pylist()
     return answer

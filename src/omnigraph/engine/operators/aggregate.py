@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import mask_of
-from omnigraph.engine.columns.compute import overflow
-from omnigraph.engine.columns.domain import Array, Codes, distinct_numbers, without_negative_zero
+from omnigraph.engine.columns.compute import overflow_error
+from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, without_negative_zero
 from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, concat_frames
 from omnigraph.engine.context import ExecutionContext
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
-from omnigraph.query.plan.expressions import AggregateCall, ColumnRef, EntityRef, Expr, Function, OutputRef
-from omnigraph.query.plan.operators import Aggregate
 
 _NUMBERS_MAX: Final = 2**62
 
@@ -61,11 +61,11 @@ def group_rows(columns: Sequence[Column], length: int) -> Groups:
 
 def value_numbers(column: Column) -> tuple[Codes, int]:
     """A number from 0 for each row, equal for equal values, and a bound of them; null has number 0."""
-    if isinstance(column, DictionaryColumn) and not pa.types.is_list(column.domain.array.type):
-        if column.domain.is_unique:
-            return column.codes + 1, len(column.domain) + 1
-        if not column.domain.is_own or len(column.domain) <= len(column.codes):
-            factors, distinct = column.domain.factors()
+    if isinstance(column, DictionaryColumn) and not pa.types.is_list(column.dictionary.array.type):
+        if column.dictionary.is_unique:
+            return column.codes + 1, len(column.dictionary) + 1
+        if not column.dictionary.is_own or len(column.dictionary) <= len(column.codes):
+            factors, distinct = column.dictionary.factors()
             return np.where(column.codes < 0, -1, factors[column.codes]) + 1, len(distinct) + 1
     if isinstance(column, DictionaryColumn):
         column = column.array()
@@ -109,7 +109,7 @@ class State:
 
     kind: StateKind
     number: int
-    argument: Expr
+    argument: ex.Expr
 
     @property
     def name(self) -> str:
@@ -120,14 +120,14 @@ def distinct_rows(frame: Frame) -> Frame:
     """The distinct rows, each with the number of its rows as weight."""
     groups = group_rows(list(frame.columns.values()), frame.length)
     weights = np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
-    totals = _whole_sums(groups, weights)
+    totals = _exact_sums(groups, weights)
     if totals.dtype == object:
-        raise overflow()
+        raise overflow_error()
     kept = Frame(frame.length, frame.columns).take(groups.first_rows)
     return Frame(kept.length, kept.columns, totals.astype(np.int64))
 
 
-def reduced_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...], *, merge: bool) -> Frame:
+def reduce_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...], *, merge: bool) -> Frame:
     """One row per group with its states. With `merge` the inputs are states already."""
     groups = group_rows([frame.columns[name] for name in keys], frame.length)
     first = Frame(frame.length, {name: frame.columns[name] for name in keys}).take(groups.first_rows)
@@ -135,11 +135,11 @@ def reduced_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...
     for state in states:
         column = frame.columns[state.name]
         kind = StateKind.SUM if merge and state.kind == StateKind.COUNT else state.kind
-        columns[state.name] = _reduced(kind, column, groups, frame.weights)
+        columns[state.name] = _reduce_column(kind, column, groups, frame.weights)
     return Frame(groups.count, columns)
 
 
-def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights | None) -> Array:
+def _reduce_column(kind: StateKind, column: Column, groups: Groups, weights: Weights | None) -> Array:
     if kind == StateKind.DISTINCT:
         numbers, size = value_numbers(column)
         present = numbers > 0
@@ -164,11 +164,11 @@ def _counts(present: Array, groups: Groups, weights: Weights | None) -> npt.NDAr
     numbers = groups.numbers if every else groups.numbers[mask]
     if weights is None:
         return np.bincount(numbers, minlength=groups.count)
-    totals = _whole_sums(
+    totals = _exact_sums(
         Groups(numbers, groups.count, groups.first_rows), weights if every else weights[mask]
     )
     if totals.dtype == object:
-        raise overflow()
+        raise overflow_error()
     return totals.astype(np.int64)
 
 
@@ -185,14 +185,14 @@ def _sums(array: Array, groups: Groups, weights: Weights | None) -> Array:
         numbers = np.array([int(str(value)) for value in array.to_pylist()], dtype=object)
     else:
         numbers = array.to_numpy(zero_copy_only=False)
-    exact = _whole_sums(groups, numbers, weights)
+    exact = _exact_sums(groups, numbers, weights)
     if exact.dtype == object:
         values_list = [int(value) if there else None for value, there in zip(exact, present, strict=True)]
         return pa.array(values_list, type=_WIDE)
     return pa.array(exact.astype(np.int64), mask=~present)
 
 
-def _whole_sums(
+def _exact_sums(
     groups: Groups, numbers: npt.NDArray[Any], weights: Weights | None = None
 ) -> npt.NDArray[Any]:
     """The exact sum of each group: as floats while these are exact, as 64 bits, or as Python integers."""
@@ -247,7 +247,7 @@ def _as_numbers(array: Array) -> npt.NDArray[Any] | None:
     return None
 
 
-def alike(one: Frame, other: Frame) -> list[Frame]:
+def with_equal_types(one: Frame, other: Frame) -> list[Frame]:
     """Two frames of states with the same column types: exact sums may be wide in one and not in the other."""
     wide = {
         name
@@ -257,7 +257,7 @@ def alike(one: Frame, other: Frame) -> list[Frame]:
     }
 
     def widened(frame: Frame) -> Frame:
-        return frame.plus({name: frame.array(name).cast(_WIDE) for name in wide})
+        return frame.with_columns({name: frame.array(name).cast(_WIDE) for name in wide})
 
     return [widened(one), widened(other)] if wide else [one, other]
 
@@ -266,15 +266,15 @@ _REDUCE_ROWS: Final = 1 << 18
 _HELD_PART: Final = 4
 
 
-def aggregate_rows(step: Aggregate, scope: ExecutionContext) -> Iterator[Frame]:
+def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Frame]:
     """One frame with one row per group."""
     calls = tuple(found.call for found in step.aggregates)
     states = _states(calls)
     reads = frozenset(
-        name for expr in (*(key.expression for key in step.keys), *calls) for name in read_names(expr)
+        name for expr in (*(key.expression for key in step.keys), *calls) for name in required_names(expr)
     )
-    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, scope)
-    for frame in scope.rows(step.input, reads):
+    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, context)
+    for frame in context.rows(step.input, reads):
         work: dict[str, Column] = {
             name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
         }
@@ -289,34 +289,34 @@ def aggregate_rows(step: Aggregate, scope: ExecutionContext) -> Iterator[Frame]:
         assert groups is not None
         columns[key.name] = groups.columns[name]
     for number, found in enumerate(step.aggregates):
-        columns[found.name] = _final(number, found.call, groups)
+        columns[found.name] = _final_value(number, found.call, groups)
     yield Frame(1 if groups is None else groups.length, columns)
 
 
-def read_names(expr: Expr) -> Iterator[str]:
+def required_names(expr: ex.Expr) -> Iterator[str]:
     """The columns of the rows that an expression reads; an entity counts by its id alone."""
-    if isinstance(expr, EntityRef):
+    if isinstance(expr, ex.EntityRef):
         yield expr.id.name
         return
-    if isinstance(expr, AggregateCall):
-        if not counts_rows(expr):
-            yield from read_names(expr.argument)
+    if isinstance(expr, ex.AggregateCall):
+        if not is_row_count(expr):
+            yield from required_names(expr.argument)
         return
     yield from reads_of(expr)
 
 
-def counts_rows(call: AggregateCall) -> bool:
+def is_row_count(call: ex.AggregateCall) -> bool:
     """Whether a call counts rows, whatever is in them: then no column is needed for it."""
-    return call.function is Function.COUNT and not call.distinct and not call.argument.nullable
+    return call.function is ex.Function.COUNT and not call.distinct and not call.argument.nullable
 
 
 class _Reducer:
     """Collects frames of keys and inputs, and reduces them when they grow."""
 
-    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], scope: ExecutionContext) -> None:
+    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], context: ExecutionContext) -> None:
         self.keys = keys
         self._states = states
-        self._scope = scope
+        self._context = context
         self._fresh: list[Frame] = []
         self._fresh_rows = 0
         self._reduced: Frame | None = None
@@ -328,7 +328,7 @@ class _Reducer:
         self._fresh_rows += frame.length
         self._hold(frame.nbytes)
         done = self._reduced.length if self._reduced else 0
-        most = self._scope.options.memory_bytes_max // _HELD_PART
+        most = self._context.options.memory_bytes_max // _HELD_PART
         if self._fresh_rows >= max(_REDUCE_ROWS, 2 * done) or (self._fresh_rows > done and self._held > most):
             self._reduce()
 
@@ -336,7 +336,7 @@ class _Reducer:
         """The groups with their states; None if there were no rows."""
         self._reduce()
         if self._reduced is not None and self._is_distinct:
-            return reduced_groups(self._reduced, self.keys, self._states, merge=False)
+            return reduce_groups(self._reduced, self.keys, self._states, merge=False)
         return self._reduced
 
     def _reduce(self) -> None:
@@ -348,46 +348,46 @@ class _Reducer:
             every = fresh if self._reduced is None else concat_frames([self._reduced, fresh])
             self._reduced = distinct_rows(every)
         else:
-            reduced = reduced_groups(fresh, self.keys, self._states, merge=False)
+            reduced = reduce_groups(fresh, self.keys, self._states, merge=False)
             if self._reduced is not None:
-                both = concat_frames(alike(self._reduced, reduced))
-                reduced = reduced_groups(both, self.keys, self._states, merge=True)
+                both = concat_frames(with_equal_types(self._reduced, reduced))
+                reduced = reduce_groups(both, self.keys, self._states, merge=True)
             self._reduced = reduced
         self._fresh, self._fresh_rows = [], 0
-        self._scope.budget.release(self._held)
+        self._context.budget.release(self._held)
         self._held = 0
         self._hold(self._reduced.nbytes)
 
     def _hold(self, size: int) -> None:
-        self._scope.budget.hold(size)
+        self._context.budget.reserve(size)
         self._held += size
 
 
-def _states(calls: tuple[AggregateCall, ...]) -> tuple[State, ...]:
+def _states(calls: tuple[ex.AggregateCall, ...]) -> tuple[State, ...]:
     return tuple(
         State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call)
     )
 
 
-def _kinds(call: AggregateCall) -> tuple[StateKind, ...]:
+def _kinds(call: ex.AggregateCall) -> tuple[StateKind, ...]:
     match call.function:
-        case Function.COUNT:
+        case ex.Function.COUNT:
             return (StateKind.DISTINCT,) if call.distinct else (StateKind.COUNT,)
-        case Function.SUM:
+        case ex.Function.SUM:
             return (StateKind.SUM,)
-        case Function.AVG:
+        case ex.Function.AVG:
             return (StateKind.SUM, StateKind.COUNT)
-        case Function.MIN:
+        case ex.Function.MIN:
             return (StateKind.MIN,)
-        case Function.MAX:
+        case ex.Function.MAX:
             return (StateKind.MAX,)
 
 
-def _column(expr: Expr, frame: Frame) -> Column:
+def _column(expr: ex.Expr, frame: Frame) -> Column:
     """The values of an expression; a column as it is, so that its domain stays known."""
-    if isinstance(expr, ColumnRef | OutputRef):
+    if isinstance(expr, ex.ColumnRef | ex.OutputRef):
         return frame.columns[expr.name]
-    if isinstance(expr, EntityRef):
+    if isinstance(expr, ex.EntityRef):
         return frame.columns[expr.id.name]
     return evaluate(expr, frame)
 
@@ -402,20 +402,20 @@ def _state_input(state: State, frame: Frame) -> Column:
             if state.kind is StateKind.DISTINCT or not isinstance(column, DictionaryColumn)
             else column.array()
         )
-    if isinstance(column, DictionaryColumn) and column.domain.is_unique:
+    if isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
         return pa.array(column.codes >= 0)
     values: Any = column.array() if isinstance(column, DictionaryColumn) else column
     answer: Column = values.is_valid()
     return answer
 
 
-def _final(number: int, call: AggregateCall, groups: Frame | None) -> Array:
+def _final_value(number: int, call: ex.AggregateCall, groups: Frame | None) -> Array:
     """The value of an aggregate from its states."""
     wanted = value_arrow_type(call.type)
     if groups is None:
-        return pa.array([0 if call.function is Function.COUNT else None], type=wanted)
+        return pa.array([0 if call.function is ex.Function.COUNT else None], type=wanted)
     first, *others = (groups.array(State(kind, number, call.argument).name) for kind in _kinds(call))
-    if call.function is Function.AVG:
+    if call.function is ex.Function.AVG:
         totals: Any = first.cast(pa.float64(), safe=False)
         answer: Array = pc.divide(totals, others[0].cast(pa.float64()))
         return answer
@@ -424,4 +424,4 @@ def _final(number: int, call: AggregateCall, groups: Frame | None) -> Array:
     try:
         return first.cast(wanted)
     except pa.ArrowInvalid as beyond:
-        raise overflow() from beyond
+        raise overflow_error() from beyond

@@ -15,48 +15,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import mask_of
-from omnigraph.engine.columns.domain import Array, Codes
+from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import (
+    condition_mask,
     entity_arrow_type,
     evaluate,
     evaluate_entity,
-    holds,
     value_arrow_type,
 )
 from omnigraph.engine.columns.frame import DictionaryColumn, Frame, concat_frames
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
-from omnigraph.engine.operators.aggregate import read_names
+from omnigraph.engine.operators.aggregate import required_names
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
-from omnigraph.query.plan.expressions import ColumnRef, EntityRef, Expr, Literal, OutputRef
-from omnigraph.query.plan.operators import FilterRows, LimitRows, Order, Project
 
 
-def ordered_rows(
-    step: Order, needed: RequiredColumns, scope: ExecutionContext, top: int | None = None
+def sort_rows(
+    step: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int | None = None
 ) -> Iterator[Frame]:
     """The rows in order, in one frame; with `top` at most so many."""
-    reads = {name for key in step.keys for name in read_names(key.expression)}
+    reads = {name for key in step.keys for name in required_names(key.expression)}
     below = needed | reads | {*step.ties}
     held: list[Frame] = []
     size = rows = 0
-    for given in scope.cut(False).rows(step.input, below):
-        frame = given.spread() if top is None else _cut_weights(given, top).spread()
+    for given in context.limited(False).rows(step.input, below):
+        frame = given.repeat_by_weight() if top is None else _cut_weights(given, top).repeat_by_weight()
         if top is not None and frame.length > top:
-            frame = frame.take(_first(step, frame, top)).settled()
+            frame = frame.take(_first(step, frame, top)).compact()
         held.append(frame)
         rows += frame.length
         size += frame.nbytes
-        scope.budget.hold(frame.nbytes)
+        context.budget.reserve(frame.nbytes)
         if top is not None and rows > 4 * top + 4096:
             whole = concat_frames(held)
-            kept = whole.take(_first(step, whole, top)).settled()
-            scope.budget.release(size)
+            kept = whole.take(_first(step, whole, top)).compact()
+            context.budget.release(size)
             held, rows, size = [kept], kept.length, kept.nbytes
-            scope.budget.hold(size)
+            context.budget.reserve(size)
     if held:
         whole = concat_frames(held)
         yield whole.take(_first(step, whole, whole.length if top is None else top))
-        scope.budget.release(size)
+        context.budget.release(size)
 
 
 def _cut_weights(frame: Frame, top: int) -> Frame:
@@ -66,7 +66,7 @@ def _cut_weights(frame: Frame, top: int) -> Frame:
     return Frame(frame.length, frame.columns, np.minimum(frame.weights, top))
 
 
-def _first(step: Order, frame: Frame, top: int) -> Codes:
+def _first(step: op.Order, frame: Frame, top: int) -> Codes:
     """The positions of the first rows, in order."""
     rows = _candidates(step, frame, top) if top < frame.length else None
     kept = frame if rows is None else frame.take(rows)
@@ -89,7 +89,7 @@ def _first(step: Order, frame: Frame, top: int) -> Codes:
     return found if rows is None else rows[found]
 
 
-def _candidates(step: Order, frame: Frame, top: int) -> Codes | None:
+def _candidates(step: op.Order, frame: Frame, top: int) -> Codes | None:
     """The rows that can be among the first by the first key alone; None if that is not quickly known."""
     if not step.keys or top == 0:
         return None
@@ -122,27 +122,27 @@ def _sortable(array: Array, descending: bool, nulls_last: bool = False) -> list[
     return [(present.cast(pa.int8()), descending or nulls_last), (array, descending)]
 
 
-def filtered_rows(step: FilterRows, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
+def filter_rows(step: op.FilterRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """The rows for which every condition is true."""
-    reads = {name for condition in step.conditions for name in read_names(condition)}
-    for frame in scope.rows(step.input, needed | reads):
-        kept = frame.keep(holds(step.conditions, frame))
+    reads = {name for condition in step.conditions for name in required_names(condition)}
+    for frame in context.rows(step.input, needed | reads):
+        kept = frame.filter(condition_mask(step.conditions, frame))
         if kept.length:
             yield kept
 
 
-def limited_rows(step: LimitRows, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
+def limit_rows(step: op.LimitRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """At most so many rows after the first ones; what is below is not asked for more than that."""
-    skip = 0 if step.offset is None else whole_number(step.offset)
-    left = whole_number(step.count)
+    skip = 0 if step.offset is None else limit_count(step.offset)
+    left = limit_count(step.count)
     if left == 0:
         return
-    if isinstance(step.input, Order):
-        frames = ordered_rows(step.input, needed, scope, top=skip + left)
+    if isinstance(step.input, op.Order):
+        frames = sort_rows(step.input, needed, context, top=skip + left)
     else:
-        frames = scope.cut(True).rows(step.input, needed)
+        frames = context.limited(True).rows(step.input, needed)
     for given in frames:
-        frame = given.spread()
+        frame = given.repeat_by_weight()
         if skip >= frame.length:
             skip -= frame.length
             continue
@@ -154,15 +154,15 @@ def limited_rows(step: LimitRows, needed: RequiredColumns, scope: ExecutionConte
             return
 
 
-def projected_rows(step: Project, scope: ExecutionContext) -> Iterator[pa.RecordBatch]:
+def project_rows(step: op.Project, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
     """The rows of the result as batches."""
     schema = result_schema(step)
     reads = frozenset(name for found in step.columns for name in reads_of(found.expression))
-    for given in scope.rows(step.input, reads):
-        yield result_batch(step, schema, given.spread())
+    for given in context.rows(step.input, reads):
+        yield make_result_batch(step, schema, given.repeat_by_weight())
 
 
-def result_batch(step: Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
+def make_result_batch(step: op.Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
     """The columns of the result over some rows; the schema is that of `result_schema`."""
     arrays = [_result(found.expression, frame) for found in step.columns]
     typed = [
@@ -172,27 +172,29 @@ def result_batch(step: Project, schema: pa.Schema, frame: Frame) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
-def result_schema(step: Project) -> pa.Schema:
+def result_schema(step: op.Project) -> pa.Schema:
     """The columns of the result with their types."""
     fields = []
     for found in step.columns:
         expr = found.expression
-        kind = entity_arrow_type(expr.table) if isinstance(expr, EntityRef) else value_arrow_type(expr.type)
+        kind = (
+            entity_arrow_type(expr.table) if isinstance(expr, ex.EntityRef) else value_arrow_type(expr.type)
+        )
         fields.append(pa.field(found.name, kind, nullable=expr.nullable or pa.types.is_null(kind)))
     return pa.schema(fields)
 
 
-def _result(expr: Expr, frame: Frame) -> Array:
-    if isinstance(expr, EntityRef):
+def _result(expr: ex.Expr, frame: Frame) -> Array:
+    if isinstance(expr, ex.EntityRef):
         return evaluate_entity(expr, frame)
-    if isinstance(expr, ColumnRef | OutputRef):
+    if isinstance(expr, ex.ColumnRef | ex.OutputRef):
         column: Any = frame.columns[expr.name]
         return column.array() if isinstance(column, DictionaryColumn) else column
     return evaluate(expr, frame)
 
 
-def whole_number(expr: Expr) -> int:
+def limit_count(expr: ex.Expr) -> int:
     """The count or the offset of a limit in a bound plan."""
-    assert isinstance(expr, Literal), "the plan is bound"
+    assert isinstance(expr, ex.Literal), "the plan is bound"
     assert isinstance(expr.value, int), "a limit is a whole number"
     return expr.value

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import array_without, mask_of
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Codes, ValueDictionary, numbered
+from omnigraph.engine.columns.dictionary import Codes, ValueDictionary, compact_codes
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, concat_frames, distinct_sources
 from omnigraph.engine.columns.text_index import TextIndex, query_words
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.limits import Budget
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import columns_of
-from omnigraph.query.plan.expressions import Bm25, Expr, Literal, Nearest, Rrf, Score
-from omnigraph.query.plan.operators import Search
 
 _K1: Final = 1.2
 _B: Final = 0.75
@@ -32,36 +32,36 @@ Scores = npt.NDArray[np.float64]
 """One number per row; NaN where there is none."""
 
 
-def searched_rows(step: Search, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
+def score_rows(step: op.Search, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """The rows with their scores, in one frame."""
     names = {found.name for found in step.scores}
     reads = {column.name for found in step.scores for column in columns_of(found.score)}
     ids = {f"{column.entity}.id" for found in step.scores for column in columns_of(found.score)}
     frames, size = [], 0
-    for given in scope.cut(False).rows(step.input, (needed - names) | reads | ids):
-        frames.append(given.spread().settled())
+    for given in context.limited(False).rows(step.input, (needed - names) | reads | ids):
+        frames.append(given.repeat_by_weight().compact())
         size += frames[-1].nbytes
-        scope.budget.hold(frames[-1].nbytes)
+        context.budget.reserve(frames[-1].nbytes)
     if not frames:
         return
     rows = concat_frames(frames)
     columns: dict[str, Column] = {}
     for found in step.scores:
-        scores = _scores(found.score, rows, scope.budget)
+        scores = _scores(found.score, rows, context.budget)
         columns[found.name] = array_without(scores, np.isnan(scores))
-    yield rows.plus(columns)
-    scope.budget.release(size)
+    yield rows.with_columns(columns)
+    context.budget.release(size)
 
 
-def _scores(score: Score, rows: Frame, budget: Budget) -> Scores:
+def _scores(score: ex.Score, rows: Frame, budget: Budget) -> Scores:
     match score:
-        case Nearest(column, query, embed):
+        case ex.Nearest(column, query, embed):
             assert not embed, "texts have become vectors before a plan is run"
             return _distances(rows.columns[column.name], query, budget)
-        case Bm25(column, query):
+        case ex.Bm25(column, query):
             texts = _texts(rows.columns[column.name], budget)
             return _bm25(texts, rows.columns[f"{column.entity}.id"], query)
-        case Rrf(first, second, k):
+        case ex.Rrf(first, second, k):
             total = np.zeros(rows.length)
             ranked = np.zeros(rows.length, dtype=np.bool_)
             for one in (first, second):
@@ -73,27 +73,27 @@ def _scores(score: Score, rows: Frame, budget: Budget) -> Scores:
             return total
 
 
-def _distances(column: Column, query: Expr, budget: Budget) -> Scores:
+def _distances(column: Column, query: ex.Expr, budget: Budget) -> Scores:
     """Cosine distances to the vector of the query; a vector without a length is at distance 1."""
-    assert isinstance(query, Literal), "the plan is bound"
+    assert isinstance(query, ex.Literal), "the plan is bound"
     vectors: Any = column
     if isinstance(column, DictionaryColumn):
-        used, places = numbered(column.codes, len(column.domain))
-        vectors = column.domain.array
+        used, positions = compact_codes(column.codes, len(column.dictionary))
+        vectors = column.dictionary.array
         if len(used) < len(vectors):
-            budget.allow(int(vectors.nbytes) * len(used) // len(vectors))
+            budget.require_bytes(int(vectors.nbytes) * len(used) // len(vectors))
             vectors = vectors.take(pa.array(used))
     else:
-        places = np.arange(len(column))
+        positions = np.arange(len(column))
     wanted = np.asarray(query.value, dtype=np.float64)
     found = np.full(len(vectors) + 1, np.nan)
     for start in range(0, len(vectors), _VECTORS):
-        budget.tick()
+        budget.require_time()
         part = vectors.slice(start, _VECTORS)
         present = mask_of(part.is_valid())
         matrix = part.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(wanted))
         found[start : start + len(part)][present] = _cosine(matrix.astype(np.float64), wanted)
-    scores: Scores = found[places]
+    scores: Scores = found[positions]
     return scores
 
 
@@ -109,15 +109,15 @@ def _texts(column: Column, budget: Budget) -> DictionaryColumn:
     """The texts with their words, if the memory for splitting them is there."""
     if not isinstance(column, DictionaryColumn):
         column = DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
-    if not column.domain.has_words:
-        budget.allow(limits.ENGINE_WORDS_FACTOR * int(column.domain.array.nbytes))
+    if not column.dictionary.has_words:
+        budget.require_bytes(limits.ENGINE_WORDS_FACTOR * int(column.dictionary.array.nbytes))
     return column
 
 
-def _bm25(column: DictionaryColumn, ids: Column, query: Expr) -> Scores:
+def _bm25(column: DictionaryColumn, ids: Column, query: ex.Expr) -> Scores:
     """Over the entities that are there, each once."""
-    assert isinstance(query, Literal), "the plan is bound"
-    index = column.domain.text_index()
+    assert isinstance(query, ex.Literal), "the plan is bound"
+    index = column.dictionary.text_index()
     present, count, length = _present_texts(column, ids, index)
     mean = length / count if count else 0.0
     scores = np.zeros(len(index.lengths) + 1)
@@ -148,7 +148,7 @@ def _present_texts(column: DictionaryColumn, ids: Column, index: TextIndex) -> t
 
 def _texts_of_entities(column: DictionaryColumn, ids: Column) -> Codes:
     """The text of each entity, once."""
-    if isinstance(ids, DictionaryColumn) and ids.domain.is_unique and _is_rising(ids.codes):
+    if isinstance(ids, DictionaryColumn) and ids.dictionary.is_unique and _is_rising(ids.codes):
         return column.codes
     _, numbers = distinct_sources(ids)
     return column.codes[_first_rows(numbers)]
@@ -159,21 +159,21 @@ def _is_rising(codes: Codes) -> bool:
     return not len(codes) or bool(codes[0] >= 0 and (codes[1:] > codes[:-1]).all())
 
 
-def _ranks(score: Nearest | Bm25, rows: Frame, budget: Budget) -> Codes:
+def _ranks(score: ex.Nearest | ex.Bm25, rows: Frame, budget: Budget) -> Codes:
     """The place of each row's entity, from 1, best first, ties by id; 0 where it has no score."""
-    scores = _scores(score, rows, budget) * (1 if isinstance(score, Nearest) else -1)
+    scores = _scores(score, rows, budget) * (1 if isinstance(score, ex.Nearest) else -1)
     ids = rows.columns[f"{score.column.entity}.id"]
     sources, numbers = distinct_sources(ids)
     first = _first_rows(numbers)
     values = scores[first]
     table = pa.table(
-        {"score": pa.array(values), "id": DictionaryColumn(sources.codes, sources.domain).array()}
+        {"score": pa.array(values), "id": DictionaryColumn(sources.codes, sources.dictionary).array()}
     )
     order: Any = pc.sort_indices(table, sort_keys=[("score", "ascending"), ("id", "ascending")])
-    places = np.zeros(len(first) + 1, dtype=np.int64)
-    places[order.to_numpy()] = np.arange(1, len(first) + 1)
-    places[:-1][np.isnan(values)] = 0
-    return places[numbers]
+    positions = np.zeros(len(first) + 1, dtype=np.int64)
+    positions[order.to_numpy()] = np.arange(1, len(first) + 1)
+    positions[:-1][np.isnan(values)] = 0
+    return positions[numbers]
 
 
 def _first_rows(numbers: Codes) -> Codes:

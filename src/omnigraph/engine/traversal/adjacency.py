@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary, distinct_numbers
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, distinct_numbers
 from omnigraph.graph.manifest.layout import GRAPH_INDEX
 from omnigraph.graph.manifest.records import TableRecord
-from omnigraph.query.plan.operators import Direction
+from omnigraph.query.plan import operators as op
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -95,27 +95,27 @@ class Adjacency:
     by_source: AdjacencySide
     by_target: AdjacencySide
 
-    def near(self, direction: Direction) -> ValueDictionary:
+    def near(self, direction: op.Direction) -> ValueDictionary:
         """The domain that a traversal starts in."""
-        return self.targets if direction is Direction.IN else self.sources
+        return self.targets if direction is op.Direction.IN else self.sources
 
-    def far(self, direction: Direction) -> ValueDictionary:
+    def far(self, direction: op.Direction) -> ValueDictionary:
         """The domain that it leads to."""
-        return self.sources if direction is Direction.IN else self.targets
+        return self.sources if direction is op.Direction.IN else self.targets
 
-    def side(self, direction: Direction) -> AdjacencySide:
+    def side(self, direction: op.Direction) -> AdjacencySide:
         """The edges in one of the two directions."""
-        assert direction is not Direction.BOTH, "both directions are two sides"
-        return self.by_target if direction is Direction.IN else self.by_source
+        assert direction is not op.Direction.BOTH, "both directions are two sides"
+        return self.by_target if direction is op.Direction.IN else self.by_source
 
-    def neighbours(self, direction: Direction) -> Neighbours:
+    def neighbours(self, direction: op.Direction) -> Neighbours:
         """The distinct neighbours in a direction, or in both."""
-        if direction is Direction.BOTH:
-            return self._either
+        if direction is op.Direction.BOTH:
+            return self._undirected
         return self.side(direction).distinct
 
     @cached_property
-    def _either(self) -> Neighbours:
+    def _undirected(self) -> Neighbours:
         size = len(self.sources)
         pairs = distinct_numbers(
             np.concatenate([self.by_source.distinct.pairs, self.by_target.distinct.pairs])
@@ -125,44 +125,44 @@ class Adjacency:
     @cached_property
     def source_codes(self) -> Codes:
         """The source of each edge, in the order of the table."""
-        return self._ends(self.by_source)
+        return self._endpoint_codes(self.by_source)
 
     @cached_property
     def target_codes(self) -> Codes:
         """The target of each edge, in the order of the table."""
-        return self._ends(self.by_target)
+        return self._endpoint_codes(self.by_target)
 
     @property
     def nbytes(self) -> int:
         """With room for what is worked out later: pairs and distinct neighbours."""
-        domains = {id(found): found.nbytes for found in (self.sources, self.targets)}
-        return 3 * (self.by_source.nbytes + self.by_target.nbytes) + sum(domains.values())
+        dictionaries = {id(found): found.nbytes for found in (self.sources, self.targets)}
+        return 3 * (self.by_source.nbytes + self.by_target.nbytes) + sum(dictionaries.values())
 
-    def _ends(self, side: AdjacencySide) -> Codes:
+    def _endpoint_codes(self, side: AdjacencySide) -> Codes:
         found = np.empty(len(side.rows), dtype=np.int64)
         found[side.rows] = np.repeat(np.arange(len(side.starts) - 1), np.diff(side.starts))
         return found
 
 
-def build_adjacency(sources: Array, targets: Array, *, one_type: bool) -> Adjacency:
-    """The adjacency of edges with these ends; `one_type` says that both ends are of the same type."""
-    if one_type:
+def build_adjacency(sources: Array, targets: Array, *, same_type: bool) -> Adjacency:
+    """The adjacency of edges with these ends; `same_type` says that both ends are of the same type."""
+    if same_type:
         both: Any = pa.chunked_array([sources, targets], type=pa.utf8())
-        codes, domain = _encoded(both)
+        codes, dictionary = _encode(both)
         near, far = codes[: len(sources)], codes[len(sources) :]
-        domains = (domain, domain)
+        dictionaries = (dictionary, dictionary)
     else:
-        near, first = _encoded(pa.chunked_array([sources], type=pa.utf8()))
-        far, second = _encoded(pa.chunked_array([targets], type=pa.utf8()))
-        domains = (first, second)
+        near, first = _encode(pa.chunked_array([sources], type=pa.utf8()))
+        far, second = _encode(pa.chunked_array([targets], type=pa.utf8()))
+        dictionaries = (first, second)
     return Adjacency(
-        *domains,
-        by_source=_side(near, far, (len(domains[0]), len(domains[1]))),
-        by_target=_side(far, near, (len(domains[1]), len(domains[0]))),
+        *dictionaries,
+        by_source=_make_side(near, far, (len(dictionaries[0]), len(dictionaries[1]))),
+        by_target=_make_side(far, near, (len(dictionaries[1]), len(dictionaries[0]))),
     )
 
 
-def _encoded(texts: Any) -> tuple[Codes, ValueDictionary]:
+def _encode(texts: Any) -> tuple[Codes, ValueDictionary]:
     encoded: Any = texts.dictionary_encode().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.utf8()).dictionary_encode()
@@ -170,13 +170,13 @@ def _encoded(texts: Any) -> tuple[Codes, ValueDictionary]:
     return codes, ValueDictionary(encoded.dictionary, is_unique=True)
 
 
-def _side(near: Codes, far: Codes, sizes: tuple[int, int]) -> AdjacencySide:
-    order = _ordered(near * max(sizes[1], 1) + far, sizes[0] * sizes[1])
+def _make_side(near: Codes, far: Codes, sizes: tuple[int, int]) -> AdjacencySide:
+    order = _sort_order(near * max(sizes[1], 1) + far, sizes[0] * sizes[1])
     starts = _starts(near[order], sizes[0])
     return AdjacencySide(starts, far[order].astype(np.int32), order.astype(np.int32), sizes[1])
 
 
-def _ordered(keys: Codes, size: int) -> Codes:
+def _sort_order(keys: Codes, size: int) -> Codes:
     """The places of the keys in order. Sorting numbers is many times faster than sorting places by numbers."""
     bits = len(keys).bit_length()
     if size.bit_length() + bits > 63:
@@ -224,21 +224,21 @@ def read_adjacency(root: Location, table: PublishedTable) -> Adjacency | None:
 
 def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
     """The object of an adjacency."""
-    one_type = adjacency.sources is adjacency.targets
-    domains = [adjacency.sources] if one_type else [adjacency.sources, adjacency.targets]
+    same_type = adjacency.sources is adjacency.targets
+    dictionaries = [adjacency.sources] if same_type else [adjacency.sources, adjacency.targets]
     arrays: list[npt.NDArray[Any]] = []
-    for domain in domains:
-        arrays.extend(_text_arrays(domain.array))
+    for dictionary in dictionaries:
+        arrays.extend(_text_arrays(dictionary.array))
     for side in (adjacency.by_source, adjacency.by_target):
         arrays.extend((side.starts, side.far, side.rows))
-    payload = b"".join(_padded(array.tobytes()) for array in arrays)
+    payload = b"".join(_pad(array.tobytes()) for array in arrays)
     header = {
         **_identity(table),
-        "one_type": one_type,
+        "one_type": same_type,
         "arrays": [[array.dtype.str, len(array)] for array in arrays],
         "checksum": zlib.crc32(payload),
     }
-    head = _padded(json.dumps(header).encode())
+    head = _pad(json.dumps(header).encode())
     return _MAGIC + len(head).to_bytes(_LENGTH_BYTES, "little") + head + payload
 
 
@@ -252,14 +252,14 @@ def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
         header = json.loads(data[start : start + size])
         identity = _identity(table)
         is_ours = {name: header[name] for name in identity} == identity
-        one_type, described, checksum = bool(header["one_type"]), header["arrays"], header["checksum"]
+        same_type, described, checksum = bool(header["one_type"]), header["arrays"], header["checksum"]
     except (ValueError, KeyError, TypeError):
         return None
     payload = memoryview(data)[start + size :]
     if not is_ours or zlib.crc32(payload) != checksum:
         return None
-    arrays = _arrays(payload, described)
-    return None if arrays is None else _adjacency(arrays, table.record.row_count, one_type=one_type)
+    arrays = _decode_arrays(payload, described)
+    return None if arrays is None else _make_adjacency(arrays, table.record.row_count, same_type=same_type)
 
 
 def _identity(table: PublishedTable) -> dict[str, str | int | None]:
@@ -284,11 +284,11 @@ def _text_arrays(texts: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return offsets - offsets[0], data
 
 
-def _padded(data: bytes) -> bytes:
+def _pad(data: bytes) -> bytes:
     return data + b" " * (-len(data) % _ALIGNED)
 
 
-def _arrays(payload: memoryview, described: Any) -> list[npt.NDArray[Any]] | None:
+def _decode_arrays(payload: memoryview, described: Any) -> list[npt.NDArray[Any]] | None:
     """The arrays that the header describes; None if they are not exactly the payload."""
     found, at = [], 0
     for kind, length in described:
@@ -300,19 +300,19 @@ def _arrays(payload: memoryview, described: Any) -> list[npt.NDArray[Any]] | Non
     return found if at == len(payload) else None
 
 
-def _adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, one_type: bool) -> Adjacency | None:
-    if len(arrays) != (8 if one_type else 10):
+def _make_adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, same_type: bool) -> Adjacency | None:
+    if len(arrays) != (8 if same_type else 10):
         return None
-    sources = _domain(arrays[0], arrays[1])
-    targets = sources if one_type else _domain(arrays[2], arrays[3])
-    by_source = _read_side(arrays[-6:-3], (sources, targets), edges)
-    by_target = _read_side(arrays[-3:], (targets, sources), edges)
+    sources = _decode_dictionary(arrays[0], arrays[1])
+    targets = sources if same_type else _decode_dictionary(arrays[2], arrays[3])
+    by_source = _decode_side(arrays[-6:-3], (sources, targets), edges)
+    by_target = _decode_side(arrays[-3:], (targets, sources), edges)
     if by_source is None or by_target is None:
         return None
     return Adjacency(sources, targets, by_source, by_target)
 
 
-def _read_side(
+def _decode_side(
     arrays: list[npt.NDArray[Any]], ends: tuple[ValueDictionary, ValueDictionary], edges: int
 ) -> AdjacencySide | None:
     starts, far, rows = arrays
@@ -321,7 +321,7 @@ def _read_side(
     return AdjacencySide(starts, far, rows, len(ends[1]))
 
 
-def _domain(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> ValueDictionary:
+def _decode_dictionary(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> ValueDictionary:
     first: Any = offsets
     second: Any = data
     buffers = [None, pa.py_buffer(first), pa.py_buffer(second)]

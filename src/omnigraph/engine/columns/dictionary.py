@@ -172,12 +172,12 @@ def distinct_numbers(numbers: Codes) -> Codes:
     return ordered if kept.all() else ordered[kept]
 
 
-def numbered(codes: Codes, size: int) -> tuple[Codes, Codes]:
+def compact_codes(codes: Codes, size: int) -> tuple[Codes, Codes]:
     """The distinct positions below a bound, sorted, and for each code its place among them; -1 stays -1."""
     if size > 8 * len(codes) + 1024:
         used, inverse = np.unique(codes, return_inverse=True)
-        places: Codes = inverse.reshape(-1)
-        return (used[1:], places - 1) if len(used) and used[0] < 0 else (used, places)
+        positions: Codes = inverse.reshape(-1)
+        return (used[1:], positions - 1) if len(used) and used[0] < 0 else (used, positions)
     there = np.zeros(size + 1, dtype=np.bool_)
     there[codes] = True
     there[size] = False
