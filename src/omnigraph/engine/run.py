@@ -1,7 +1,7 @@
 """Runs a read plan over one snapshot.
 
-Comes in: a snapshot, a rewritten plan whose parameters are bound, budgets. Goes out: a schema and a stream of Arrow
-batches, made as they are asked for. Nothing is written; a query that is given up holds nothing but cached columns.
+In: a snapshot, a rewritten plan whose parameters are bound, limits. Out: a schema and a stream of Arrow batches,
+computed while the caller reads them. Nothing is written; an abandoned query leaves nothing but cached columns.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DEFAULT_OPTIONS: Final = EngineOptions()
 
 @dataclass(frozen=True, slots=True)
 class QueryRunOptions:
-    """How a plan is run, what is kept between runs, where to note what each step did, and who embeds texts."""
+    """The limits of a run, the cache between runs, the trace to fill, and the provider that embeds text."""
 
     engine: EngineOptions = DEFAULT_OPTIONS
     cache: Cache = field(default_factory=lambda: SHARED_CACHE)
@@ -57,7 +57,7 @@ class QueryRunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The schema of a result, and its batches, which can be taken once; who keeps them all counts them as held."""
+    """The schema of a result, and its batches, which can be read once. Reserve bytes in `budget` to hold all batches."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -65,19 +65,19 @@ class Stream:
 
 
 def run_query(snapshot: Snapshot, plan: ReadPlan, options: QueryRunOptions | None = None) -> Stream:
-    """Start a bound plan; its work happens while the batches are taken."""
-    how = options or QueryRunOptions()
-    root = embed_texts(plan, how.embed).root
+    """Start a bound plan; it runs while the caller reads the batches."""
+    options = options or QueryRunOptions()
+    root = embed_texts(plan, options.embed).root
     if not isinstance(root, op.Project):
-        raise InvariantError("a read plan ends with its columns", code="plan_invariant")
-    context = _make_context(snapshot, how)
+        raise InvariantError("a read plan must end with `Project`", code="plan_invariant")
+    context = _make_context(snapshot, options)
     return Stream(result_schema(root), project_rows(root, context), context.budget)
 
 
 def run_rows(
     snapshot: Snapshot, relation: Relation, needed: RequiredColumns, budget: Budget
 ) -> Iterator[Frame]:
-    """The rows of any bound relation, as frames with at least the needed columns: what mutations read."""
+    """Return the rows of a bound relation, as frames with at least the needed columns; mutations read them."""
     context = _make_context(snapshot, QueryRunOptions(), budget)
     return context.rows(relation, needed)
 
@@ -85,16 +85,19 @@ def run_rows(
 def gather_facts(
     snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRunOptions | None = None
 ) -> PlanFacts:
-    """What the rules want to know about these tables (`node:Person`): read once per published version."""
-    how = options or QueryRunOptions()
-    readers = {
-        alias: TableReader(snapshot, snapshot.tables[alias], how.cache, how.engine) for alias in aliases
-    }
-    return PlanFacts({alias: reader.facts() for alias, reader in readers.items()})
+    """Return the sizes and the indexes of tables (`node:Person`), for the rules; read once per published version."""
+    options = options or QueryRunOptions()
+    tables = snapshot.tables
+    return PlanFacts(
+        {
+            alias: TableReader(snapshot, tables[alias], options.cache, options.engine).facts()
+            for alias in aliases
+        }
+    )
 
 
 def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
-    """What a run noted, by the number of the step, for `explain_plan`."""
+    """Return the figures of a run by the number of the step, for `explain_plan`."""
     figures = {}
     for number, step in enumerate(numbered_steps(plan), start=1):
         mode, reason = trace.modes.get(id(step), (None, None))
@@ -105,9 +108,9 @@ def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
 
 
 def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) -> dict[int, tuple[str, str]]:
-    """How each traversal would follow its edges, and why, by the number of the step; `rows` are estimates by number."""
+    """Return how each traversal would follow its edges, and why, by step number; `rows` has estimates by number."""
     context = _make_context(snapshot, QueryRunOptions())
-    found: dict[int, tuple[str, str]] = {}
+    modes: dict[int, tuple[str, str]] = {}
     for number, step in enumerate(numbered_steps(plan), start=1):
         match step:
             case op.Expand() | op.ExpandInto():
@@ -122,19 +125,21 @@ def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) 
         # The rows that a traversal starts from are those of the next step.
         frontier = walker.reader.row_count if isinstance(step, op.EdgeScan) else rows.get(number + 1, 1)
         mode, reason = walker.estimate_mode(frontier)
-        found[number] = (mode.value, reason)
-    return found
+        modes[number] = (mode.value, reason)
+    return modes
 
 
-def _make_context(snapshot: Snapshot, how: QueryRunOptions, given: Budget | None = None) -> ExecutionContext:
-    budget = given or Budget(how.engine)
+def _make_context(
+    snapshot: Snapshot, options: QueryRunOptions, budget: Budget | None = None
+) -> ExecutionContext:
+    budget = budget or Budget(options.engine)
     return ExecutionContext(
-        tables=Tables(snapshot, how.cache, how.engine, budget),
+        tables=Tables(snapshot, options.cache, options.engine, budget),
         budget=budget,
-        options=how.engine,
-        cache=how.cache,
-        dispatch=_step_rows if how.trace is None else _traced_rows,
-        trace=how.trace,
+        options=options.engine,
+        cache=options.cache,
+        dispatch=_step_rows if options.trace is None else _traced_rows,
+        trace=options.trace,
     )
 
 
@@ -166,7 +171,7 @@ def _frames(  # noqa: PLR0912 - one case per step
         case op.Unit():
             return iter((Frame(1, {}),))
         case op.Argument():
-            assert context.outer is not None, "an inner plan has outer rows"
+            assert context.outer is not None, "an inner plan needs outer rows"
             return iter((context.outer,))
         case op.Scan():
             return scan_rows(step, needed, context)
@@ -197,6 +202,8 @@ def _frames(  # noqa: PLR0912 - one case per step
         case op.Search():
             return score_rows(step, needed, context)
         case op.Project() | op.Pattern():
-            raise InvariantError(f"{type(step).__name__} is no step to run", code="plan_invariant")
+            raise InvariantError(
+                f"cannot run a plan step of type {type(step).__name__}", code="plan_invariant"
+            )
         case _:
             assert_never(step)

@@ -1,8 +1,9 @@
-"""One table at its published version, as the steps of a plan read it: whole columns from the cache, or streams.
+"""Reads one table at its published version: complete columns from the cache, or a stream of batches from storage.
 
-A column enters the cache when it would be read whole anyway, when the table is small, or when it is asked for again;
-never more than a part of the cache for one request: columns that turn out to be larger are given up and remembered as
-such. What is not cached is read from storage, batch by batch, for as long as the query has time.
+A column is added to the cache when the query reads it completely anyway, when the table is small, or when it is
+requested again. One request may use only a part of the cache: columns that turn out to be larger are dropped, and the
+cache remembers that. Columns that are not cached are read from storage, batch by batch, until the deadline of the
+query.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from omnigraph.storage.location import Location
 
 
 def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
-    """The facts of one table that is open already."""
+    """Read the size and the indexes of an open table."""
     kinds = {(index.column, index.kind) for index in read_indexes(dataset)}
     specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
     if not specs:
@@ -86,16 +87,16 @@ class TableReader:
         return self._snapshot.root
 
     def dataset(self) -> Dataset:
-        """The open dataset; opening one takes longer than many reads."""
-        found = self._cache.get((self.key, "dataset"), Dataset)
-        if found is None:
-            found = open_table(self.root, self.record)
+        """Return the open dataset, from the cache because opening one takes longer than many reads."""
+        dataset = self._cache.get((self.key, "dataset"), Dataset)
+        if dataset is None:
+            dataset = open_table(self.root, self.record)
             refuse_replaced(self._snapshot)
-            self._cache.put((self.key, "dataset"), found, found.handle_bytes)
-        return found
+            self._cache.put((self.key, "dataset"), dataset, dataset.handle_bytes)
+        return dataset
 
     def facts(self) -> TableFacts:
-        """The size and the indexes, for the rules."""
+        """Return the size and the indexes, for the rules."""
         return self._cache.get_or_make(
             (self.key, "facts"),
             TableFacts,
@@ -104,56 +105,55 @@ class TableReader:
         )
 
     def cached_columns(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:
-        """These columns from memory, or None if they are better read from storage.
+        """Return complete columns from the cache, or None if the caller should read them from storage.
 
-        `whole` says that all of them would be read anyway.
+        Args:
+            whole: The caller would read all rows of these columns anyway.
         """
         if not self._options.cached:
             return None
-        found: dict[str, ValueDictionary] = {}
+        columns: dict[str, ValueDictionary] = {}
         missing: list[str] = []
         for name in names:
             dictionary = self._cache.get((self.key, "column", name), ValueDictionary)
             if dictionary is None:
                 missing.append(name)
             else:
-                found[name] = dictionary
+                columns[name] = dictionary
         if not missing:
-            return found
+            return columns
         if not self._is_admitted(missing, whole=whole):
             return None
-        read = self._read_whole(missing)
-        return None if read is None else found | read
+        new_columns = self._read_whole(missing)
+        return None if new_columns is None else columns | new_columns
 
     def read_batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
-        """The rows that pass, from storage. Names come without repetition."""
+        """Read the rows that pass the filter from storage; `names` has no duplicates."""
         if not self.row_count:
             return
-        found = self.dataset().read_batches(
+        batches = self.dataset().read_batches(
             list(names), where, batch_rows=self._options.frame_rows, batch_bytes=limits.ENGINE_FRAME_BYTES
         )
-        for batch in (
-            iterate_until_deadline(found, self._budget)
-            if self.row_count >= limits.ENGINE_TIMED_ROWS_MIN
-            else found
-        ):
+        if self.row_count >= limits.ENGINE_TIMED_ROWS_MIN:
+            batches = iterate_until_deadline(batches, self._budget)
+        for batch in batches:
             self._budget.require_time()
             yield batch
 
     def read_matching(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
-        """The rows whose text column is one of these, through an index where there is one."""
+        """Read the rows whose column `name` has one of these values, through its index if it has one."""
         values = [str(value) for value in texts.to_pylist()]
         for start in range(0, len(values), limits.LOOKUP_FILTER_VALUES_MAX):
             part = values[start : start + limits.LOOKUP_FILTER_VALUES_MAX]
             yield from self.read_batches(names, any_of(name, part))
 
     def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
-        """Columns of the rows at these positions, from storage."""
+        """Read columns of the rows at these positions from storage."""
         table = self.dataset().take(offsets.tolist(), names)
         return {name: combine_chunks(table.column(name)) for name in names}
 
     def estimate_bytes(self, names: Sequence[str]) -> int:
-        """About how many bytes whole columns take."""
+        """Return about how many bytes complete columns take."""
         schema = self.dataset().schema
         return sum(_width(schema.field(name).type) for name in names) * self.row_count
 
@@ -175,24 +175,24 @@ class TableReader:
         return self._cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART
 
     def _read_whole(self, names: Sequence[str]) -> dict[str, ValueDictionary] | None:
-        """Whole columns, which the cache keeps from now on; None if they are larger than they looked."""
+        """Read complete columns and cache them; None if they are larger than estimated."""
         batches, size = [], 0
         for batch in self.dataset().read_batches(list(names), batch_bytes=limits.ENGINE_FRAME_BYTES):
             self._budget.require_time()
             batches.append(batch)
             size += batch.nbytes
             if size > self._bytes_max and self.row_count > 1:
-                widest = max(names, key=lambda name: sum(one.column(name).nbytes for one in batches))
+                widest = max(names, key=lambda name: sum(part.column(name).nbytes for part in batches))
                 self._cache.put((self.key, "large", widest), True, _MARK_BYTES)
                 return None
         table = pa.Table.from_batches(batches, batches[0].schema if batches else self._schema_of(names))
-        found = {}
+        columns = {}
         for name in names:
             dictionary = ValueDictionary(combine_chunks(table.column(name)), is_unique=name == "id")
             dictionary.on_growth = _cache_updater(self._cache, (self.key, "column", name))
             dictionary.on_growth(dictionary)
-            found[name] = dictionary
-        return found
+            columns[name] = dictionary
+        return columns
 
     def _schema_of(self, names: Sequence[str]) -> pa.Schema:
         schema = self.dataset().schema
@@ -200,12 +200,12 @@ class TableReader:
 
 
 def _cache_updater(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
-    """What keeps a column, again whenever it has grown. It must not hold the reader: that holds a snapshot."""
+    """Return a function that caches a column with its current size. It must not keep the reader's snapshot alive."""
     return lambda dictionary: cache.put(key, dictionary, dictionary.nbytes)
 
 
 def combine_chunks(column: Any) -> Array:
-    """A column of a table as one array."""
+    """Return a column of a table as one array."""
     whole: Any = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
