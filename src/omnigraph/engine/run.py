@@ -57,7 +57,7 @@ class QueryRunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The schema of a result, and its batches, which can be read once. Reserve bytes in `budget` to hold all batches."""
+    """The schema of a result, and its batches, to be read once. Reserve bytes in `budget` to hold all batches."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]

@@ -1,7 +1,8 @@
-"""Comparisons of Arrow values with the meaning of the language.
+"""Comparisons and arithmetic of Arrow values, with the semantics of the query language.
 
-Numbers of different types compare exactly: no integer is rounded on its way to a float, none wraps between signed and
-unsigned. A date beside a datetime is the midnight with which it begins. Null with anything is null.
+Numbers of different types are compared exactly: no integer is rounded to a float or wraps between signed and unsigned.
+A date is compared with a datetime as its midnight. Integers are calculated exactly and raise `integer_overflow` outside
+I64; a division by zero is null. Null with any value is null.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ _KERNELS: Final[dict[ComparisonOperator, Any]] = {
     ComparisonOperator.GT: pc.greater,
     ComparisonOperator.GE: pc.greater_equal,
 }
-_MOMENT: Final = pa.timestamp("ms", "UTC")
+_TIMESTAMP: Final = pa.timestamp("ms", "UTC")
 _EXACT_MAX: Final = 2**53
 
 
 def compare(operator: ComparisonOperator, left: Value, right: Value) -> Value:
-    """`left operator right` as Bool values."""
+    """Return `left operator right` as Bool values."""
     kernel = _KERNELS[operator]
     types = (left.type, right.type)
-    if any(pa.types.is_null(found) for found in types):
+    if any(pa.types.is_null(kind) for kind in types):
         length = len(left) if isinstance(left, pa.Array) else len(right) if isinstance(right, pa.Array) else 0
         return pa.scalar(None, pa.bool_()) if not length else pa.nulls(length, pa.bool_())
     if left.type == right.type:
         return kernel(left, right)  # type: ignore[no-any-return]
-    if any(pa.types.is_timestamp(found) for found in types):
-        return kernel(left.cast(_MOMENT), right.cast(_MOMENT))  # type: ignore[no-any-return]
-    floats = [pa.types.is_floating(found) for found in types]
+    if any(pa.types.is_timestamp(kind) for kind in types):
+        return kernel(left.cast(_TIMESTAMP), right.cast(_TIMESTAMP))  # type: ignore[no-any-return]
+    floats = [pa.types.is_floating(kind) for kind in types]
     if all(floats):
         return kernel(left.cast(pa.float64()), right.cast(pa.float64()))  # type: ignore[no-any-return]
     if floats[0]:
@@ -54,13 +55,13 @@ def compare(operator: ComparisonOperator, left: Value, right: Value) -> Value:
 
 
 def broadcast(value: Value, length: int) -> Array:
-    """A value as one array of this length."""
+    """Return a value as an array of this length."""
     if not isinstance(value, pa.Scalar):
         return value
-    single: Any = value
-    # Arrow repeats no list zero times.
-    answer: Array = pa.repeat(single, length) if length else pa.nulls(0, single.type)
-    return answer
+    scalar: Any = value
+    # `pa.repeat` fails for a list and length 0.
+    array: Array = pa.repeat(scalar, length) if length else pa.nulls(0, scalar.type)
+    return array
 
 
 def _compare_integers(operator: ComparisonOperator, left: Value, right: Value) -> Value:
@@ -72,12 +73,12 @@ def _compare_integers(operator: ComparisonOperator, left: Value, right: Value) -
 
 
 def _compare_with_float(operator: ComparisonOperator, whole: Value, real: Value) -> Value:
-    """An integer beside a float: through floats where all integers survive that, otherwise by the sign."""
+    """Compare integers with floats: as floats if all integers are exact as floats, otherwise by the sign."""
     kernel = _KERNELS[operator]
     real = real.cast(pa.float64())
     if whole.type in {pa.int32(), pa.uint32()} or _fits_float(whole):
-        answer: Value = kernel(whole.cast(pa.float64(), safe=False), real)
-        return answer
+        result: Value = kernel(whole.cast(pa.float64(), safe=False), real)
+        return result
     return _compare_by_sign(kernel, whole, real)
 
 
@@ -98,15 +99,15 @@ def _compare_by_sign(kernel: Any, whole: Value, real: Value) -> Value:
     inside = (floor >= low) & (floor < high)
     near = np.where(inside, floor, 0.0).astype(numbers.dtype)
     sign = (numbers > near).astype(np.int8) - (numbers < near).astype(np.int8)
-    # Equal to the floor, and the float has a fraction: the integer is smaller.
+    # If the integer is equal to the floor and the float has a fraction, the integer is smaller.
     sign = np.where((sign == 0) & (others > floor), -1, sign)
     sign = np.where(inside, sign, np.where(others >= high, -1, 1)).astype(np.float64)
     sign[np.isnan(others)] = np.nan
     mask = missing.to_numpy(zero_copy_only=False)
-    found: Any = kernel(pa.array(sign, mask=mask, from_pandas=False), pa.scalar(0.0))
-    both_single = isinstance(whole, pa.Scalar) and isinstance(real, pa.Scalar)
-    answer: Value = found[0] if both_single else found
-    return answer
+    results: Any = kernel(pa.array(sign, mask=mask, from_pandas=False), pa.scalar(0.0))
+    are_scalars = isinstance(whole, pa.Scalar) and isinstance(real, pa.Scalar)
+    value: Value = results[0] if are_scalars else results
+    return value
 
 
 _CHECKED: Final[dict[Sign, Any]] = {
@@ -117,41 +118,41 @@ _CHECKED: Final[dict[Sign, Any]] = {
 _PLAIN: Final[dict[Sign, Any]] = {Sign.ADD: pc.add, Sign.SUB: pc.subtract, Sign.MUL: pc.multiply}
 
 
-def calculate(sign: Sign, left: Value, right: Value, wanted: pa.DataType) -> Value:
-    """`left sign right`, as I64 or F64."""
-    if pa.types.is_floating(wanted):
+def calculate(sign: Sign, left: Value, right: Value, result_type: pa.DataType) -> Value:
+    """Return `left sign right`, as I64 or F64."""
+    if pa.types.is_floating(result_type):
         return _calculate_floats(sign, left, right)
     try:
         return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
     except pa.ArrowInvalid:
-        # Out of range on the way, perhaps because of an unsigned operand: the exact answer decides.
+        # An operand may be out of range only because it is unsigned: calculate exactly, then check the result.
         return _as_i64(_PLAIN[sign](_as_decimal(left), _as_decimal(right)))
 
 
-def negate(operand: Value, wanted: pa.DataType) -> Value:
-    """`-operand`."""
-    if pa.types.is_floating(wanted):
-        answer: Value = pc.negate(operand.cast(pa.float64()))
-        return answer
+def negate(operand: Value, result_type: pa.DataType) -> Value:
+    """Return `-operand`."""
+    if pa.types.is_floating(result_type):
+        result: Value = pc.negate(operand.cast(pa.float64()))
+        return result
     return _as_i64(pc.negate(_as_decimal(operand)))
 
 
 def overflow_error() -> RunError:
-    """A whole number that is no I64."""
+    """Return the error of an integer outside the range of I64."""
     return RunError(
-        "a whole number left the range of I64 (-9223372036854775808 to 9223372036854775807)",
+        "integer overflow: expected a value from -9223372036854775808 to 9223372036854775807 (I64)",
         code="integer_overflow",
-        hint="divide or use floats: `x * 1.0` is an F64",
+        hint="Calculate with floats: `x * 1.0` is an F64.",
     )
 
 
 def _calculate_floats(sign: Sign, left: Value, right: Value) -> Value:
-    one, other = (side.cast(pa.float64(), safe=False) for side in (left, right))
+    left, right = (side.cast(pa.float64(), safe=False) for side in (left, right))
     if sign is not Sign.DIV:
-        return _PLAIN[sign](one, other)  # type: ignore[no-any-return]
-    is_zero: Any = pc.equal(other, 0.0)
-    divisor: Any = pc.if_else(is_zero, pa.scalar(None, pa.float64()), other)
-    return pc.divide(one, divisor)  # type: ignore[no-any-return]
+        return _PLAIN[sign](left, right)  # type: ignore[no-any-return]
+    is_zero: Any = pc.equal(right, 0.0)
+    divisor: Any = pc.if_else(is_zero, pa.scalar(None, pa.float64()), right)
+    return pc.divide(left, divisor)  # type: ignore[no-any-return]
 
 
 def _as_decimal(value: Value) -> Value:
@@ -161,5 +162,5 @@ def _as_decimal(value: Value) -> Value:
 def _as_i64(value: Value) -> Value:
     try:
         return value.cast(pa.int64())
-    except pa.ArrowInvalid as beyond:
-        raise overflow_error() from beyond
+    except pa.ArrowInvalid as error:
+        raise overflow_error() from error
