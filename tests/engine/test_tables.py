@@ -96,4 +96,4 @@ def test_the_executed_scan_asks_the_index_before_and_after_appends_and_optimize(
     by_age = "query q() { match { $p: Person  $p.age > 3 } return { $p.slug } }"
     assert executed(location, by_age) == "from storage, no index"
     everything = "query q() { match { $p: Person } return { $p.slug } }"
-    assert executed(location, everything) == "from storage, no filter that storage can do"
+    assert executed(location, everything) == "from storage, no filter that storage can evaluate"

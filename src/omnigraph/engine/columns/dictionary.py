@@ -32,7 +32,7 @@ _FEW_TEXTS_MAX: Final = 16
 class ValueDictionary:
     """Values by position.
 
-    `is_unique`: there are no duplicates and no nulls, as for ids. `is_own`: the values belong to one query, not to the
+    `is_unique`: no duplicates and no nulls, as for ids. `is_own`: the values belong to one query, not to the
     cache. `on_growth` is called whenever the dictionary has grown, so that the cache can count its bytes.
     """
 

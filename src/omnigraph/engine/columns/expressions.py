@@ -160,7 +160,7 @@ def _condition(expr: ex.Expr, frame: Frame) -> Value:
 
 
 def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> Value:
-    """Evaluate a text predicate with the words of the texts; null for a null text."""
+    """Evaluate a text predicate with the words in the texts; null for a null text."""
     assert isinstance(query, pa.Scalar), "a text predicate has one query for all rows"
     coded = (
         column

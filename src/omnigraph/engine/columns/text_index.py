@@ -1,6 +1,6 @@
-"""An index of the words of a column of texts.
+"""An index of the words in a column of texts.
 
-In: an array of texts. Out: the words of each text in order, as positions in a vocabulary. Words are sequences of
+In: an array of texts. Out: the words in each text in order, as positions in a vocabulary. Words are sequences of
 letters and digits in lower case, as in Lance's index without stemming and stop words. The index is cached with the
 dictionary of a column, so a column is split once per published version. It does not depend on what an index in storage
 covers.
@@ -26,7 +26,7 @@ Positions = npt.NDArray[np.int32]
 
 
 class TextIndex:
-    """The words of texts: `words` has all words in order, and `texts` the text of each.
+    """The words in texts: `words` has all words in order, and `texts` the text of each.
 
     The positions of each word are stored together, so the cost of a search grows with the occurrences of its words.
     """
@@ -91,7 +91,7 @@ class TextIndex:
         return positions
 
     def _similar_words(self, words: list[Any], edits: int) -> Codes:
-        """Return the words of the vocabulary within `edits` edits of one of these words."""
+        """Return the vocabulary words within `edits` edits of one of these words."""
         mask = np.zeros(len(self.vocabulary), dtype=np.bool_)
         if not len(mask):
             return np.flatnonzero(mask)
@@ -106,7 +106,7 @@ class TextIndex:
 
 
 def query_words(text: str) -> Array:
-    """Return the words of a query, in order, with repetitions."""
+    """Return the words in a query, in order, with repetitions."""
     if text.isascii():
         # To compile the pattern for all letters of Unicode takes longer than the rest of a search.
         return pa.array(_ASCII_WORD.findall(text.lower()), pa.utf8())
@@ -114,7 +114,7 @@ def query_words(text: str) -> Array:
 
 
 def _split(texts: Array) -> tuple[Positions, Array]:
-    """Return the text of each word, and the words of all texts."""
+    """Return the text of each word, and the words in all texts."""
     lists: Any = pc.split_pattern_regex(pc.utf8_lower(texts.fill_null("")), _BETWEEN_WORDS)
     words: Any = pc.list_flatten(lists)
     parents: Any = pc.list_parent_indices(lists)

@@ -178,7 +178,7 @@ def matching_positions(
             for part in walk(conjunct)
             if isinstance(part, ex.TextMatch)
         }
-        # A dictionary caches the words of its texts, an array does not.
+        # A dictionary caches the words in its texts, an array does not.
         whole: dict[str, Column] = {
             f"{entity.name}.{name}": DictionaryColumn(all_rows, dictionary)
             if name in searched

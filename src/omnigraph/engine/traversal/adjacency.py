@@ -1,8 +1,9 @@
-"""The edges of one table version by their ends: for each node its neighbours, in both directions.
+"""The adjacency of one version of an edge table: for each node its neighbours, in both directions; also as a file.
 
-Comes in: the ids of the ends of all edges, in the order of the table. Goes out: arrays over the positions of a domain
-of end ids, in compressed rows: the neighbours of node `n` are `far[starts[n] : starts[n + 1]]`, sorted, with the table
-row of each edge beside them. Immutable, like the version it is made from.
+In: the endpoint ids of all edges, in the order of the table. Out: compressed sparse rows over dictionaries of endpoint
+ids: the neighbours of node `n` are `far[starts[n] : starts[n + 1]]`, sorted, and `rows` has the table row of each edge.
+An adjacency is immutable, like its version. A file is derived data: one that is truncated, or of another version, is
+ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from omnigraph.storage.objects import ObjectStore
 
 @dataclass(frozen=True)
 class AdjacencySide:
-    """The edges at each node, seen from one end. Parallel edges stand beside each other."""
+    """The edges at each node, from one endpoint. Parallel edges are adjacent."""
 
     starts: Codes
     far: npt.NDArray[np.int32]
@@ -38,7 +39,7 @@ class AdjacencySide:
 
     @cached_property
     def distinct(self) -> Neighbours:
-        """Each neighbour once."""
+        """The distinct neighbours."""
         if len(self.far) < 2:
             return Neighbours(self.starts, self.far, self.far_size)
         first = np.empty(len(self.far), dtype=np.bool_)
@@ -67,28 +68,28 @@ class Neighbours:
 
     @cached_property
     def degrees(self) -> Codes:
-        """How many neighbours each node has."""
+        """The number of neighbours of each node."""
         return np.diff(self.starts)
 
     @cached_property
     def pairs(self) -> Codes:
-        """Every pair of neighbours as one number, sorted."""
+        """Each pair of neighbours as one number, sorted."""
         near = np.repeat(np.arange(len(self.starts) - 1), self.degrees)
         return near * self.far_size + self.far
 
     def contains(self, near: Codes, far: Codes) -> Mask:
-        """Whether each pair is one of neighbours; -1 never is."""
+        """Return whether each pair of nodes are neighbours; -1 never is."""
         if not len(self.far):
             return np.zeros(len(near), dtype=np.bool_)
-        asked = near * self.far_size + far
-        at = np.minimum(np.searchsorted(self.pairs, asked), len(self.pairs) - 1)
-        found: Mask = (self.pairs[at] == asked) & (near >= 0) & (far >= 0)
-        return found
+        pairs = near * self.far_size + far
+        slots = np.minimum(np.searchsorted(self.pairs, pairs), len(self.pairs) - 1)
+        mask: Mask = (self.pairs[slots] == pairs) & (near >= 0) & (far >= 0)
+        return mask
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """All edges of a table version. Where both ends are of one type they share a domain."""
+    """All edges of a table version. Endpoints of the same type share a dictionary."""
 
     sources: ValueDictionary
     targets: ValueDictionary
@@ -96,20 +97,20 @@ class Adjacency:
     by_target: AdjacencySide
 
     def near(self, direction: op.Direction) -> ValueDictionary:
-        """The domain that a traversal starts in."""
+        """Return the dictionary of the nodes where a traversal starts."""
         return self.targets if direction is op.Direction.IN else self.sources
 
     def far(self, direction: op.Direction) -> ValueDictionary:
-        """The domain that it leads to."""
+        """Return the dictionary of the nodes where a traversal ends."""
         return self.sources if direction is op.Direction.IN else self.targets
 
     def side(self, direction: op.Direction) -> AdjacencySide:
-        """The edges in one of the two directions."""
-        assert direction is not op.Direction.BOTH, "both directions are two sides"
+        """Return the edges in one of the two directions."""
+        assert direction is not op.Direction.BOTH, "a side has one direction"
         return self.by_target if direction is op.Direction.IN else self.by_source
 
     def neighbours(self, direction: op.Direction) -> Neighbours:
-        """The distinct neighbours in a direction, or in both."""
+        """Return the distinct neighbours in a direction, or in both."""
         if direction is op.Direction.BOTH:
             return self._undirected
         return self.side(direction).distinct
@@ -134,27 +135,27 @@ class Adjacency:
 
     @property
     def nbytes(self) -> int:
-        """With room for what is worked out later: pairs and distinct neighbours."""
-        dictionaries = {id(found): found.nbytes for found in (self.sources, self.targets)}
+        """The bytes, including those of pairs and distinct neighbours, which are computed later."""
+        dictionaries = {id(endpoints): endpoints.nbytes for endpoints in (self.sources, self.targets)}
         return 3 * (self.by_source.nbytes + self.by_target.nbytes) + sum(dictionaries.values())
 
     def _endpoint_codes(self, side: AdjacencySide) -> Codes:
-        found = np.empty(len(side.rows), dtype=np.int64)
-        found[side.rows] = np.repeat(np.arange(len(side.starts) - 1), np.diff(side.starts))
-        return found
+        codes = np.empty(len(side.rows), dtype=np.int64)
+        codes[side.rows] = np.repeat(np.arange(len(side.starts) - 1), np.diff(side.starts))
+        return codes
 
 
 def build_adjacency(sources: Array, targets: Array, *, same_type: bool) -> Adjacency:
-    """The adjacency of edges with these ends; `same_type` says that both ends are of the same type."""
+    """Return the adjacency of edges with these endpoints; `same_type`: both endpoints have one node type."""
     if same_type:
         both: Any = pa.chunked_array([sources, targets], type=pa.utf8())
         codes, dictionary = _encode(both)
         near, far = codes[: len(sources)], codes[len(sources) :]
         dictionaries = (dictionary, dictionary)
     else:
-        near, first = _encode(pa.chunked_array([sources], type=pa.utf8()))
-        far, second = _encode(pa.chunked_array([targets], type=pa.utf8()))
-        dictionaries = (first, second)
+        near, source_ids = _encode(pa.chunked_array([sources], type=pa.utf8()))
+        far, target_ids = _encode(pa.chunked_array([targets], type=pa.utf8()))
+        dictionaries = (source_ids, target_ids)
     return Adjacency(
         *dictionaries,
         by_source=_make_side(near, far, (len(dictionaries[0]), len(dictionaries[1]))),
@@ -177,12 +178,12 @@ def _make_side(near: Codes, far: Codes, sizes: tuple[int, int]) -> AdjacencySide
 
 
 def _sort_order(keys: Codes, size: int) -> Codes:
-    """The places of the keys in order. Sorting numbers is many times faster than sorting places by numbers."""
+    """Return the positions of the keys in sorted order. `np.sort` is many times faster than `np.argsort`."""
     bits = len(keys).bit_length()
     if size.bit_length() + bits > 63:
         return np.argsort(keys)
-    packed = np.sort(keys << bits | np.arange(len(keys)))
-    return packed & ((1 << bits) - 1)
+    keys_and_positions = np.sort(keys << bits | np.arange(len(keys)))
+    return keys_and_positions & ((1 << bits) - 1)
 
 
 def _starts(ordered: Codes, size: int) -> Codes:
@@ -193,7 +194,7 @@ def _starts(ordered: Codes, size: int) -> Codes:
 
 _MAGIC: Final = b"OGADJ001"
 _LENGTH_BYTES: Final = 8
-_ALIGNED: Final = 8
+_ALIGNMENT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,25 +206,25 @@ class PublishedTable:
 
 
 def adjacency_path(record: TableRecord) -> str:
-    """Where the adjacency of a published version lies."""
+    """Return the path of the file of a published version."""
     branch = record.pin.branch or "main"
     return f"{GRAPH_INDEX}/{record.type_id}-{record.incarnation}/{branch}-{record.pin.version}.adj"
 
 
 def write_adjacency(root: Location, table: PublishedTable, adjacency: Adjacency) -> bool:
-    """Persist the adjacency of a version; False if it is there already."""
+    """Write the file of a version; False if it exists."""
     path, data = adjacency_path(table.record), encode_adjacency(table, adjacency)
     return ObjectStore(root).create(path, data, durable=False)
 
 
 def read_adjacency(root: Location, table: PublishedTable) -> Adjacency | None:
-    """The persisted adjacency of a version, verified; None if there is none that can be believed."""
+    """Read the file of a version; None if it does not exist or is invalid."""
     data = ObjectStore(root).read(adjacency_path(table.record))
     return None if data is None else decode_adjacency(table, data)
 
 
 def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
-    """The object of an adjacency."""
+    """Return the bytes of the file."""
     same_type = adjacency.sources is adjacency.targets
     dictionaries = [adjacency.sources] if same_type else [adjacency.sources, adjacency.targets]
     arrays: list[npt.NDArray[Any]] = []
@@ -243,7 +244,7 @@ def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
 
 
 def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
-    """The adjacency that an object holds, or None if it is not that of this version or not whole."""
+    """Return the adjacency of a file; None if the file is incomplete or of another version."""
     start = len(_MAGIC) + _LENGTH_BYTES
     if not data.startswith(_MAGIC) or len(data) < start:
         return None
@@ -251,12 +252,12 @@ def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
     try:
         header = json.loads(data[start : start + size])
         identity = _identity(table)
-        is_ours = {name: header[name] for name in identity} == identity
+        is_this_version = {name: header[name] for name in identity} == identity
         same_type, described, checksum = bool(header["one_type"]), header["arrays"], header["checksum"]
     except (ValueError, KeyError, TypeError):
         return None
     payload = memoryview(data)[start + size :]
-    if not is_ours or zlib.crc32(payload) != checksum:
+    if not is_this_version or zlib.crc32(payload) != checksum:
         return None
     arrays = _decode_arrays(payload, described)
     return None if arrays is None else _make_adjacency(arrays, table.record.row_count, same_type=same_type)
@@ -274,30 +275,30 @@ def _identity(table: PublishedTable) -> dict[str, str | int | None]:
 
 
 def _text_arrays(texts: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The offsets and the bytes of texts, from the first one on."""
-    whole: Any = texts
-    _, offset_buffer, data_buffer = whole.buffers()
+    """Return the offsets and the bytes of texts; the offsets start with 0."""
+    untyped: Any = texts
+    _, offset_buffer, data_buffer = untyped.buffers()
     if not len(texts):
         return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[whole.offset : whole.offset + len(texts) + 1]
+    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[untyped.offset : untyped.offset + len(texts) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
     return offsets - offsets[0], data
 
 
 def _pad(data: bytes) -> bytes:
-    return data + b" " * (-len(data) % _ALIGNED)
+    return data + b" " * (-len(data) % _ALIGNMENT)
 
 
 def _decode_arrays(payload: memoryview, described: Any) -> list[npt.NDArray[Any]] | None:
-    """The arrays that the header describes; None if they are not exactly the payload."""
-    found, at = [], 0
+    """Return the arrays that the header describes; None if they are not exactly the payload."""
+    arrays, offset = [], 0
     for kind, length in described:
         size = np.dtype(kind).itemsize * length
-        if at + size > len(payload):
+        if offset + size > len(payload):
             return None
-        found.append(np.frombuffer(payload, dtype=kind, count=length, offset=at))
-        at += size + (-size % _ALIGNED)
-    return found if at == len(payload) else None
+        arrays.append(np.frombuffer(payload, dtype=kind, count=length, offset=offset))
+        offset += size + (-size % _ALIGNMENT)
+    return arrays if offset == len(payload) else None
 
 
 def _make_adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, same_type: bool) -> Adjacency | None:
@@ -313,17 +314,16 @@ def _make_adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, same_type: bo
 
 
 def _decode_side(
-    arrays: list[npt.NDArray[Any]], ends: tuple[ValueDictionary, ValueDictionary], edges: int
+    arrays: list[npt.NDArray[Any]], endpoints: tuple[ValueDictionary, ValueDictionary], edges: int
 ) -> AdjacencySide | None:
     starts, far, rows = arrays
-    if len(starts) != len(ends[0]) + 1 or len(far) != edges or len(rows) != edges:
+    if len(starts) != len(endpoints[0]) + 1 or len(far) != edges or len(rows) != edges:
         return None
-    return AdjacencySide(starts, far, rows, len(ends[1]))
+    return AdjacencySide(starts, far, rows, len(endpoints[1]))
 
 
 def _decode_dictionary(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> ValueDictionary:
-    first: Any = offsets
-    second: Any = data
-    buffers = [None, pa.py_buffer(first), pa.py_buffer(second)]
+    arrays: tuple[Any, Any] = (offsets, data)
+    buffers = [None, *map(pa.py_buffer, arrays)]
     texts: Any = pa.Array.from_buffers(pa.utf8(), len(offsets) - 1, buffers)
     return ValueDictionary(texts, is_unique=True)

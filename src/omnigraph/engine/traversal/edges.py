@@ -1,4 +1,8 @@
-"""Traversals that bind the edge itself, and scans of edge tables: one row per edge, parallel edges apart."""
+"""Steps that return edges: `EdgeScan` and `EdgeExpand`. Each edge is a row, parallel edges too.
+
+In: frames with the ids of sources, or nothing for a scan. Out: the rows with the columns of the edges that pass the
+filter and with the ids of their endpoints. Edges come from the adjacency and cached columns, or from storage.
+"""
 
 from __future__ import annotations
 
@@ -37,24 +41,24 @@ from omnigraph.query.plan.expression_walk import ScanFilter
 
 
 def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """The edges that pass the filter, with the ids of their ends; undirected ones in both orientations."""
+    """Return the edges that pass the filter, with the ids of their endpoints; undirected edges in both orientations."""
     edge = step.edge
     direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
     walker = Walker(edge.table, direction, step, context)
-    wanted = output_columns(edge, step.columns, needed)
+    names = output_columns(edge, step.columns, needed)
     whole = not step.filter.pushed and not context.is_limited
     cached = None
     if walker.choose_mode(walker.reader.row_count) is TraversalMode.ADJACENCY:
-        cached = walker.reader.cached_columns(columns_to_read(wanted, step.filter), whole=whole)
+        cached = walker.reader.cached_columns(columns_to_read(names, step.filter), whole=whole)
     if cached is None:
-        yield from _streamed_edges(step, wanted, context)
+        yield from _streamed_edges(step, names, context)
         return
     adjacency = walker.adjacency()
     rows = matching_positions(edge, step.filter.conjuncts, cached, walker.reader)
     for start in range(0, len(rows), context.options.frame_rows):
         part = rows[start : start + context.options.frame_rows]
         columns: dict[str, Column] = {
-            f"{edge.name}.{name}": DictionaryColumn(part, cached[name]) for name in wanted
+            f"{edge.name}.{name}": DictionaryColumn(part, cached[name]) for name in names
         }
         ends: tuple[Column, Column] = (
             DictionaryColumn(adjacency.source_codes[part], adjacency.sources),
@@ -64,62 +68,66 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
 
 
 def expand_edges(step: op.EdgeExpand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """For each row one row per edge at its source that passes the filter."""
+    """Return one row for each row and each edge at its source that passes the filter."""
     edge = step.edge
     walker = Walker(edge.table, step.direction, step, context)
-    wanted = output_columns(edge, step.columns, needed)
-    own = {f"{edge.name}.{name}" for name in wanted} | (set() if step.into else {step.target.id})
+    names = output_columns(edge, step.columns, needed)
+    own = {f"{edge.name}.{name}" for name in names} | (set() if step.into else {step.target.id})
     below = needed - own | {step.source.id} | ({step.target.id} if step.into else set())
     for frame in context.rows(step.input, below):
         if not frame.length:
             continue
         if walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
-            yield from _expand_by_adjacency(_EdgeLookup(step, wanted, frame, walker, context))
+            yield from _expand_by_adjacency(_EdgeLookup(step, names, frame, walker, context))
         else:
-            yield from _expand_by_storage(_EdgeLookup(step, wanted, frame, walker, context))
+            yield from _expand_by_storage(_EdgeLookup(step, names, frame, walker, context))
 
 
 @dataclass(frozen=True, slots=True)
 class _EdgeLookup:
-    """One frame whose edges are looked for."""
+    """One frame, and what is needed to look up the edges at its sources."""
 
     step: op.EdgeExpand
-    wanted: tuple[str, ...]
+    names: tuple[str, ...]
     frame: Frame
     walker: Walker
     context: ExecutionContext
 
 
-def _streamed_edges(step: op.EdgeScan, wanted: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
+def _streamed_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
     edge = step.edge
-    names = tuple(dict.fromkeys((*wanted, "src", "dst")))
-    for frame in stream_rows(edge, names, step.filter, context):
+    names_with_ends = tuple(dict.fromkeys((*names, "src", "dst")))
+    for frame in stream_rows(edge, names_with_ends, step.filter, context):
         ends = (frame.columns[f"{edge.name}.src"], frame.columns[f"{edge.name}.dst"])
-        yield from _orient(step, frame.select(f"{edge.name}.{name}" for name in wanted), ends)
+        yield from _orient(step, frame.select(f"{edge.name}.{name}" for name in names), ends)
 
 
 def _orient(step: op.EdgeScan, frame: Frame, ends: tuple[Column, Column]) -> Iterator[Frame]:
     yield frame.with_columns({step.source.id: ends[0], step.target.id: ends[1]})
     if not step.undirected:
         return
-    turned = frame.with_columns({step.source.id: ends[1], step.target.id: ends[0]})
-    loops = _equal_ids(ends[0], ends[1])
-    rest = turned.filter(~loops)
-    if rest.length:
-        yield rest
+    reversed_edges = frame.with_columns({step.source.id: ends[1], step.target.id: ends[0]})
+    without_loops = reversed_edges.filter(~_equal_ids(ends[0], ends[1]))
+    if without_loops.length:
+        yield without_loops
 
 
-def _equal_ids(one: Column, other: Column) -> Mask:
-    """Where two columns of ids are the same; none is null."""
+def _equal_ids(left: Column, right: Column) -> Mask:
+    """Return where two columns of ids are equal; null is not equal to anything."""
     if (
-        isinstance(one, DictionaryColumn)
-        and isinstance(other, DictionaryColumn)
-        and one.dictionary is other.dictionary
+        isinstance(left, DictionaryColumn)
+        and isinstance(right, DictionaryColumn)
+        and left.dictionary is right.dictionary
     ):
-        same: Mask = one.codes == other.codes
-        return same
-    texts, others = (side.array() if isinstance(side, DictionaryColumn) else side for side in (one, other))
-    return np.asarray(texts.to_numpy(zero_copy_only=False) == others.to_numpy(zero_copy_only=False))
+        equal_codes: Mask = (left.codes == right.codes) & (left.codes >= 0)
+        return equal_codes
+    left_ids, right_ids = (
+        column.array() if isinstance(column, DictionaryColumn) else column for column in (left, right)
+    )
+    is_valid = left_ids.is_valid().to_numpy(zero_copy_only=False)
+    equal = left_ids.to_numpy(zero_copy_only=False) == right_ids.to_numpy(zero_copy_only=False)
+    mask: Mask = np.asarray(equal) & is_valid
+    return mask
 
 
 def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
@@ -137,9 +145,9 @@ def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
             continue
         _, sizes = range_counts(starts, codes)
         for start, stop in output_slices(sizes, job.context.options.expanded_rows_max):
-            found = _join_edges(job, adjacency, direction, (start, codes[start:stop]), skip_loops=number > 0)
-            if found.length:
-                yield found
+            joined = _join_edges(job, adjacency, direction, (start, codes[start:stop]), skip_loops=number > 0)
+            if joined.length:
+                yield joined
 
 
 def _join_edges(
@@ -152,32 +160,32 @@ def _join_edges(
 ) -> Frame:
     step, (start, codes) = job.step, part
     side = adjacency.side(direction)
-    positions, at = expand_ranges(side.starts, codes)
-    job.context.budget.require_bytes(8 * len(at) * (len(job.wanted) + len(job.frame.columns) + 2))
-    far, rows = side.far[at].astype(np.int64), side.rows[at].astype(np.int64)
-    kept = np.ones(len(at), dtype=np.bool_)
+    positions, indices = expand_ranges(side.starts, codes)
+    job.context.budget.require_bytes(8 * len(indices) * (len(job.names) + len(job.frame.columns) + 2))
+    far, rows = side.far[indices].astype(np.int64), side.rows[indices].astype(np.int64)
+    mask = np.ones(len(indices), dtype=np.bool_)
     if skip_loops:
-        kept &= far != codes[positions]
+        mask &= far != codes[positions]
     if step.into:
         column = job.frame.slice(start, start + len(codes)).columns[step.target.id]
-        kept &= far == positions_in(adjacency.far(direction), column, job.context.cache)[positions]
-    if not kept.all():
-        positions, far, rows = positions[kept], far[kept], rows[kept]
+        mask &= far == positions_in(adjacency.far(direction), column, job.context.cache)[positions]
+    if not mask.all():
+        positions, far, rows = positions[mask], far[mask], rows[mask]
     values = _edge_values(job, rows)
     if step.filter.conjuncts:
         columns = {f"{step.edge.name}.{name}": column for name, column in values.items()}
         passing = np.flatnonzero(condition_mask(step.filter.conjuncts, Frame(len(rows), columns)))
         positions, far = positions[passing], far[passing]
         values = {name: column.take(passing) for name, column in values.items()}
-    new: dict[str, Column] = {f"{step.edge.name}.{name}": values[name] for name in job.wanted}
+    new: dict[str, Column] = {f"{step.edge.name}.{name}": values[name] for name in job.names}
     if not step.into:
         new[step.target.id] = DictionaryColumn(far, adjacency.far(direction))
     return job.frame.take(positions + start).with_columns(new)
 
 
 def _edge_values(job: _EdgeLookup, rows: Codes) -> Mapping[str, DictionaryColumn]:
-    """The columns of edges by their rows in the table."""
-    read = columns_to_read(job.wanted, job.step.filter)
+    """Return the columns of the edges in these rows of the table."""
+    read = columns_to_read(job.names, job.step.filter)
     cached = job.walker.reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
     if cached is not None:
         return {name: DictionaryColumn(rows, cached[name]) for name in read}
@@ -194,65 +202,57 @@ def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
     sources, numbers = distinct_sources(job.frame.columns[step.source.id])
     if not len(sources.codes):
         return
-    asked = ValueDictionary(sources.array(), is_unique=True, is_own=True)
-    mode = job.walker.choose_mode(len(asked))
+    nodes = ValueDictionary(sources.array(), is_unique=True, is_own=True)
+    mode = job.walker.choose_mode(len(nodes))
     for number, (near, far) in enumerate(SIDES[step.direction]):
-        positions, edges = _read_edges_at(job, asked, (near, far), mode, skip_loops=number > 0)
+        positions, edges = _read_edges_at(job, nodes, (near, far), mode, skip_loops=number > 0)
         if not len(positions):
             continue
-        held = edges.nbytes
-        job.context.budget.reserve(held)
+        held_bytes = edges.nbytes
+        job.context.budget.reserve(held_bytes)
         order = np.argsort(positions, kind="stable")
-        starts = np.searchsorted(positions[order], np.arange(len(asked) + 1))
+        starts = np.searchsorted(positions[order], np.arange(len(nodes) + 1))
         _, sizes = range_counts(starts, numbers)
         for start, stop in output_slices(sizes, job.context.options.expanded_rows_max):
-            rows, at = expand_ranges(starts, numbers[start:stop])
+            rows, indices = expand_ranges(starts, numbers[start:stop])
             frame = job.frame.take(rows + start)
-            found = edges.take(order[at])
+            edge_rows = edges.take(order[indices])
             if step.into:
-                same = _equal_or_null_ids(
-                    frame.columns[step.target.id], found.columns[f"{step.edge.name}.{far}"]
+                equal = _equal_ids(
+                    frame.columns[step.target.id], edge_rows.columns[f"{step.edge.name}.{far}"]
                 )
-                frame, found = frame.filter(same), found.filter(same)
+                frame, edge_rows = frame.filter(equal), edge_rows.filter(equal)
             new = {
-                f"{step.edge.name}.{name}": found.columns[f"{step.edge.name}.{name}"] for name in job.wanted
+                f"{step.edge.name}.{name}": edge_rows.columns[f"{step.edge.name}.{name}"]
+                for name in job.names
             }
             if not step.into:
-                new[step.target.id] = found.columns[f"{step.edge.name}.{far}"]
+                new[step.target.id] = edge_rows.columns[f"{step.edge.name}.{far}"]
             if frame.length:
                 yield frame.with_columns(new)
-        job.context.budget.release(held)
+        job.context.budget.release(held_bytes)
 
 
 def _read_edges_at(
-    job: _EdgeLookup, asked: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
+    job: _EdgeLookup, nodes: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
 ) -> tuple[Codes, Frame]:
-    """The edges at the asked nodes that pass the filter, and the place of the node of each."""
+    """Read the edges at these nodes that pass the filter; return the positions of their nodes, and the edges."""
     step, (near, far) = job.step, ends
     conjuncts = step.filter.conjuncts
-    names = (near, far, *columns_to_read(job.wanted, ScanFilter((), conjuncts)))
+    names = (near, far, *columns_to_read(job.names, ScanFilter((), conjuncts)))
     positions: list[Codes] = []
     frames: list[Frame] = []
     size = 0
-    for batch in job.walker.read_edges(asked.array, names, near, mode):
+    for batch in job.walker.read_edges(nodes.array, names, near, mode):
         frame = frame_from_batch(step.edge, batch)
-        found = asked.find(batch.column(near))
-        kept = (found >= 0) & condition_mask(conjuncts, frame)
+        batch_positions = nodes.find(batch.column(near))
+        mask = (batch_positions >= 0) & condition_mask(conjuncts, frame)
         if skip_loops:
-            kept &= ~_equal_ids(batch.column("src"), batch.column("dst"))
-        positions.append(found[kept])
-        frames.append(frame.take(np.flatnonzero(kept)).compact())
+            mask &= ~_equal_ids(batch.column("src"), batch.column("dst"))
+        positions.append(batch_positions[mask])
+        frames.append(frame.take(np.flatnonzero(mask)).compact())
         size += positions[-1].nbytes + frames[-1].nbytes
         job.context.budget.require_bytes(size)
     if not frames:
         return np.zeros(0, dtype=np.int64), job.frame
     return np.concatenate(positions), concat_frames(frames)
-
-
-def _equal_or_null_ids(one: Column, other: Column) -> Mask:
-    """Where two columns of ids are equal; null is equal to nothing."""
-    texts, others = (side.array() if isinstance(side, DictionaryColumn) else side for side in (one, other))
-    missing = texts.is_null().to_numpy(zero_copy_only=False)
-    equal = texts.to_numpy(zero_copy_only=False) == others.to_numpy(zero_copy_only=False)
-    found: Mask = np.asarray(equal) & ~missing
-    return found

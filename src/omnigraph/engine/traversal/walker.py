@@ -1,8 +1,8 @@
-"""Following the edges of one table from a set of nodes, in one of three ways that give the same pairs.
+"""Follows the edges of one table from a set of nodes, in one of three modes that return the same pairs.
 
-The way is chosen at every hop, from the frontier that is really there: adjacency when it is in memory or quickly made;
-lookups by index for a small frontier; adjacency again for a large one, as long as it fits the cache; otherwise a scan
-of the edge table.
+The mode is chosen at each hop, from the actual size of the frontier: adjacency if it is in memory or quickly built;
+lookups by index for a small frontier; adjacency for a large frontier if it fits the cache; otherwise a scan of the edge
+table.
 """
 
 from __future__ import annotations
@@ -55,59 +55,59 @@ class Walker:
         self._is_repeated: bool | None = None
 
     def choose_mode(self, frontier: int) -> TraversalMode:
-        """The way to follow the edges from so many nodes."""
+        """Return the mode for a frontier of this size, and record it in the trace."""
         mode, reason = self._decide_mode(frontier)
         self._context.record_mode(self._step, mode.value, reason)
         return mode
 
     def estimate_mode(self, frontier: int) -> tuple[TraversalMode, str]:
-        """The way that it would be, and why, without having been asked."""
+        """Return the mode that a first request would use, and the reason."""
         self._is_repeated = False
         return self._decide_mode(frontier)
 
     def adjacency(self) -> Adjacency:
-        """The adjacency of the table, built if it is not in memory."""
+        """Return the adjacency of the table; load it if it is not in memory."""
         if self._adjacency is None:
             self._adjacency = load_adjacency(self.table, self._context)
         return self._adjacency
 
     def hop(self, frontier: DictionaryColumn) -> tuple[Codes, DictionaryColumn]:
-        """For each node of the frontier its distinct neighbours: the place in the frontier, and the neighbour."""
+        """Return the distinct neighbours of each node: positions of nodes in the frontier, and the neighbours."""
         mode = self.choose_mode(len(frontier.codes))
         if mode is TraversalMode.ADJACENCY:
             adjacency = self.adjacency()
             codes = positions_in(adjacency.near(self.direction), frontier, self._context.cache)
             positions, far = expand_neighbours(adjacency.neighbours(self.direction), codes)
             return positions, DictionaryColumn(far, adjacency.far(self.direction))
-        asked = ValueDictionary(frontier.array(), is_unique=True, is_own=True)
-        places_found: list[Codes] = []
-        ends: list[Array] = []
+        nodes = ValueDictionary(frontier.array(), is_unique=True, is_own=True)
+        position_parts: list[Codes] = []
+        far_parts: list[Array] = []
         size = 0
         for near, far_name in SIDES[self.direction]:
-            for batch in self.read_edges(asked.array, (near, far_name), near, mode):
-                positions = asked.find(batch.column(near))
-                kept = np.flatnonzero(positions >= 0)
-                places_found.append(positions[kept])
-                ends.append(batch.column(far_name).take(pa.array(kept)))
-                size += places_found[-1].nbytes + ends[-1].nbytes
+            for batch in self.read_edges(nodes.array, (near, far_name), near, mode):
+                positions = nodes.find(batch.column(near))
+                rows = np.flatnonzero(positions >= 0)
+                position_parts.append(positions[rows])
+                far_parts.append(batch.column(far_name).take(pa.array(rows)))
+                size += position_parts[-1].nbytes + far_parts[-1].nbytes
                 self._context.budget.require_bytes(size)
-        return _distinct_pairs(places_found, ends)
+        return _distinct_pairs(position_parts, far_parts)
 
     def read_neighbours(self, frontier: DictionaryColumn) -> DictionaryColumn:
-        """The distinct neighbours of a frontier, by index, when it does not matter whose neighbours they are."""
-        ends: list[Array] = []
+        """Read the distinct neighbours of all nodes of a frontier together, by index."""
+        far_parts: list[Array] = []
         size = 0
         for near, far in SIDES[self.direction]:
             for batch in self.reader.read_matching((far,), near, frontier.array()):
-                ends.append(batch.column(far))
-                size += ends[-1].nbytes
+                far_parts.append(batch.column(far))
+                size += far_parts[-1].nbytes
                 self._context.budget.require_bytes(size)
-        return _distinct_pairs([np.zeros(len(found), dtype=np.int64) for found in ends], ends)[1]
+        return _distinct_pairs([np.zeros(len(part), dtype=np.int64) for part in far_parts], far_parts)[1]
 
     def read_edges(
         self, texts: Array, columns: Sequence[str], near: str, mode: TraversalMode
     ) -> Iterator[pa.RecordBatch]:
-        """The edges at these nodes, from storage; a scan gives other edges as well."""
+        """Read the edges at these nodes from storage; a scan also returns other edges."""
         names = tuple(dict.fromkeys(columns))
         if mode is TraversalMode.INDEXED:
             return self.reader.read_matching(names, near, texts)
@@ -116,7 +116,7 @@ class Walker:
     def _decide_mode(self, frontier: int) -> tuple[TraversalMode, str]:
         forced = self._context.options.mode
         if forced is not None:
-            return forced, "as asked"
+            return forced, "forced"
         rows = self.reader.row_count
         if self._adjacency or self._context.cache.get((self.reader.key, "adjacency"), Adjacency):
             return TraversalMode.ADJACENCY, "in memory"
@@ -131,7 +131,10 @@ class Walker:
                 return TraversalMode.INDEXED, f"from {_nodes(frontier)}"
         if fits:
             return TraversalMode.ADJACENCY, f"from {_nodes(frontier)}"
-        return TraversalMode.EDGE_SCAN, f"from {_nodes(frontier)}, and {rows:,} edges are too many to keep"
+        return (
+            TraversalMode.EDGE_SCAN,
+            f"from {_nodes(frontier)}, and {rows:,} edges are too many for the cache",
+        )
 
     def _is_indexed(self) -> bool:
         facts = self.reader.facts()
@@ -143,14 +146,14 @@ def _nodes(count: int) -> str:
 
 
 def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
-    """The adjacency of an edge table: from the cache, as it was persisted, or built now."""
+    """Return the adjacency of an edge table from the cache or its file, or build it; cache it."""
     reader = context.tables.reader(table)
-    known = context.cache.get((reader.key, "adjacency"), Adjacency)
-    if known is not None:
-        return known
-    is_small = reader.row_count <= limits.ENGINE_EAGER_ROWS_MAX
-    found = None if is_small else read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
-    if found is None:
+    adjacency = context.cache.get((reader.key, "adjacency"), Adjacency)
+    if adjacency is not None:
+        return adjacency
+    if reader.row_count > limits.ENGINE_EAGER_ROWS_MAX:
+        adjacency = read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
+    if adjacency is None:
         batches: list[pa.RecordBatch] = []
         size = 0
         for batch in reader.read_batches(("src", "dst"), None):
@@ -161,23 +164,23 @@ def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
             combine_chunks(pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()))
             for name in ("src", "dst")
         )
-        found = build_adjacency(sources, targets, same_type=context.tables.connects_same_type(table))
-    context.cache.put((reader.key, "adjacency"), found, found.nbytes)
-    return found
+        adjacency = build_adjacency(sources, targets, same_type=context.tables.connects_same_type(table))
+    context.cache.put((reader.key, "adjacency"), adjacency, adjacency.nbytes)
+    return adjacency
 
 
 def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Codes]:
-    """For each position its neighbours: the place of the position among the codes, and the neighbour."""
-    positions, at = expand_ranges(neighbours.starts, codes)
-    return positions, neighbours.far[at].astype(np.int64)
+    """Return the neighbours of each node: the positions of the nodes among the codes, and the neighbours."""
+    positions, indices = expand_ranges(neighbours.starts, codes)
+    return positions, neighbours.far[indices].astype(np.int64)
 
 
-def _distinct_pairs(positions: list[Codes], ends: list[Array]) -> tuple[Codes, DictionaryColumn]:
-    if not ends:
-        nothing: Any = pa.array([], pa.utf8())
-        empty = np.zeros(0, dtype=np.int64)
-        return empty, DictionaryColumn(empty, ValueDictionary(nothing, is_unique=True, is_own=True))
-    encoded: Any = pa.chunked_array(ends, type=pa.utf8()).dictionary_encode().combine_chunks()
+def _distinct_pairs(positions: list[Codes], far: list[Array]) -> tuple[Codes, DictionaryColumn]:
+    if not far:
+        no_ids: Any = pa.array([], pa.utf8())
+        no_codes = np.zeros(0, dtype=np.int64)
+        return no_codes, DictionaryColumn(no_codes, ValueDictionary(no_ids, is_unique=True, is_own=True))
+    encoded: Any = pa.chunked_array(far, type=pa.utf8()).dictionary_encode().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
