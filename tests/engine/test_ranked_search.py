@@ -1,6 +1,6 @@
-"""Every predicate with every ranking, on bound and on traversed variables, against brute force over dictionaries.
+"""All predicates with all rankings, on bound and on traversed variables, compared with brute force over dictionaries.
 
-Matching rows are found by plain Python over the same rows; their scores by the reference; then they are sorted and cut.
+Plain Python selects the matching rows, the reference computes their scores, then they are sorted and limited.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def written() -> Iterator[tuple[str | None, Row]]:
 
 
 def within_two_hops() -> Iterator[tuple[str | None, Row]]:
-    near = {far for one, far in LINKS if one == "d0"}
-    further = {far for one, far in LINKS if one in near} - near - {"d0"}
+    near = {far for start, far in LINKS if start == "d0"}
+    further = {far for start, far in LINKS if start in near} - near - {"d0"}
     yield from ((None, BY_KEY[key]) for key in near | further)
 
 
@@ -103,7 +103,7 @@ def optional() -> Iterator[tuple[str | None, Row]]:
     yield ("a3", NOTHING)
 
 
-# What is matched, how the other end is called, and the pairs of the other end and `$d`.
+# The pattern, the expression of the other node, and the pairs of the other node and `$d`.
 SHAPES: Final[dict[str, tuple[str, str, Callable[[], Iterator[tuple[str | None, Row]]]]]] = {
     "bound": ("$d: D", "1", bound),
     "traversed": ("$a: A  $a w $d", "$a.k", written),
@@ -149,7 +149,7 @@ RANKINGS: Final[dict[str, ex.Score]] = {
     'rrf(bm25($d.t, "red fox"), nearest($d.v, [1.0, 0.5, 0.0]))': ex.Rrf(RED, NEAR, 60),
     "rrf(nearest($d.v, [1.0, 0.5, 0.0]), nearest($d.v, [0.0, 0.0, 1.0]), k=2)": ex.Rrf(NEAR, OTHER, 2),
 }
-# Where another key comes first the score only breaks its ties, and no row is left out.
+# If the score is not the first sort key, it only breaks ties, and rows without a score remain.
 TAILS: Final = (
     "limit 3",
     "order { s } limit 99",
@@ -177,7 +177,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 
 @pytest.mark.parametrize("predicate", PREDICATES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_ranking(graph: Snapshot, shape: str, predicate: str) -> None:
+def test_ranking_equals_brute_force(graph: Snapshot, shape: str, predicate: str) -> None:
     match, other, _ = SHAPES[shape]
     cache = Cache()
     for text, score in RANKINGS.items():
@@ -191,38 +191,38 @@ def test_every_ranking(graph: Snapshot, shape: str, predicate: str) -> None:
 
 
 def brute_force(shape: str, predicate: str, score: ex.Score, tail: str) -> list[tuple[Any, ...]]:
-    pairs = [(end, row) for end, row in SHAPES[shape][2]() if is_kept(shape, predicate, row)]
-    rows = [{f"d.{name}": found for name, found in (row | {"id": row["k"]}).items()} for _, row in pairs]
+    pairs = [(end, row) for end, row in SHAPES[shape][2]() if is_matching(shape, predicate, row)]
+    rows = [{f"d.{name}": cell for name, cell in (row | {"id": row["k"]}).items()} for _, row in pairs]
     scores = scored(score, rows, value)
-    found = [
-        (1 if end is None else end, row["k"], row["n"], one)
-        for (end, row), one in zip(pairs, scores, strict=True)
+    results = [
+        (1 if end is None else end, row["k"], row["n"], row_score)
+        for (end, row), row_score in zip(pairs, scores, strict=True)
     ]
     descends = "desc" in tail or ("asc" not in tail and not isinstance(score, ex.Nearest))
     is_first = "$d.n" not in tail
 
-    def compare(one: tuple[Any, ...], two: tuple[Any, ...]) -> int:
-        if not is_first and one[2] != two[2]:
-            return -1 if one[2] is None or (two[2] is not None and one[2] < two[2]) else 1
-        if one[3] != two[3]:
-            if one[3] is None or two[3] is None:
-                return 1 if one[3] is None else -1
-            return -1 if (one[3] < two[3]) is not descends else 1
-        ends = ((one[1] or "", str(one[0])), (two[1] or "", str(two[0])))
-        # The order of the columns that break ties is that of the variables of the text.
+    def compare(left: tuple[Any, ...], right: tuple[Any, ...]) -> int:
+        if not is_first and left[2] != right[2]:
+            return -1 if left[2] is None or (right[2] is not None and left[2] < right[2]) else 1
+        if left[3] != right[3]:
+            if left[3] is None or right[3] is None:
+                return 1 if left[3] is None else -1
+            return -1 if (left[3] < right[3]) is not descends else 1
+        ties = ((left[1] or "", str(left[0])), (right[1] or "", str(right[0])))
+        # Ties are broken by the ids of the variables, in the order of the query text.
         if shape not in {"bound", "hops", "start"}:
-            ends = (ends[0][::-1], ends[1][::-1])
-        return (ends[0] > ends[1]) - (ends[0] < ends[1])
+            ties = (ties[0][::-1], ties[1][::-1])
+        return (ties[0] > ties[1]) - (ties[0] < ties[1])
 
-    found.sort(key=cmp_to_key(compare))
+    results.sort(key=cmp_to_key(compare))
     if "limit" in tail:
         if is_first:
-            found = [row for row in found if row[3] is not None]
-        found = found[: int(tail.rpartition(" ")[2])]
-    return found
+            results = [row for row in results if row[3] is not None]
+        results = results[: int(tail.rpartition(" ")[2])]
+    return results
 
 
-def is_kept(shape: str, predicate: str, row: Row) -> bool:
+def is_matching(shape: str, predicate: str, row: Row) -> bool:
     if row is NOTHING and predicate.startswith(("not search", "$d.n is null")):
         return predicate.startswith("$d.n is null")
     return PREDICATES[predicate](row)

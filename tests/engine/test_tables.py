@@ -1,4 +1,4 @@
-"""What a plan knows about the tables of a snapshot: rows, indexes, and what they do not cover yet."""
+"""Facts of tables for the planner: rows, indexes, and the rows that indexes do not cover yet."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.maintenance.graphs import in_place
 QUERY = 'query q() { match { $p: Person { slug: "b" } $p knows $f } return { $f.age } }'
 
 
-def graph(place: Path) -> Location:
-    location = parse_location(str(place / "graph.omni"))
+def graph(directory: Path) -> Location:
+    location = parse_location(str(directory / "graph.omni"))
     create(location)
     run(location, [Change(PERSON, insert=("a", "b", "c")), Change(KNOWS, insert=("a", "b"))])
     return location
@@ -40,15 +40,15 @@ def test_rows_and_coverage(tmp_path: Path) -> None:
     assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3)}
 
     run_index(location, PERSON, [IndexSpec("id", IndexKind.BTREE), IndexSpec("slug", IndexKind.BTREE)])
-    whole = (IndexFact("id", IndexKind.BTREE), IndexFact("slug", IndexKind.BTREE))
-    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3, whole)}
+    complete = (IndexFact("id", IndexKind.BTREE), IndexFact("slug", IndexKind.BTREE))
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3, complete)}
 
     run(location, [Change(PERSON, insert=("d", "e"))])
     partial = (IndexFact("id", IndexKind.BTREE, 1, 2), IndexFact("slug", IndexKind.BTREE, 1, 2))
     assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(5, partial)}
 
 
-def test_explain_shows_the_index_and_what_it_lacks(tmp_path: Path) -> None:
+def test_explain_shows_index_and_uncovered_rows(tmp_path: Path) -> None:
     location = graph(tmp_path)
     assert "using" not in plan(location)
     run_index(location, PERSON, [IndexSpec("slug", IndexKind.BTREE)])
@@ -60,7 +60,7 @@ def test_explain_shows_the_index_and_what_it_lacks(tmp_path: Path) -> None:
 
 
 def executed(location: Location, text: str) -> str:
-    """How storage says that it did the scan of the query."""
+    """Return how storage reports that it ran the scan of the query."""
     trace = Trace()
     snapshot = read_snapshot(location)
     query = PreparedQuery(text)
@@ -72,7 +72,7 @@ def executed(location: Location, text: str) -> str:
     return f"{mode}, {reason}"
 
 
-def test_the_executed_scan_asks_the_index_before_and_after_appends_and_optimize(tmp_path: Path) -> None:
+def test_scan_uses_index_before_and_after_appends_and_optimize(tmp_path: Path) -> None:
     location = graph(tmp_path)
     assert executed(location, QUERY) == "from storage, no index"
     specs = [IndexSpec("slug", IndexKind.BTREE)]

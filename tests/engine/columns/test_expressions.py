@@ -44,11 +44,11 @@ LEAST, MOST, MOST_UNSIGNED = -(2**63), 2**63 - 1, 2**64 - 1
 
 
 def frame(**columns: tuple[ValueType, list[Any]]) -> Frame:
-    found = {}
+    arrays = {}
     for name, (kind, values) in columns.items():
         arrow: Any = pa.list_(pa.int64()) if isinstance(kind, ListType) else ARROW[kind]
-        found[f"x.{name}"] = pa.array(values, arrow)
-    return Frame(len(next(iter(columns.values()))[1]), found)
+        arrays[f"x.{name}"] = pa.array(values, arrow)
+    return Frame(len(next(iter(columns.values()))[1]), arrays)
 
 
 def column(name: str, kind: ValueType) -> ex.ColumnRef:
@@ -62,8 +62,8 @@ def values(expr: ex.Expr, rows: Frame) -> list[Any]:
 TRUTH = [True, False, None]
 
 
-def test_logic_has_three_values() -> None:
-    rows = frame(a=(BOOL, [one for one in TRUTH for _ in TRUTH]), b=(BOOL, TRUTH * 3))
+def test_three_valued_logic() -> None:
+    rows = frame(a=(BOOL, [value for value in TRUTH for _ in TRUTH]), b=(BOOL, TRUTH * 3))
     a, b = column("a", BOOL), column("b", BOOL)
     assert values(ex.And((a, b)), rows) == [True, False, None, False, False, False, None, False, None]
     assert values(ex.Or((a, b)), rows) == [True, True, True, True, False, None, True, None, None]
@@ -84,7 +84,7 @@ def test_logic_has_three_values() -> None:
         ((I64, [1, 2, 3, None]), (F64, [float("inf"), float("-inf"), None, 1.0])),
     ],
 )
-def test_numbers_of_any_types_compare_exactly(
+def test_numbers_of_different_types_compare_exactly(
     left: tuple[ValueType, list[Any]], right: tuple[ValueType, list[Any]]
 ) -> None:
     rows = frame(a=left, b=right)
@@ -93,15 +93,16 @@ def test_numbers_of_any_types_compare_exactly(
     )
     for sign, meaning in MEANINGS.items():
         expected = [None if None in pair else meaning(*pair) for pair in stored]
-        found = values(ex.Compare(sign, column("a", left[0]), column("b", right[0])), rows)
-        assert found == expected, sign
-        turned = [None if None in pair else meaning(*reversed(pair)) for pair in stored]
-        assert values(ex.Compare(sign, column("b", right[0]), column("a", left[0])), rows) == turned, sign
+        assert values(ex.Compare(sign, column("a", left[0]), column("b", right[0])), rows) == expected, sign
+        swapped = [None if None in pair else meaning(*reversed(pair)) for pair in stored]
+        assert values(ex.Compare(sign, column("b", right[0]), column("a", left[0])), rows) == swapped, sign
 
 
-def test_a_date_is_the_midnight_it_begins_with() -> None:
-    moment = datetime(2020, 1, 1, tzinfo=UTC)
-    rows = frame(d=(DATE, [date(2020, 1, 1)] * 2), t=(DATETIME, [moment, moment.replace(microsecond=1000)]))
+def test_date_is_compared_as_midnight() -> None:
+    midnight = datetime(2020, 1, 1, tzinfo=UTC)
+    rows = frame(
+        d=(DATE, [date(2020, 1, 1)] * 2), t=(DATETIME, [midnight, midnight.replace(microsecond=1000)])
+    )
     assert values(ex.Compare(ComparisonOperator.EQ, column("d", DATE), column("t", DATETIME)), rows) == [
         True,
         False,
@@ -114,9 +115,9 @@ def test_a_date_is_the_midnight_it_begins_with() -> None:
 
 def test_integers_are_exact_or_an_error() -> None:
     rows = frame(a=(I64, [MOST - 1, None]), u=(U64, [2**63, 1]))
-    one = ex.Literal(1, I64)
-    assert values(ex.Computed(Sign.ADD, column("a", I64), one), rows) == [MOST, None]
-    assert values(ex.Computed(Sign.SUB, column("u", U64), one), rows) == [MOST, 0]
+    unit = ex.Literal(1, I64)
+    assert values(ex.Computed(Sign.ADD, column("a", I64), unit), rows) == [MOST, None]
+    assert values(ex.Computed(Sign.SUB, column("u", U64), unit), rows) == [MOST, 0]
     assert values(ex.Negated(column("u", U64)), rows) == [LEAST, -1]
     for expr in (
         ex.Computed(Sign.ADD, column("a", I64), ex.Literal(2, I64)),
@@ -129,7 +130,7 @@ def test_integers_are_exact_or_an_error() -> None:
         assert caught.value.code == "integer_overflow"
 
 
-def test_division_gives_floats_and_null_for_zero() -> None:
+def test_division_returns_floats_and_null_for_zero() -> None:
     rows = frame(a=(I64, [1, 1, None, MOST]), b=(F64, [0.0, -0.0, 1.0, 2.0]))
     assert values(ex.Computed(Sign.DIV, column("a", I64), column("b", F64)), rows) == [
         None,
@@ -140,7 +141,7 @@ def test_division_gives_floats_and_null_for_zero() -> None:
     assert values(ex.Computed(Sign.DIV, column("a", I64), ex.Literal(0, I64)), rows) == [None] * 4
 
 
-def test_lists_texts_and_choices() -> None:
+def test_membership_text_tests_and_in_list() -> None:
     rows = frame(
         items=(ListType(Scalar.I64), [None, [], [1, 2], [3]]),
         n=(I64, [1, 1, 2, None]),
@@ -162,12 +163,12 @@ def test_lists_texts_and_choices() -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 2])
-def test_a_list_of_a_parameter_is_shown_in_every_row_also_when_there_is_none(rows: int) -> None:
-    shown = ex.Literal((1, 2), ListType(Scalar.I64))
-    assert values(shown, frame(n=(I64, [7] * rows))) == [[1, 2]] * rows
+def test_list_literal_is_repeated_for_each_row(rows: int) -> None:
+    literal = ex.Literal((1, 2), ListType(Scalar.I64))
+    assert values(literal, frame(n=(I64, [7] * rows))) == [[1, 2]] * rows
 
 
-def test_ids_of_one_domain_are_compared_by_position() -> None:
+def test_ids_of_one_dictionary_are_compared_by_code() -> None:
     dictionary = ValueDictionary(pa.array(["a", "b"]), is_unique=True)
     rows = Frame(
         3,

@@ -1,4 +1,4 @@
-"""Filters in storage against the same filters in the process: the same rows, for every type and its extremes."""
+"""Filters in storage return the same rows as the same filters in the process, for all types and extreme values."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ INDEXED = ("tExt", "i", "l", "u", "b", "f", "d", "a", "m")
 
 @pytest.fixture(scope="module", params=["plain", "indexed"])
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """One row per value, nulls everywhere else."""
+    """Return a graph with one row per value; all other columns are null."""
     rows: list[dict[str, Any]] = [
         {"k": f"{name}{number}", name: value}
         for name, (_, values) in VALUES.items()
@@ -90,10 +90,10 @@ def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
 
 
-def conditions(name: str) -> list[ex.Expr]:
+def conditions_on(name: str) -> list[ex.Expr]:
     kind, values = VALUES[name]
     column = ex.ColumnRef("x", name, kind, nullable=True)
-    found: list[ex.Expr] = [ex.IsNull(column), ex.IsNull(column, negated=True)]
+    conditions: list[ex.Expr] = [ex.IsNull(column), ex.IsNull(column, negated=True)]
     signs = [
         sign
         for sign in ComparisonOperator
@@ -101,12 +101,12 @@ def conditions(name: str) -> list[ex.Expr]:
     ]
     for value in values:
         literal = ex.Literal(value, kind)
-        found.extend(ex.Compare(sign, column, literal) for sign in signs)
-        found.append(ex.Not(ex.InList(column, (literal, ex.Literal(values[0], kind)))))
-        found.append(ex.Or((ex.Compare(ComparisonOperator.EQ, column, literal), ex.IsNull(column))))
+        conditions.extend(ex.Compare(sign, column, literal) for sign in signs)
+        conditions.append(ex.Not(ex.InList(column, (literal, ex.Literal(values[0], kind)))))
+        conditions.append(ex.Or((ex.Compare(ComparisonOperator.EQ, column, literal), ex.IsNull(column))))
         if isinstance(value, str):
-            found.extend((ex.Prefix(column, literal), ex.Not(ex.Prefix(column, literal))))
-    return found
+            conditions.extend((ex.Prefix(column, literal), ex.Not(ex.Prefix(column, literal))))
+    return conditions
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -120,7 +120,7 @@ def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
     )
     keys = table.column("k").combine_chunks()
     pushed = 0
-    for condition in conditions(name):
+    for condition in conditions_on(name):
         expected = [
             str(key) for key in keys.filter(pa.array(condition_mask((condition,), frame))).to_pylist()
         ]
@@ -130,15 +130,15 @@ def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
             continue
         assert rest == ()
         pushed += 1
-        found = [str(key) for key in dataset.read(["k"], where).column("k").to_pylist()]
-        assert sorted(found) == sorted(expected), where
-    assert pushed > len(conditions(name)) // 2
+        keys_read = [str(key) for key in dataset.read(["k"], where).column("k").to_pylist()]
+        assert sorted(keys_read) == sorted(expected), where
+    assert pushed > len(conditions_on(name)) // 2
 
 
-def test_what_cannot_be_said_stays() -> None:
+def test_condition_without_storage_text_remains() -> None:
     column = ex.ColumnRef("x", "d", ScalarType(Scalar.F64))
     infinite = ex.Compare(ComparisonOperator.LT, column, ex.Literal(float("inf"), ScalarType(Scalar.F64)))
-    fine = ex.IsNull(column)
-    assert storage_filter((fine, infinite)) == ("(`d` IS NULL)", (infinite,))
-    assert storage_filter((ex.Or((fine, infinite)),)) == (None, (ex.Or((fine, infinite)),))
+    is_null = ex.IsNull(column)
+    assert storage_filter((is_null, infinite)) == ("(`d` IS NULL)", (infinite,))
+    assert storage_filter((ex.Or((is_null, infinite)),)) == (None, (ex.Or((is_null, infinite)),))
     assert storage_filter(()) == (None, ())
