@@ -28,6 +28,7 @@ from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
 from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Rows, Step
 from tests.graph.writers import run_index
+from tests.pipeline.in_place import in_place
 
 _BRANCH: Final = "review/1"
 
