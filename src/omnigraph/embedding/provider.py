@@ -1,4 +1,7 @@
-"""The provider that creates vectors from the text arguments of `nearest`. The caller passes it; it may use a network."""
+"""The provider that creates vectors from the text arguments of `nearest`. The caller passes it; it may use a network.
+
+This module is separate from `engine`, because the Python API exports it without the engine.
+"""
 
 from __future__ import annotations
 
