@@ -32,26 +32,6 @@ from omnigraph.storage.lance.indexes import (
 )
 from omnigraph.storage.location import Location
 
-
-def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
-    """Read the size and the indexes of an open table."""
-    kinds = {(index.column, index.kind) for index in read_indexes(dataset)}
-    specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
-    if not specs:
-        return TableFacts(rows)
-    return TableFacts(rows, tuple(_fact(*entry) for entry in read_coverage(dataset, specs).items()))
-
-
-def _fact(spec: IndexSpec, coverage: Coverage) -> IndexFact:
-    match coverage:
-        case Indexed():
-            return IndexFact(spec.column, spec.kind)
-        case Degraded(fragments, rows):
-            return IndexFact(spec.column, spec.kind, len(fragments), rows)
-        case _:
-            assert_never(coverage)
-
-
 _TEXT_BYTES: Final = 24
 _FACTS_BYTES: Final = 1024
 _MARK_BYTES: Final = 256
@@ -199,9 +179,13 @@ class TableReader:
         return pa.schema([schema.field(name) for name in names])
 
 
-def _cache_updater(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
-    """Return a function that caches a column with its current size. It must not keep the reader's snapshot alive."""
-    return lambda dictionary: cache.put(key, dictionary, dictionary.nbytes)
+def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
+    """Read the size and the indexes of an open table."""
+    kinds = {(index.column, index.kind) for index in read_indexes(dataset)}
+    specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
+    if not specs:
+        return TableFacts(rows)
+    return TableFacts(rows, tuple(_fact(*entry) for entry in read_coverage(dataset, specs).items()))
 
 
 def combine_chunks(column: Any) -> Array:
@@ -210,6 +194,21 @@ def combine_chunks(column: Any) -> Array:
     if isinstance(whole, pa.ChunkedArray):
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
     return whole  # type: ignore[no-any-return]
+
+
+def _fact(spec: IndexSpec, coverage: Coverage) -> IndexFact:
+    match coverage:
+        case Indexed():
+            return IndexFact(spec.column, spec.kind)
+        case Degraded(fragments, rows):
+            return IndexFact(spec.column, spec.kind, len(fragments), rows)
+        case _:
+            assert_never(coverage)
+
+
+def _cache_updater(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
+    """Return a function that caches a column with its current size. It must not keep the reader's snapshot alive."""
+    return lambda dictionary: cache.put(key, dictionary, dictionary.nbytes)
 
 
 def _width(kind: pa.DataType) -> int:

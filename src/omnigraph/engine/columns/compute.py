@@ -31,6 +31,12 @@ _KERNELS: Final[dict[ComparisonOperator, Any]] = {
 }
 _TIMESTAMP: Final = pa.timestamp("ms", "UTC")
 _EXACT_MAX: Final = 2**53
+_CHECKED: Final[dict[Sign, Any]] = {
+    Sign.ADD: pc.add_checked,
+    Sign.SUB: pc.subtract_checked,
+    Sign.MUL: pc.multiply_checked,
+}
+_PLAIN: Final[dict[Sign, Any]] = {Sign.ADD: pc.add, Sign.SUB: pc.subtract, Sign.MUL: pc.multiply}
 
 
 def compare(operator: ComparisonOperator, left: Value, right: Value) -> Value:
@@ -54,6 +60,25 @@ def compare(operator: ComparisonOperator, left: Value, right: Value) -> Value:
     return _compare_integers(operator, left, right)
 
 
+def calculate(sign: Sign, left: Value, right: Value, result_type: pa.DataType) -> Value:
+    """Return `left sign right`, as I64 or F64."""
+    if pa.types.is_floating(result_type):
+        return _calculate_floats(sign, left, right)
+    try:
+        return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
+    except pa.ArrowInvalid:
+        # An operand may be out of range only because it is unsigned: calculate exactly, then check the result.
+        return _as_i64(_PLAIN[sign](_as_decimal(left), _as_decimal(right)))
+
+
+def negate(operand: Value, result_type: pa.DataType) -> Value:
+    """Return `-operand`."""
+    if pa.types.is_floating(result_type):
+        result: Value = pc.negate(operand.cast(pa.float64()))
+        return result
+    return _as_i64(pc.negate(_as_decimal(operand)))
+
+
 def broadcast(value: Value, length: int) -> Array:
     """Return a value as an array of this length."""
     if not isinstance(value, pa.Scalar):
@@ -62,6 +87,15 @@ def broadcast(value: Value, length: int) -> Array:
     # `pa.repeat` fails for a list and length 0.
     array: Array = pa.repeat(scalar, length) if length else pa.nulls(0, scalar.type)
     return array
+
+
+def overflow_error() -> RunError:
+    """Return the error of an integer outside the range of I64."""
+    return RunError(
+        "integer overflow: expected a value from -9223372036854775808 to 9223372036854775807 (I64)",
+        code="integer_overflow",
+        hint="Calculate with floats: `x * 1.0` is an F64.",
+    )
 
 
 def _compare_integers(operator: ComparisonOperator, left: Value, right: Value) -> Value:
@@ -108,42 +142,6 @@ def _compare_by_sign(kernel: Any, whole: Value, real: Value) -> Value:
     are_scalars = isinstance(whole, pa.Scalar) and isinstance(real, pa.Scalar)
     value: Value = results[0] if are_scalars else results
     return value
-
-
-_CHECKED: Final[dict[Sign, Any]] = {
-    Sign.ADD: pc.add_checked,
-    Sign.SUB: pc.subtract_checked,
-    Sign.MUL: pc.multiply_checked,
-}
-_PLAIN: Final[dict[Sign, Any]] = {Sign.ADD: pc.add, Sign.SUB: pc.subtract, Sign.MUL: pc.multiply}
-
-
-def calculate(sign: Sign, left: Value, right: Value, result_type: pa.DataType) -> Value:
-    """Return `left sign right`, as I64 or F64."""
-    if pa.types.is_floating(result_type):
-        return _calculate_floats(sign, left, right)
-    try:
-        return _CHECKED[sign](left.cast(pa.int64()), right.cast(pa.int64()))  # type: ignore[no-any-return]
-    except pa.ArrowInvalid:
-        # An operand may be out of range only because it is unsigned: calculate exactly, then check the result.
-        return _as_i64(_PLAIN[sign](_as_decimal(left), _as_decimal(right)))
-
-
-def negate(operand: Value, result_type: pa.DataType) -> Value:
-    """Return `-operand`."""
-    if pa.types.is_floating(result_type):
-        result: Value = pc.negate(operand.cast(pa.float64()))
-        return result
-    return _as_i64(pc.negate(_as_decimal(operand)))
-
-
-def overflow_error() -> RunError:
-    """Return the error of an integer outside the range of I64."""
-    return RunError(
-        "integer overflow: expected a value from -9223372036854775808 to 9223372036854775807 (I64)",
-        code="integer_overflow",
-        hint="Calculate with floats: `x * 1.0` is an F64.",
-    )
 
 
 def _calculate_floats(sign: Sign, left: Value, right: Value) -> Value:

@@ -18,7 +18,7 @@ from omnigraph.arrow.columns import bool_array, mask_of
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.columns.compute import Value, broadcast, calculate, compare, negate
-from omnigraph.engine.columns.dictionary import Array, Mask, Scalar, ValueDictionary, without_negative_zero
+from omnigraph.engine.columns.dictionary import Array, Mask, Scalar, without_negative_zero
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import EntityValueType, NullType, Table, ValueType
@@ -162,11 +162,7 @@ def _condition(expr: ex.Expr, frame: Frame) -> Value:
 def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> Value:
     """Evaluate a text predicate with the words in the texts; null for a null text."""
     assert isinstance(query, pa.Scalar), "a text predicate has one query for all rows"
-    coded = (
-        column
-        if isinstance(column, DictionaryColumn)
-        else DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
-    )
+    coded = DictionaryColumn.of(column)
     words, size = str(query.as_py()), int(coded.dictionary.array.nbytes)
     if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words:
         return _match_texts(coded, mode, words, edits)
@@ -175,8 +171,7 @@ def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> 
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
         texts = DictionaryColumn(coded.codes[start : start + step], coded.dictionary).array()
-        part = DictionaryColumn(np.arange(len(texts)), ValueDictionary(texts, is_own=True))
-        parts.append(_match_texts(part, mode, words, edits))
+        parts.append(_match_texts(DictionaryColumn.of(texts), mode, words, edits))
     return pa.concat_arrays(parts)
 
 

@@ -27,6 +27,13 @@ class DictionaryColumn:
     codes: Codes
     dictionary: ValueDictionary
 
+    @classmethod
+    def of(cls, column: Column) -> DictionaryColumn:
+        """Return a column with a dictionary; the dictionary of an array is the array itself."""
+        if isinstance(column, DictionaryColumn):
+            return column
+        return cls(np.arange(len(column)), ValueDictionary(column, is_own=True))
+
     def array(self) -> Array:
         """Return the values."""
         return gather(self.dictionary.array, self.codes)
@@ -48,8 +55,7 @@ class Frame:
 
     def array(self, name: str) -> Array:
         """Return the values of a column."""
-        column = self.columns[name]
-        return column.array() if isinstance(column, DictionaryColumn) else column
+        return array_of(self.columns[name])
 
     def take(self, rows: Codes) -> Frame:
         """Return the rows at these positions, in their order, with repetitions."""
@@ -121,6 +127,11 @@ class Frame:
         return total + sum(own_bytes.values())
 
 
+def array_of(column: Column) -> Array:
+    """Return the values of a column."""
+    return column.array() if isinstance(column, DictionaryColumn) else column
+
+
 def concat_frames(frames: Sequence[Frame]) -> Frame:
     """Return the rows of all frames; there is at least one, and all have the same columns."""
     if len(frames) == 1:
@@ -184,8 +195,7 @@ def _concat_columns(columns: list[Column]) -> Column:
     ):
         codes = [column.codes for column in columns if isinstance(column, DictionaryColumn)]
         return DictionaryColumn(np.concatenate(codes), first.dictionary)
-    arrays = [column.array() if isinstance(column, DictionaryColumn) else column for column in columns]
-    return pa.concat_arrays(arrays)
+    return pa.concat_arrays([array_of(column) for column in columns])
 
 
 def positions_in(dictionary: ValueDictionary, column: Column, cache: Cache) -> Codes:
@@ -256,8 +266,7 @@ def output_slices(sizes: Codes, output_rows_max: int) -> Iterator[tuple[int, int
 def distinct_sources(column: Column) -> tuple[DictionaryColumn, Codes]:
     """Return the distinct values, and for each row the number of its value, -1 for null."""
     if not isinstance(column, DictionaryColumn) or not column.dictionary.is_unique:
-        array = column.array() if isinstance(column, DictionaryColumn) else column
-        codes, distinct = ValueDictionary(array).factors()
+        codes, distinct = ValueDictionary(array_of(column)).factors()
         return DictionaryColumn(np.arange(len(distinct)), distinct), codes
     used, numbers = compact_codes(column.codes, len(column.dictionary))
     return DictionaryColumn(used, column.dictionary), numbers

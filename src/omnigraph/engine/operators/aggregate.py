@@ -22,13 +22,60 @@ from omnigraph.arrow.columns import mask_of
 from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, without_negative_zero
 from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
-from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, concat_frames
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, array_of, concat_frames
 from omnigraph.engine.context import ExecutionContext
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
 
 _NUMBERS_MAX: Final = 2**62
+_WIDE_DECIMAL: Final = pa.decimal256(76, 0)
+_REDUCE_ROWS: Final = 1 << 18
+_HELD_PART: Final = 4
+
+
+def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Frame]:
+    """Return one frame with one row per group."""
+    calls = tuple(aggregate.call for aggregate in step.aggregates)
+    states = _states(calls)
+    reads = frozenset(
+        name for expr in (*(key.expression for key in step.keys), *calls) for name in required_names(expr)
+    )
+    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, context)
+    for frame in context.rows(step.input, reads):
+        work: dict[str, Column] = {
+            name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
+        }
+        for state in states:
+            work[state.name] = _state_input(state, frame)
+        reducer.add(Frame(frame.length, work, frame.weights))
+    groups = reducer.finish()
+    if groups is None and step.keys:
+        return
+    columns: dict[str, Column] = {}
+    for name, key in zip(reducer.keys, step.keys, strict=True):
+        assert groups is not None
+        columns[key.name] = groups.columns[name]
+    for number, aggregate in enumerate(step.aggregates):
+        columns[aggregate.name] = _final_value(number, aggregate.call, groups)
+    yield Frame(1 if groups is None else groups.length, columns)
+
+
+def required_names(expr: ex.Expr) -> Iterator[str]:
+    """Yield the columns that an expression reads; of an entity only the id."""
+    if isinstance(expr, ex.EntityRef):
+        yield expr.id.name
+        return
+    if isinstance(expr, ex.AggregateCall):
+        if not is_row_count(expr):
+            yield from required_names(expr.argument)
+        return
+    yield from reads_of(expr)
+
+
+def is_row_count(call: ex.AggregateCall) -> bool:
+    """Return whether a call counts all rows, so that it needs no column."""
+    return call.function is ex.Function.COUNT and not call.distinct and not call.argument.nullable
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +144,58 @@ def _list_numbers(column: Any) -> tuple[Codes, int]:
     return np.asarray(numbers, dtype=np.int64), len(by_value)
 
 
-_WIDE_DECIMAL: Final = pa.decimal256(76, 0)
+class _Reducer:
+    """Collects frames of keys and inputs, and reduces them when they become large."""
+
+    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], context: ExecutionContext) -> None:
+        self.keys = keys
+        self._states = states
+        self._context = context
+        self._fresh: list[Frame] = []
+        self._fresh_rows = 0
+        self._reduced: Frame | None = None
+        self._held = 0
+        self._is_distinct = any(state.kind == StateKind.DISTINCT for state in states)
+
+    def add(self, frame: Frame) -> None:
+        self._fresh.append(frame)
+        self._fresh_rows += frame.length
+        self._hold(frame.nbytes)
+        done = self._reduced.length if self._reduced else 0
+        bytes_max = self._context.options.memory_bytes_max // _HELD_PART
+        is_large = self._fresh_rows > done and self._held > bytes_max
+        if is_large or self._fresh_rows >= max(_REDUCE_ROWS, 2 * done):
+            self._reduce()
+
+    def finish(self) -> Frame | None:
+        """Return the groups with their states; None if there were no rows."""
+        self._reduce()
+        if self._reduced is not None and self._is_distinct:
+            return reduce_groups(self._reduced, self.keys, self._states, merge=False)
+        return self._reduced
+
+    def _reduce(self) -> None:
+        if not self._fresh:
+            return
+        fresh = concat_frames(self._fresh)
+        if self._is_distinct:
+            # The distinct rows of keys and inputs with their weights are enough to compute all states.
+            rows = fresh if self._reduced is None else concat_frames([self._reduced, fresh])
+            self._reduced = distinct_rows(rows)
+        else:
+            reduced = reduce_groups(fresh, self.keys, self._states, merge=False)
+            if self._reduced is not None:
+                both = concat_frames(with_equal_types([self._reduced, reduced]))
+                reduced = reduce_groups(both, self.keys, self._states, merge=True)
+            self._reduced = reduced
+        self._fresh, self._fresh_rows = [], 0
+        self._context.budget.release(self._held)
+        self._held = 0
+        self._hold(self._reduced.nbytes)
+
+    def _hold(self, size: int) -> None:
+        self._context.budget.reserve(size)
+        self._held += size
 
 
 class StateKind(Enum):
@@ -121,6 +219,68 @@ class State:
     @property
     def name(self) -> str:
         return f"{self.kind.value} {self.number}"
+
+
+def _states(calls: tuple[ex.AggregateCall, ...]) -> tuple[State, ...]:
+    return tuple(
+        State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call)
+    )
+
+
+def _kinds(call: ex.AggregateCall) -> tuple[StateKind, ...]:
+    match call.function:
+        case ex.Function.COUNT:
+            return (StateKind.DISTINCT,) if call.distinct else (StateKind.COUNT,)
+        case ex.Function.SUM:
+            return (StateKind.SUM,)
+        case ex.Function.AVG:
+            return (StateKind.SUM, StateKind.COUNT)
+        case ex.Function.MIN:
+            return (StateKind.MIN,)
+        case ex.Function.MAX:
+            return (StateKind.MAX,)
+
+
+def _column(expr: ex.Expr, frame: Frame) -> Column:
+    """Return the values of an expression; a column remains a dictionary column."""
+    if isinstance(expr, ex.ColumnRef | ex.OutputRef):
+        return frame.columns[expr.name]
+    if isinstance(expr, ex.EntityRef):
+        return frame.columns[expr.id.name]
+    return evaluate(expr, frame)
+
+
+def _state_input(state: State, frame: Frame) -> Column:
+    if state.kind is StateKind.COUNT and not state.argument.nullable:
+        return pa.array(np.ones(frame.length, dtype=np.bool_))
+    column = _column(state.argument, frame)
+    if state.kind is not StateKind.COUNT:
+        return column if state.kind is StateKind.DISTINCT else array_of(column)
+    if isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
+        return pa.array(column.codes >= 0)
+    values: Any = array_of(column)
+    is_valid: Column = values.is_valid()
+    return is_valid
+
+
+def _final_value(number: int, call: ex.AggregateCall, groups: Frame | None) -> Array:
+    """Return the values of an aggregate from its states."""
+    kind = value_arrow_type(call.type)
+    if groups is None:
+        return pa.array([0 if call.function is ex.Function.COUNT else None], type=kind)
+    first, *others = (
+        groups.array(State(state_kind, number, call.argument).name) for state_kind in _kinds(call)
+    )
+    if call.function is ex.Function.AVG:
+        totals: Any = first.cast(pa.float64(), safe=False)
+        means: Array = pc.divide(totals, others[0].cast(pa.float64()))
+        return means
+    if first.type == kind:
+        return first
+    try:
+        return first.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise overflow_error() from error
 
 
 def distinct_rows(frame: Frame) -> Frame:
@@ -152,7 +312,7 @@ def _reduce_column(kind: StateKind, column: Column, groups: Groups, weights: Wei
         present = numbers > 0
         pairs = distinct_numbers(groups.numbers[present] * size + numbers[present])
         return pa.array(np.bincount(pairs // size, minlength=groups.count))
-    array = column.array() if isinstance(column, DictionaryColumn) else column
+    array = array_of(column)
     if kind == StateKind.COUNT:
         return pa.array(_counts(array, groups, weights))
     if array.null_count:
@@ -265,171 +425,3 @@ def with_equal_types(frames: list[Frame]) -> list[Frame]:
     return [
         frame.with_columns({name: frame.array(name).cast(_WIDE_DECIMAL) for name in wide}) for frame in frames
     ]
-
-
-_REDUCE_ROWS: Final = 1 << 18
-_HELD_PART: Final = 4
-
-
-def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Frame]:
-    """Return one frame with one row per group."""
-    calls = tuple(aggregate.call for aggregate in step.aggregates)
-    states = _states(calls)
-    reads = frozenset(
-        name for expr in (*(key.expression for key in step.keys), *calls) for name in required_names(expr)
-    )
-    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, context)
-    for frame in context.rows(step.input, reads):
-        work: dict[str, Column] = {
-            name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
-        }
-        for state in states:
-            work[state.name] = _state_input(state, frame)
-        reducer.add(Frame(frame.length, work, frame.weights))
-    groups = reducer.finish()
-    if groups is None and step.keys:
-        return
-    columns: dict[str, Column] = {}
-    for name, key in zip(reducer.keys, step.keys, strict=True):
-        assert groups is not None
-        columns[key.name] = groups.columns[name]
-    for number, aggregate in enumerate(step.aggregates):
-        columns[aggregate.name] = _final_value(number, aggregate.call, groups)
-    yield Frame(1 if groups is None else groups.length, columns)
-
-
-def required_names(expr: ex.Expr) -> Iterator[str]:
-    """Yield the columns that an expression reads; of an entity only the id."""
-    if isinstance(expr, ex.EntityRef):
-        yield expr.id.name
-        return
-    if isinstance(expr, ex.AggregateCall):
-        if not is_row_count(expr):
-            yield from required_names(expr.argument)
-        return
-    yield from reads_of(expr)
-
-
-def is_row_count(call: ex.AggregateCall) -> bool:
-    """Return whether a call counts all rows, so that it needs no column."""
-    return call.function is ex.Function.COUNT and not call.distinct and not call.argument.nullable
-
-
-class _Reducer:
-    """Collects frames of keys and inputs, and reduces them when they become large."""
-
-    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], context: ExecutionContext) -> None:
-        self.keys = keys
-        self._states = states
-        self._context = context
-        self._fresh: list[Frame] = []
-        self._fresh_rows = 0
-        self._reduced: Frame | None = None
-        self._held = 0
-        self._is_distinct = any(state.kind == StateKind.DISTINCT for state in states)
-
-    def add(self, frame: Frame) -> None:
-        self._fresh.append(frame)
-        self._fresh_rows += frame.length
-        self._hold(frame.nbytes)
-        done = self._reduced.length if self._reduced else 0
-        bytes_max = self._context.options.memory_bytes_max // _HELD_PART
-        is_large = self._fresh_rows > done and self._held > bytes_max
-        if is_large or self._fresh_rows >= max(_REDUCE_ROWS, 2 * done):
-            self._reduce()
-
-    def finish(self) -> Frame | None:
-        """Return the groups with their states; None if there were no rows."""
-        self._reduce()
-        if self._reduced is not None and self._is_distinct:
-            return reduce_groups(self._reduced, self.keys, self._states, merge=False)
-        return self._reduced
-
-    def _reduce(self) -> None:
-        if not self._fresh:
-            return
-        fresh = concat_frames(self._fresh)
-        if self._is_distinct:
-            # The distinct rows of keys and inputs with their weights are enough to compute all states.
-            rows = fresh if self._reduced is None else concat_frames([self._reduced, fresh])
-            self._reduced = distinct_rows(rows)
-        else:
-            reduced = reduce_groups(fresh, self.keys, self._states, merge=False)
-            if self._reduced is not None:
-                both = concat_frames(with_equal_types([self._reduced, reduced]))
-                reduced = reduce_groups(both, self.keys, self._states, merge=True)
-            self._reduced = reduced
-        self._fresh, self._fresh_rows = [], 0
-        self._context.budget.release(self._held)
-        self._held = 0
-        self._hold(self._reduced.nbytes)
-
-    def _hold(self, size: int) -> None:
-        self._context.budget.reserve(size)
-        self._held += size
-
-
-def _states(calls: tuple[ex.AggregateCall, ...]) -> tuple[State, ...]:
-    return tuple(
-        State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call)
-    )
-
-
-def _kinds(call: ex.AggregateCall) -> tuple[StateKind, ...]:
-    match call.function:
-        case ex.Function.COUNT:
-            return (StateKind.DISTINCT,) if call.distinct else (StateKind.COUNT,)
-        case ex.Function.SUM:
-            return (StateKind.SUM,)
-        case ex.Function.AVG:
-            return (StateKind.SUM, StateKind.COUNT)
-        case ex.Function.MIN:
-            return (StateKind.MIN,)
-        case ex.Function.MAX:
-            return (StateKind.MAX,)
-
-
-def _column(expr: ex.Expr, frame: Frame) -> Column:
-    """Return the values of an expression; a column remains a dictionary column."""
-    if isinstance(expr, ex.ColumnRef | ex.OutputRef):
-        return frame.columns[expr.name]
-    if isinstance(expr, ex.EntityRef):
-        return frame.columns[expr.id.name]
-    return evaluate(expr, frame)
-
-
-def _state_input(state: State, frame: Frame) -> Column:
-    if state.kind is StateKind.COUNT and not state.argument.nullable:
-        return pa.array(np.ones(frame.length, dtype=np.bool_))
-    column = _column(state.argument, frame)
-    if state.kind is not StateKind.COUNT:
-        return (
-            column
-            if state.kind is StateKind.DISTINCT or not isinstance(column, DictionaryColumn)
-            else column.array()
-        )
-    if isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
-        return pa.array(column.codes >= 0)
-    values: Any = column.array() if isinstance(column, DictionaryColumn) else column
-    is_valid: Column = values.is_valid()
-    return is_valid
-
-
-def _final_value(number: int, call: ex.AggregateCall, groups: Frame | None) -> Array:
-    """Return the values of an aggregate from its states."""
-    kind = value_arrow_type(call.type)
-    if groups is None:
-        return pa.array([0 if call.function is ex.Function.COUNT else None], type=kind)
-    first, *others = (
-        groups.array(State(state_kind, number, call.argument).name) for state_kind in _kinds(call)
-    )
-    if call.function is ex.Function.AVG:
-        totals: Any = first.cast(pa.float64(), safe=False)
-        means: Array = pc.divide(totals, others[0].cast(pa.float64()))
-        return means
-    if first.type == kind:
-        return first
-    try:
-        return first.cast(kind)
-    except pa.ArrowInvalid as error:
-        raise overflow_error() from error

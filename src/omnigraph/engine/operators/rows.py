@@ -32,6 +32,15 @@ from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
 
 
+def filter_rows(step: op.FilterRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows for which all conditions are true."""
+    reads = {name for condition in step.conditions for name in required_names(condition)}
+    for frame in context.rows(step.input, needed | reads):
+        matching = frame.filter(condition_mask(step.conditions, frame))
+        if matching.length:
+            yield matching
+
+
 def sort_rows(
     step: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int | None = None
 ) -> Iterator[Frame]:
@@ -59,6 +68,66 @@ def sort_rows(
         collected = concat_frames(frames)
         yield collected.take(_first(step, collected, collected.length if top is None else top))
         context.budget.release(size)
+
+
+def limit_rows(step: op.LimitRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows of the limit after its offset; stop reading the input after them."""
+    skip = 0 if step.offset is None else limit_count(step.offset)
+    left = limit_count(step.count)
+    if left == 0:
+        return
+    if isinstance(step.input, op.Order):
+        frames = sort_rows(step.input, needed, context, top=skip + left)
+    else:
+        frames = context.limited(True).rows(step.input, needed)
+    for weighted in frames:
+        frame = weighted.repeat_by_weight()
+        if skip >= frame.length:
+            skip -= frame.length
+            continue
+        frame = frame.slice(skip, skip + left)
+        skip = 0
+        left -= frame.length
+        yield frame
+        if left == 0:
+            return
+
+
+def project_rows(step: op.Project, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+    """Return the rows of the result as batches."""
+    schema = result_schema(step)
+    reads = frozenset(name for column in step.columns for name in reads_of(column.expression))
+    for frame in context.rows(step.input, reads):
+        yield make_result_batch(step, schema, frame.repeat_by_weight())
+
+
+def make_result_batch(step: op.Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
+    """Return the columns of the result for some rows; the schema is that of `result_schema`."""
+    arrays = [_result_array(column.expression, frame) for column in step.columns]
+    typed = [
+        array if array.type == field.type else array.cast(field.type)
+        for array, field in zip(arrays, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(typed, schema=schema)
+
+
+def result_schema(step: op.Project) -> pa.Schema:
+    """Return the schema of the result."""
+    fields = []
+    for column in step.columns:
+        expr = column.expression
+        kind = (
+            entity_arrow_type(expr.table) if isinstance(expr, ex.EntityRef) else value_arrow_type(expr.type)
+        )
+        fields.append(pa.field(column.name, kind, nullable=expr.nullable or pa.types.is_null(kind)))
+    return pa.schema(fields)
+
+
+def limit_count(expr: ex.Expr) -> int:
+    """Return the count or the offset of a limit in a bound plan."""
+    assert isinstance(expr, ex.Literal), "the plan is bound"
+    assert isinstance(expr.value, int), "a limit is an integer"
+    return expr.value
 
 
 def _limit_weights(frame: Frame, top: int) -> Frame:
@@ -124,78 +193,9 @@ def _sortable(array: Array, descending: bool, nulls_last: bool = False) -> list[
     return [(present.cast(pa.int8()), descending or nulls_last), (array, descending)]
 
 
-def filter_rows(step: op.FilterRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """Return the rows for which all conditions are true."""
-    reads = {name for condition in step.conditions for name in required_names(condition)}
-    for frame in context.rows(step.input, needed | reads):
-        matching = frame.filter(condition_mask(step.conditions, frame))
-        if matching.length:
-            yield matching
-
-
-def limit_rows(step: op.LimitRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """Return the rows of the limit after its offset; stop reading the input after them."""
-    skip = 0 if step.offset is None else limit_count(step.offset)
-    left = limit_count(step.count)
-    if left == 0:
-        return
-    if isinstance(step.input, op.Order):
-        frames = sort_rows(step.input, needed, context, top=skip + left)
-    else:
-        frames = context.limited(True).rows(step.input, needed)
-    for weighted in frames:
-        frame = weighted.repeat_by_weight()
-        if skip >= frame.length:
-            skip -= frame.length
-            continue
-        frame = frame.slice(skip, skip + left)
-        skip = 0
-        left -= frame.length
-        yield frame
-        if left == 0:
-            return
-
-
-def project_rows(step: op.Project, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
-    """Return the rows of the result as batches."""
-    schema = result_schema(step)
-    reads = frozenset(name for column in step.columns for name in reads_of(column.expression))
-    for frame in context.rows(step.input, reads):
-        yield make_result_batch(step, schema, frame.repeat_by_weight())
-
-
-def make_result_batch(step: op.Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
-    """Return the columns of the result for some rows; the schema is that of `result_schema`."""
-    arrays = [_result_array(column.expression, frame) for column in step.columns]
-    typed = [
-        array if array.type == field.type else array.cast(field.type)
-        for array, field in zip(arrays, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(typed, schema=schema)
-
-
-def result_schema(step: op.Project) -> pa.Schema:
-    """Return the schema of the result."""
-    fields = []
-    for column in step.columns:
-        expr = column.expression
-        kind = (
-            entity_arrow_type(expr.table) if isinstance(expr, ex.EntityRef) else value_arrow_type(expr.type)
-        )
-        fields.append(pa.field(column.name, kind, nullable=expr.nullable or pa.types.is_null(kind)))
-    return pa.schema(fields)
-
-
 def _result_array(expr: ex.Expr, frame: Frame) -> Array:
     if isinstance(expr, ex.EntityRef):
         return evaluate_entity(expr, frame)
     if isinstance(expr, ex.ColumnRef | ex.OutputRef):
         return frame.array(expr.name)
     return evaluate(expr, frame)
-
-
-def limit_count(expr: ex.Expr) -> int:
-    """Return the count or the offset of a limit in a bound plan."""
-    assert isinstance(expr, ex.Literal), "the plan is bound"
-    assert isinstance(expr.value, int), "a limit is an integer"
-    return expr.value

@@ -41,6 +41,136 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
+def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows of a table that pass the filter."""
+    reader = context.tables.reader(step.entity.table)
+    names = output_columns(step.entity, step.columns, needed)
+    cached = reader.cached_columns(
+        columns_to_read(names, step.filter), whole=not step.filter.pushed and not context.is_limited
+    )
+    if cached is None:
+        if context.trace is not None:
+            context.record_mode(step, "from storage", _index_reason(step, reader))
+        yield from stream_rows(step.entity, names, step.filter, context)
+        return
+    context.record_mode(step, "from memory", "columns are cached")
+    codes = matching_positions(step.entity, step.filter.conjuncts, cached, reader)
+    for start in range(0, len(codes), context.options.frame_rows):
+        part = codes[start : start + context.options.frame_rows]
+        yield Frame(
+            len(part), {f"{step.entity.name}.{name}": DictionaryColumn(part, cached[name]) for name in names}
+        )
+
+
+def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows that pass the filter, with more columns of an entity."""
+    entity = step.entity
+    reader = context.tables.reader(entity.table)
+    names = output_columns(entity, step.columns, needed)
+    read = columns_to_read(names, step.filter)
+    below = needed - {f"{entity.name}.{name}" for name in names} | {entity.id}
+    table_mask: Mask | None = None
+    for frame in context.rows(step.input, below):
+        if not frame.length:
+            continue
+        ids = frame.columns[entity.id]
+        cached = reader.cached_columns(("id", *read), whole=frame.length > limits.ENGINE_TAKE_ROWS_MAX)
+        if cached is None:
+            cached = _read_by_ids(entity, read, ids, context)
+        held_bytes = sum(int(dictionary.array.nbytes) for dictionary in cached.values() if dictionary.is_own)
+        context.budget.reserve(held_bytes)
+        codes = positions_in(cached["id"], ids, context.cache)
+        if step.filter.conjuncts:
+            if table_mask is None and frame.length * 2 > len(cached["id"]) and not cached["id"].is_own:
+                table_mask = _filter_mask(entity, step.filter.conjuncts, cached, np.arange(len(cached["id"])))
+            if table_mask is not None and not cached["id"].is_own:
+                mask = table_mask[codes] & (codes >= 0) if len(table_mask) else codes >= 0
+            else:
+                mask = _filter_mask(entity, step.filter.conjuncts, cached, codes) & (codes >= 0)
+        elif step.keep_missing:
+            mask = np.ones(frame.length, dtype=np.bool_)
+        else:
+            mask = codes >= 0
+        passing = frame.filter(mask)
+        if passing.length < frame.length:
+            codes = codes[mask]
+        if passing.length:
+            columns: Mapping[str, Column] = {
+                f"{entity.name}.{name}": DictionaryColumn(codes, cached[name]) for name in names
+            }
+            yield passing.with_columns({**columns, entity.id: DictionaryColumn(codes, cached["id"])})
+        context.budget.release(held_bytes)
+
+
+def stream_rows(
+    entity: Entity, names: tuple[str, ...], scan_filter: ScanFilter, context: ExecutionContext
+) -> Iterator[Frame]:
+    """Read rows of a table from storage; filter here what storage cannot."""
+    where, rest = storage_filter(scan_filter.pushed)
+    residual = (*rest, *scan_filter.residual)
+    columns = columns_to_read(names, ScanFilter((), residual))
+    for batch in context.tables.reader(entity.table).read_batches(columns, where):
+        frame = frame_from_batch(entity, batch)
+        if residual:
+            frame = frame.filter(condition_mask(residual, frame))
+        if frame.length:
+            yield frame.select(f"{entity.name}.{name}" for name in names)
+
+
+def matching_positions(
+    entity: Entity, conjuncts: tuple[ex.Expr, ...], cached: Mapping[str, ValueDictionary], reader: TableReader
+) -> Codes:
+    """Return the positions of the rows that pass, in order; look up a key instead of comparing all rows."""
+    key_condition, texts = next(
+        ((conjunct, texts) for conjunct in conjuncts if (texts := _key_ids(conjunct, entity))), (None, [])
+    )
+    if key_condition is None:
+        if not conjuncts:
+            return np.arange(reader.row_count)
+        all_rows = np.arange(reader.row_count)
+        searched = {
+            part.column.column
+            for conjunct in conjuncts
+            for part in walk(conjunct)
+            if isinstance(part, ex.TextMatch)
+        }
+        # A dictionary caches the words in its texts, an array does not.
+        whole: dict[str, Column] = {
+            f"{entity.name}.{name}": DictionaryColumn(all_rows, dictionary)
+            if name in searched
+            else dictionary.array
+            for name, dictionary in cached.items()
+        }
+        return np.flatnonzero(condition_mask(conjuncts, Frame(reader.row_count, whole)))
+    codes = cached["id"].find(pa.array(texts, pa.utf8()))
+    codes = distinct_numbers(codes[codes >= 0])
+    rest = tuple(conjunct for conjunct in conjuncts if conjunct is not key_condition)
+    if not rest or not len(codes):
+        return codes
+    frame = Frame(
+        len(codes),
+        {f"{entity.name}.{name}": DictionaryColumn(codes, dictionary) for name, dictionary in cached.items()},
+    )
+    return codes[condition_mask(rest, frame)]
+
+
+def output_columns(entity: Entity, columns: tuple[str, ...], needed: RequiredColumns) -> tuple[str, ...]:
+    """Return the columns that later steps need, and the id."""
+    return tuple(name for name in columns if name == "id" or f"{entity.name}.{name}" in needed)
+
+
+def columns_to_read(names: tuple[str, ...], scan_filter: ScanFilter) -> tuple[str, ...]:
+    """Return these columns and those that the filter reads."""
+    filtered = (ref.column for conjunct in scan_filter.conjuncts for ref in columns_of(conjunct))
+    return tuple(dict.fromkeys((*names, *filtered)))
+
+
+def frame_from_batch(entity: Entity, batch: pa.RecordBatch) -> Frame:
+    """Return a batch of a table as rows of an entity."""
+    columns = {f"{entity.name}.{name}": batch.column(name) for name in batch.schema.names}
+    return Frame(batch.num_rows, columns)
+
+
 def storage_filter(conjuncts: tuple[ex.Expr, ...]) -> tuple[str | None, tuple[ex.Expr, ...]]:
     """Return the filter text for storage (None if empty), and the conjuncts that storage cannot evaluate."""
     texts, rest = [], []
@@ -51,6 +181,74 @@ def storage_filter(conjuncts: tuple[ex.Expr, ...]) -> tuple[str | None, tuple[ex
         else:
             texts.append(text)
     return (" AND ".join(f"({text})" for text in texts) or None), tuple(rest)
+
+
+def _index_reason(step: op.Scan, reader: TableReader) -> str:
+    """Return which indexes storage uses for the filter: what it reports, not what was planned."""
+    where, _ = storage_filter(step.filter.pushed)
+    if where is None:
+        return "no filter that storage can evaluate"
+    used = reader.dataset().indexes_used(["id"], where)
+    return f"by index {', '.join(used)}" if used else "no index"
+
+
+def _filter_mask(
+    entity: Entity, conjuncts: tuple[ex.Expr, ...], cached: Mapping[str, ValueDictionary], codes: Codes
+) -> Mask:
+    columns = {
+        f"{entity.name}.{name}": DictionaryColumn(codes, dictionary) for name, dictionary in cached.items()
+    }
+    return condition_mask(conjuncts, Frame(len(codes), columns))
+
+
+def _read_by_ids(
+    entity: Entity, read: tuple[str, ...], ids: Column, context: ExecutionContext
+) -> dict[str, ValueDictionary]:
+    """Read the columns of these ids from storage: through the index for few ids, by a scan for many."""
+    reader = context.tables.reader(entity.table)
+    sources, _ = distinct_sources(ids)
+    texts = sources.array()
+    names = tuple(dict.fromkeys(("id", *read)))
+    is_few = len(texts) <= limits.ENGINE_TAKE_ROWS_MAX
+    requested = ValueDictionary(texts, is_unique=True, is_own=True)
+    frames: list[Frame] = []
+    size = 0
+    for batch in reader.read_matching(names, "id", texts) if is_few else reader.read_batches(names, None):
+        frame = frame_from_batch(entity, batch)
+        frames.append(frame if is_few else frame.filter(requested.find(batch.column("id")) >= 0).compact())
+        size += frames[-1].nbytes
+        context.budget.require_bytes(size)
+    if not frames:
+        schema = reader.dataset().schema
+        return {
+            name: ValueDictionary(pa.array([], schema.field(name).type), is_unique=name == "id", is_own=True)
+            for name in names
+        }
+    frame = concat_frames(frames)
+    return {
+        name: ValueDictionary(frame.array(f"{entity.name}.{name}"), is_unique=name == "id", is_own=True)
+        for name in names
+    }
+
+
+def _key_ids(condition: ex.Expr, entity: Entity) -> list[str] | None:
+    """Return the ids to which a condition restricts the rows; None if it does not restrict the id."""
+    match condition:
+        case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef() as column, ex.Literal() as literal):
+            values = [literal.value]
+        case ex.InList(ex.ColumnRef() as column, items):
+            values = [item.value if isinstance(item, ex.Literal) else None for item in items]
+        case _:
+            return None
+    is_key = entity.table.kind is TypeKind.NODE and entity.table.key == (column.column,)
+    if column.column != "id" and not is_key:
+        return None
+    texts = [
+        value if isinstance(value, str) else str(value)
+        for value in values
+        if isinstance(value, str | int) and not isinstance(value, bool)
+    ]
+    return texts if len(texts) == len(values) else None
 
 
 def _condition_text(expr: ex.Expr) -> str | None:
@@ -127,201 +325,3 @@ def _after_prefix(part: str) -> str | None:
     if code in _SURROGATES:
         code = _SURROGATES.stop
     return stem[:-1] + chr(code)
-
-
-def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """Return the rows of a table that pass the filter."""
-    reader = context.tables.reader(step.entity.table)
-    names = output_columns(step.entity, step.columns, needed)
-    cached = reader.cached_columns(
-        columns_to_read(names, step.filter), whole=not step.filter.pushed and not context.is_limited
-    )
-    if cached is None:
-        if context.trace is not None:
-            context.record_mode(step, "from storage", _index_reason(step, reader))
-        yield from stream_rows(step.entity, names, step.filter, context)
-        return
-    context.record_mode(step, "from memory", "columns are cached")
-    codes = matching_positions(step.entity, step.filter.conjuncts, cached, reader)
-    for start in range(0, len(codes), context.options.frame_rows):
-        part = codes[start : start + context.options.frame_rows]
-        yield Frame(
-            len(part), {f"{step.entity.name}.{name}": DictionaryColumn(part, cached[name]) for name in names}
-        )
-
-
-def output_columns(entity: Entity, columns: tuple[str, ...], needed: RequiredColumns) -> tuple[str, ...]:
-    """Return the columns that later steps need, and the id."""
-    return tuple(name for name in columns if name == "id" or f"{entity.name}.{name}" in needed)
-
-
-def columns_to_read(names: tuple[str, ...], scan_filter: ScanFilter) -> tuple[str, ...]:
-    """Return these columns and those that the filter reads."""
-    filtered = (ref.column for conjunct in scan_filter.conjuncts for ref in columns_of(conjunct))
-    return tuple(dict.fromkeys((*names, *filtered)))
-
-
-def matching_positions(
-    entity: Entity, conjuncts: tuple[ex.Expr, ...], cached: Mapping[str, ValueDictionary], reader: TableReader
-) -> Codes:
-    """Return the positions of the rows that pass, in order; look up a key instead of comparing all rows."""
-    key_condition, texts = next(
-        ((conjunct, texts) for conjunct in conjuncts if (texts := _key_ids(conjunct, entity))), (None, [])
-    )
-    if key_condition is None:
-        if not conjuncts:
-            return np.arange(reader.row_count)
-        all_rows = np.arange(reader.row_count)
-        searched = {
-            part.column.column
-            for conjunct in conjuncts
-            for part in walk(conjunct)
-            if isinstance(part, ex.TextMatch)
-        }
-        # A dictionary caches the words in its texts, an array does not.
-        whole: dict[str, Column] = {
-            f"{entity.name}.{name}": DictionaryColumn(all_rows, dictionary)
-            if name in searched
-            else dictionary.array
-            for name, dictionary in cached.items()
-        }
-        return np.flatnonzero(condition_mask(conjuncts, Frame(reader.row_count, whole)))
-    codes = cached["id"].find(pa.array(texts, pa.utf8()))
-    codes = distinct_numbers(codes[codes >= 0])
-    rest = tuple(conjunct for conjunct in conjuncts if conjunct is not key_condition)
-    if not rest or not len(codes):
-        return codes
-    frame = Frame(
-        len(codes),
-        {f"{entity.name}.{name}": DictionaryColumn(codes, dictionary) for name, dictionary in cached.items()},
-    )
-    return codes[condition_mask(rest, frame)]
-
-
-def stream_rows(
-    entity: Entity, names: tuple[str, ...], scan_filter: ScanFilter, context: ExecutionContext
-) -> Iterator[Frame]:
-    """Read rows of a table from storage; filter here what storage cannot."""
-    where, rest = storage_filter(scan_filter.pushed)
-    residual = (*rest, *scan_filter.residual)
-    columns = columns_to_read(names, ScanFilter((), residual))
-    for batch in context.tables.reader(entity.table).read_batches(columns, where):
-        frame = frame_from_batch(entity, batch)
-        if residual:
-            frame = frame.filter(condition_mask(residual, frame))
-        if frame.length:
-            yield frame.select(f"{entity.name}.{name}" for name in names)
-
-
-def _index_reason(step: op.Scan, reader: TableReader) -> str:
-    """Return which indexes storage uses for the filter: what it reports, not what was planned."""
-    where, _ = storage_filter(step.filter.pushed)
-    if where is None:
-        return "no filter that storage can evaluate"
-    used = reader.dataset().indexes_used(["id"], where)
-    return f"by index {', '.join(used)}" if used else "no index"
-
-
-def frame_from_batch(entity: Entity, batch: pa.RecordBatch) -> Frame:
-    """Return a batch of a table as rows of an entity."""
-    columns = {f"{entity.name}.{name}": batch.column(name) for name in batch.schema.names}
-    return Frame(batch.num_rows, columns)
-
-
-def _key_ids(condition: ex.Expr, entity: Entity) -> list[str] | None:
-    """Return the ids to which a condition restricts the rows; None if it does not restrict the id."""
-    match condition:
-        case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef() as column, ex.Literal() as literal):
-            values = [literal.value]
-        case ex.InList(ex.ColumnRef() as column, items):
-            values = [item.value if isinstance(item, ex.Literal) else None for item in items]
-        case _:
-            return None
-    is_key = entity.table.kind is TypeKind.NODE and entity.table.key == (column.column,)
-    if column.column != "id" and not is_key:
-        return None
-    texts = [
-        value if isinstance(value, str) else str(value)
-        for value in values
-        if isinstance(value, str | int) and not isinstance(value, bool)
-    ]
-    return texts if len(texts) == len(values) else None
-
-
-def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """Return the rows that pass the filter, with more columns of an entity."""
-    entity = step.entity
-    reader = context.tables.reader(entity.table)
-    names = output_columns(entity, step.columns, needed)
-    read = columns_to_read(names, step.filter)
-    below = needed - {f"{entity.name}.{name}" for name in names} | {entity.id}
-    table_mask: Mask | None = None
-    for frame in context.rows(step.input, below):
-        if not frame.length:
-            continue
-        ids = frame.columns[entity.id]
-        cached = reader.cached_columns(("id", *read), whole=frame.length > limits.ENGINE_TAKE_ROWS_MAX)
-        if cached is None:
-            cached = _read_by_ids(entity, read, ids, context)
-        held_bytes = sum(int(dictionary.array.nbytes) for dictionary in cached.values() if dictionary.is_own)
-        context.budget.reserve(held_bytes)
-        codes = positions_in(cached["id"], ids, context.cache)
-        if step.filter.conjuncts:
-            if table_mask is None and frame.length * 2 > len(cached["id"]) and not cached["id"].is_own:
-                table_mask = _filter_mask(entity, step.filter.conjuncts, cached, np.arange(len(cached["id"])))
-            if table_mask is not None and not cached["id"].is_own:
-                mask = table_mask[codes] & (codes >= 0) if len(table_mask) else codes >= 0
-            else:
-                mask = _filter_mask(entity, step.filter.conjuncts, cached, codes) & (codes >= 0)
-        elif step.keep_missing:
-            mask = np.ones(frame.length, dtype=np.bool_)
-        else:
-            mask = codes >= 0
-        passing = frame.filter(mask)
-        if passing.length < frame.length:
-            codes = codes[mask]
-        if passing.length:
-            columns: Mapping[str, Column] = {
-                f"{entity.name}.{name}": DictionaryColumn(codes, cached[name]) for name in names
-            }
-            yield passing.with_columns({**columns, entity.id: DictionaryColumn(codes, cached["id"])})
-        context.budget.release(held_bytes)
-
-
-def _filter_mask(
-    entity: Entity, conjuncts: tuple[ex.Expr, ...], cached: Mapping[str, ValueDictionary], codes: Codes
-) -> Mask:
-    columns = {
-        f"{entity.name}.{name}": DictionaryColumn(codes, dictionary) for name, dictionary in cached.items()
-    }
-    return condition_mask(conjuncts, Frame(len(codes), columns))
-
-
-def _read_by_ids(
-    entity: Entity, read: tuple[str, ...], ids: Column, context: ExecutionContext
-) -> dict[str, ValueDictionary]:
-    """Read the columns of these ids from storage: through the index for few ids, by a scan for many."""
-    reader = context.tables.reader(entity.table)
-    sources, _ = distinct_sources(ids)
-    texts = sources.array()
-    names = tuple(dict.fromkeys(("id", *read)))
-    is_few = len(texts) <= limits.ENGINE_TAKE_ROWS_MAX
-    requested = ValueDictionary(texts, is_unique=True, is_own=True)
-    frames: list[Frame] = []
-    size = 0
-    for batch in reader.read_matching(names, "id", texts) if is_few else reader.read_batches(names, None):
-        frame = frame_from_batch(entity, batch)
-        frames.append(frame if is_few else frame.filter(requested.find(batch.column("id")) >= 0).compact())
-        size += frames[-1].nbytes
-        context.budget.require_bytes(size)
-    if not frames:
-        schema = reader.dataset().schema
-        return {
-            name: ValueDictionary(pa.array([], schema.field(name).type), is_unique=name == "id", is_own=True)
-            for name in names
-        }
-    frame = concat_frames(frames)
-    return {
-        name: ValueDictionary(frame.array(f"{entity.name}.{name}"), is_unique=name == "id", is_own=True)
-        for name in names
-    }

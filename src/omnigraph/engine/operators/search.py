@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import array_without, mask_of
 from omnigraph.base import limits
-from omnigraph.engine.columns.dictionary import Codes, ValueDictionary, compact_codes
+from omnigraph.engine.columns.dictionary import Codes, compact_codes
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, concat_frames, distinct_sources
 from omnigraph.engine.columns.text_index import TextIndex, query_words
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
@@ -108,11 +108,10 @@ def _cosine(matrix: Scores, query_vector: Scores) -> Scores:
 
 def _texts(column: Column, budget: Budget) -> DictionaryColumn:
     """Return a column of texts; raise if the index of its words would need too much memory."""
-    if not isinstance(column, DictionaryColumn):
-        column = DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
-    if not column.dictionary.has_words:
-        budget.require_bytes(limits.ENGINE_WORDS_FACTOR * int(column.dictionary.array.nbytes))
-    return column
+    texts = DictionaryColumn.of(column)
+    if not texts.dictionary.has_words:
+        budget.require_bytes(limits.ENGINE_WORDS_FACTOR * int(texts.dictionary.array.nbytes))
+    return texts
 
 
 def _bm25(column: DictionaryColumn, ids: Column, query: ex.Expr) -> Scores:

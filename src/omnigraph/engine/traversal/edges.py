@@ -18,6 +18,7 @@ from omnigraph.engine.columns.frame import (
     Column,
     DictionaryColumn,
     Frame,
+    array_of,
     concat_frames,
     distinct_sources,
     expand_ranges,
@@ -121,9 +122,7 @@ def _equal_ids(left: Column, right: Column) -> Mask:
     ):
         equal_codes: Mask = (left.codes == right.codes) & (left.codes >= 0)
         return equal_codes
-    left_ids, right_ids = (
-        column.array() if isinstance(column, DictionaryColumn) else column for column in (left, right)
-    )
+    left_ids, right_ids = array_of(left), array_of(right)
     is_valid = left_ids.is_valid().to_numpy(zero_copy_only=False)
     equal = left_ids.to_numpy(zero_copy_only=False) == right_ids.to_numpy(zero_copy_only=False)
     mask: Mask = np.asarray(equal) & is_valid

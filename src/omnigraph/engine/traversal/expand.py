@@ -35,8 +35,140 @@ from omnigraph.query.plan import operators as op
 _STRIDE = np.int64(2**31)
 
 
+def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return for each row each node that is reachable from its source, once."""
+    target = step.target.id
+    live = needed - {target}
+    below = live | {step.source.id}
+    walker = Walker(step.table, step.direction, step, context)
+    for input_frame in context.rows(step.input, below):
+        frame = input_frame.select(below)
+        if not frame.length:
+            continue
+        if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
+            yield from _expand_one_hop(step, frame, needed, walker.adjacency(), context)
+        else:
+            yield from _expand_by_reach(step, frame, live, walker, context)
+
+
+def filter_connected(
+    step: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext
+) -> Iterator[Frame]:
+    """Return the rows whose target is reachable from their source."""
+    walker = Walker(step.table, step.direction, step, context)
+    for frame in context.rows(step.input, needed | {step.source.id, step.target.id}):
+        near, far = frame.columns[step.source.id], frame.columns[step.target.id]
+        if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
+            adjacency = walker.adjacency()
+            mask = adjacency.neighbours(step.direction).contains(
+                positions_in(adjacency.near(step.direction), near, context.cache),
+                positions_in(adjacency.far(step.direction), far, context.cache),
+            )
+        else:
+            mask = _connected_mask(step, (near, far), walker, context)
+        connected = frame.filter(mask)
+        if connected.length:
+            yield connected
+
+
+def _expand_one_hop(
+    step: op.Expand, frame: Frame, needed: RequiredColumns, adjacency: Adjacency, context: ExecutionContext
+) -> Iterator[Frame]:
+    live = needed - {step.target.id}
+    neighbours = adjacency.neighbours(step.direction)
+    near, far = adjacency.near(step.direction), adjacency.far(step.direction)
+    codes = positions_in(near, frame.columns[step.source.id], context.cache)
+    if len(neighbours.starts) < 2:
+        return
+    if not live:
+        present = codes >= 0
+        weights = None if frame.weights is None else frame.weights[present]
+        codes, counts = count_codes(codes[present], weights, len(near))
+        if step.target.id not in needed:
+            yield from _count_paths(counts, neighbours.degrees[codes])
+            return
+        if len(codes) == len(near) and len(codes) and (counts == counts[0]).all():
+            # All nodes are sources with the same weight: the weight of a target follows from its degree.
+            degrees = adjacency.neighbours(step.direction.reversed).degrees
+            targets = np.flatnonzero(degrees)
+            yield _weighted_frame(step, targets, multiply_weights(degrees[targets], counts[:1]), far)
+            return
+        frame = Frame(len(codes), {}, counts)
+    _, sizes = range_counts(neighbours.starts, codes)
+    for start, stop in output_slices(sizes, context.options.expanded_rows_max):
+        context.budget.require_time()
+        positions, targets = expand_neighbours(neighbours, codes[start:stop])
+        part = frame.slice(start, stop)
+        if live:
+            context.budget.require_bytes(8 * len(positions) * (len(live) + 2))
+            yield part.take(positions).with_columns({step.target.id: DictionaryColumn(targets, far)})
+        else:
+            assert part.weights is not None
+            targets, counts = count_codes(targets, part.weights[positions], len(far))
+            yield _weighted_frame(step, targets, counts, far)
+
+
+def _count_paths(counts: Weights, degrees: Codes) -> Iterator[Frame]:
+    """Return one row without columns whose weight is the number of paths."""
+    rows = multiply_weights(counts, degrees)
+    _, total = count_codes(np.zeros(len(rows), dtype=np.int64), rows, 1)
+    if len(total) and total[0]:
+        yield Frame(1, {}, total)
+
+
+def _weighted_frame(step: op.Expand, targets: Codes, counts: Weights, dictionary: ValueDictionary) -> Frame:
+    return Frame(len(targets), {step.target.id: DictionaryColumn(targets, dictionary)}, counts)
+
+
+def _expand_by_reach(
+    step: op.Expand, frame: Frame, live: RequiredColumns, walker: Walker, context: ExecutionContext
+) -> Iterator[Frame]:
+    sources, numbers = distinct_sources(frame.columns[step.source.id])
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    for pairs in _reachable_pairs(walker, sources, (step.low, step.high), context):
+        first, last = np.searchsorted(ordered, [pairs.start, pairs.stop])
+        rows = order[first:last]
+        # The pairs of a source are adjacent; each row of the source gets all of them.
+        starts = np.searchsorted(pairs.positions, np.arange(pairs.start, pairs.stop + 1))
+        local = numbers[rows] - pairs.start
+        counts = starts[local + 1] - starts[local]
+        for begin, end in output_slices(counts, context.options.expanded_rows_max):
+            part, size = rows[begin:end], counts[begin:end]
+            context.budget.require_bytes(8 * int(size.sum()) * (len(live) + 2))
+            positions = np.repeat(np.arange(len(part)), size)
+            before = np.cumsum(size) - size
+            indices = np.arange(len(positions)) + np.repeat(starts[local[begin:end]] - before, size)
+            targets = pairs.targets.take(indices)
+            if live:
+                yield frame.take(part[positions]).with_columns({step.target.id: targets})
+            else:
+                weights = None if frame.weights is None else frame.weights[part[positions]]
+                yield Frame(len(indices), {step.target.id: targets}, weights)
+
+
+def _connected_mask(
+    step: op.ExpandInto, endpoints: tuple[Column, Column], walker: Walker, context: ExecutionContext
+) -> Mask:
+    sources, numbers = distinct_sources(endpoints[0])
+    mask = np.zeros(len(numbers), dtype=np.bool_)
+    for reached in _reachable_pairs(walker, sources, (step.low, step.high), context):
+        rows = np.flatnonzero((numbers >= reached.start) & (numbers < reached.stop))
+        if not len(rows) or not len(reached.positions):
+            continue
+        column = endpoints[1]
+        part = column.take(rows) if isinstance(column, DictionaryColumn) else column.take(pa.array(rows))
+        far = positions_in(reached.targets.dictionary, part, context.cache)
+        size = max(len(reached.targets.dictionary), 1)
+        pairs = np.sort(reached.positions * size + reached.targets.codes)
+        row_pairs = numbers[rows] * size + far
+        slots = np.minimum(np.searchsorted(pairs, row_pairs), len(pairs) - 1)
+        mask[rows] = (pairs[slots] == row_pairs) & (far >= 0)
+    return mask
+
+
 @dataclass(frozen=True, slots=True)
-class ReachedPairs:
+class _ReachedPairs:
     """Pairs of a source, as its position among all sources, and a target, for the sources from `start` up to `stop`."""
 
     positions: Codes
@@ -45,15 +177,15 @@ class ReachedPairs:
     stop: int
 
 
-def reachable_pairs(
+def _reachable_pairs(
     walker: Walker, sources: DictionaryColumn, bounds: tuple[int, int], context: ExecutionContext
-) -> Iterator[ReachedPairs]:
+) -> Iterator[_ReachedPairs]:
     """Yield the distinct pairs of sources and reachable targets, ordered by source, for some sources at a time."""
     if not len(sources.codes):
         return
     if walker.choose_mode(len(sources.codes)) is not TraversalMode.ADJACENCY:
         positions, targets = _reach_by_storage(walker, sources, bounds, context)
-        yield ReachedPairs(positions, targets, 0, len(sources.codes))
+        yield _ReachedPairs(positions, targets, 0, len(sources.codes))
         return
     adjacency = walker.adjacency()
     neighbours = adjacency.neighbours(walker.direction)
@@ -65,7 +197,7 @@ def reachable_pairs(
         context.budget.require_time()
         part = codes[start : start + step]
         pairs = _reach_by_adjacency(neighbours, part, (bounds[0], high), len(far), context)
-        yield ReachedPairs(pairs[0] + start, DictionaryColumn(pairs[1], far), start, start + len(part))
+        yield _ReachedPairs(pairs[0] + start, DictionaryColumn(pairs[1], far), start, start + len(part))
 
 
 def _reach_by_adjacency(
@@ -182,135 +314,3 @@ def _extend(ids: ValueDictionary, targets: DictionaryColumn) -> tuple[ValueDicti
         extended = pa.concat_arrays([ids.array, texts.take(pa.array(new))])
         ids = ValueDictionary(extended, is_unique=True, is_own=True)
     return ids, codes[inverse]
-
-
-def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """Return for each row each node that is reachable from its source, once."""
-    target = step.target.id
-    live = needed - {target}
-    below = live | {step.source.id}
-    walker = Walker(step.table, step.direction, step, context)
-    for input_frame in context.rows(step.input, below):
-        frame = input_frame.select(below)
-        if not frame.length:
-            continue
-        if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
-            yield from _expand_one_hop(step, frame, needed, walker.adjacency(), context)
-        else:
-            yield from _expand_by_reach(step, frame, live, walker, context)
-
-
-def filter_connected(
-    step: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext
-) -> Iterator[Frame]:
-    """Return the rows whose target is reachable from their source."""
-    walker = Walker(step.table, step.direction, step, context)
-    for frame in context.rows(step.input, needed | {step.source.id, step.target.id}):
-        near, far = frame.columns[step.source.id], frame.columns[step.target.id]
-        if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
-            adjacency = walker.adjacency()
-            mask = adjacency.neighbours(step.direction).contains(
-                positions_in(adjacency.near(step.direction), near, context.cache),
-                positions_in(adjacency.far(step.direction), far, context.cache),
-            )
-        else:
-            mask = _connected_mask(step, (near, far), walker, context)
-        connected = frame.filter(mask)
-        if connected.length:
-            yield connected
-
-
-def _expand_one_hop(
-    step: op.Expand, frame: Frame, needed: RequiredColumns, adjacency: Adjacency, context: ExecutionContext
-) -> Iterator[Frame]:
-    live = needed - {step.target.id}
-    neighbours = adjacency.neighbours(step.direction)
-    near, far = adjacency.near(step.direction), adjacency.far(step.direction)
-    codes = positions_in(near, frame.columns[step.source.id], context.cache)
-    if len(neighbours.starts) < 2:
-        return
-    if not live:
-        present = codes >= 0
-        weights = None if frame.weights is None else frame.weights[present]
-        codes, counts = count_codes(codes[present], weights, len(near))
-        if step.target.id not in needed:
-            yield from _count_paths(counts, neighbours.degrees[codes])
-            return
-        if len(codes) == len(near) and len(codes) and (counts == counts[0]).all():
-            # All nodes are sources with the same weight: the weight of a target follows from its degree.
-            degrees = adjacency.neighbours(step.direction.reversed).degrees
-            targets = np.flatnonzero(degrees)
-            yield _weighted_frame(step, targets, multiply_weights(degrees[targets], counts[:1]), far)
-            return
-        frame = Frame(len(codes), {}, counts)
-    _, sizes = range_counts(neighbours.starts, codes)
-    for start, stop in output_slices(sizes, context.options.expanded_rows_max):
-        context.budget.require_time()
-        positions, targets = expand_neighbours(neighbours, codes[start:stop])
-        part = frame.slice(start, stop)
-        if live:
-            context.budget.require_bytes(8 * len(positions) * (len(live) + 2))
-            yield part.take(positions).with_columns({step.target.id: DictionaryColumn(targets, far)})
-        else:
-            assert part.weights is not None
-            targets, counts = count_codes(targets, part.weights[positions], len(far))
-            yield _weighted_frame(step, targets, counts, far)
-
-
-def _count_paths(counts: Weights, degrees: Codes) -> Iterator[Frame]:
-    """Return one row without columns whose weight is the number of paths."""
-    rows = multiply_weights(counts, degrees)
-    _, total = count_codes(np.zeros(len(rows), dtype=np.int64), rows, 1)
-    if len(total) and total[0]:
-        yield Frame(1, {}, total)
-
-
-def _weighted_frame(step: op.Expand, targets: Codes, counts: Weights, dictionary: ValueDictionary) -> Frame:
-    return Frame(len(targets), {step.target.id: DictionaryColumn(targets, dictionary)}, counts)
-
-
-def _expand_by_reach(
-    step: op.Expand, frame: Frame, live: RequiredColumns, walker: Walker, context: ExecutionContext
-) -> Iterator[Frame]:
-    sources, numbers = distinct_sources(frame.columns[step.source.id])
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    for pairs in reachable_pairs(walker, sources, (step.low, step.high), context):
-        first, last = np.searchsorted(ordered, [pairs.start, pairs.stop])
-        rows = order[first:last]
-        # The pairs of a source are adjacent; each row of the source gets all of them.
-        starts = np.searchsorted(pairs.positions, np.arange(pairs.start, pairs.stop + 1))
-        local = numbers[rows] - pairs.start
-        counts = starts[local + 1] - starts[local]
-        for begin, end in output_slices(counts, context.options.expanded_rows_max):
-            part, size = rows[begin:end], counts[begin:end]
-            context.budget.require_bytes(8 * int(size.sum()) * (len(live) + 2))
-            positions = np.repeat(np.arange(len(part)), size)
-            before = np.cumsum(size) - size
-            indices = np.arange(len(positions)) + np.repeat(starts[local[begin:end]] - before, size)
-            targets = pairs.targets.take(indices)
-            if live:
-                yield frame.take(part[positions]).with_columns({step.target.id: targets})
-            else:
-                weights = None if frame.weights is None else frame.weights[part[positions]]
-                yield Frame(len(indices), {step.target.id: targets}, weights)
-
-
-def _connected_mask(
-    step: op.ExpandInto, endpoints: tuple[Column, Column], walker: Walker, context: ExecutionContext
-) -> Mask:
-    sources, numbers = distinct_sources(endpoints[0])
-    mask = np.zeros(len(numbers), dtype=np.bool_)
-    for reached in reachable_pairs(walker, sources, (step.low, step.high), context):
-        rows = np.flatnonzero((numbers >= reached.start) & (numbers < reached.stop))
-        if not len(rows) or not len(reached.positions):
-            continue
-        column = endpoints[1]
-        part = column.take(rows) if isinstance(column, DictionaryColumn) else column.take(pa.array(rows))
-        far = positions_in(reached.targets.dictionary, part, context.cache)
-        size = max(len(reached.targets.dictionary), 1)
-        pairs = np.sort(reached.positions * size + reached.targets.codes)
-        row_pairs = numbers[rows] * size + far
-        slots = np.minimum(np.searchsorted(pairs, row_pairs), len(pairs) - 1)
-        mask[rows] = (pairs[slots] == row_pairs) & (far >= 0)
-    return mask
