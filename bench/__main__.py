@@ -1,8 +1,8 @@
-"""`python -m bench [--quick] [name …]`: run the benchmarks, print their ratios, and write the page when all have run.
+"""`python -m bench [--quick] [name …]`: run the benchmarks, print their ratios, and write the page if all have run.
 
-Each runs in a process of its own, with a folder of its own for what it makes, within a time limit: one that fails or
-hangs does not stop the others, and leaves nothing behind. The exit code says whether all came to a result; what is
-beyond its bar is told at the end and on the page.
+Each benchmark runs in a separate process with a temporary directory and a time limit, so a failure does not stop the
+others and leaves no files. The exit code is 1 if a benchmark failed; ratios above their limits are printed at the end
+and on the page.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sys
 from importlib import import_module
 from typing import Final
 
-from bench.harness import Result, kept
+from bench.harness import Result, read_result
 from bench.page import write_page
-from bench.run import run_apart
+from bench.run import run_in_process
 
 BENCHMARKS: Final = (
     "load",
@@ -35,53 +35,55 @@ BENCHMARKS: Final = (
 )
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the named benchmarks, or all."""
     parser = _parser()
-    asked = parser.parse_args(words)
-    unknown = [name for name in asked.names if name not in BENCHMARKS]
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
-    if asked.quick:
-        # The processes that measure find their sizes by it.
+        parser.error(f"unknown benchmark: {', '.join(unknown)}; expected {', '.join(BENCHMARKS)}")
+    if options.quick:
+        # The processes of the benchmarks read their sizes from it.
         os.environ["BENCH"] = "quick"
-    names = asked.names or list(BENCHMARKS)
-    if asked.here:
+    names = options.names or list(BENCHMARKS)
+    if options.here:
         for name in names:
             import_module(f"bench.{name}").main()
         return 0
-    results = _kept() if asked.page else [run_apart(name) for name in names]
-    _tell(results)
-    if asked.page or not asked.names:
+    results = _read_results() if options.page else [run_in_process(name) for name in names]
+    _print_problems(results)
+    if options.page or not options.names:
         print(write_page(results))
     return 1 if any(result.failure for result in results) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("bench", description="Measure, beside other engines, as ratios.")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(BENCHMARKS)}; or all")
+    parser = argparse.ArgumentParser("bench", description="Measure ratios to other engines.")
     parser.add_argument(
-        "--quick", action="store_true", help="at small sizes, in some minutes; as BENCH=quick"
+        "names", nargs="*", metavar="name", help=f"one of {', '.join(BENCHMARKS)}; default: all"
     )
-    parser.add_argument("--page", action="store_true", help="measure nothing, write the page of what is kept")
-    parser.add_argument("--here", action="store_true", help="in this process, without a time limit")
+    parser.add_argument(
+        "--quick", action="store_true", help="use small sizes, for a run of minutes; the same as BENCH=quick"
+    )
+    parser.add_argument("--page", action="store_true", help="only write the page of the stored results")
+    parser.add_argument("--here", action="store_true", help="run in this process, without a time limit")
     return parser
 
 
-def _kept() -> list[Result]:
-    return [found for name in BENCHMARKS if (found := kept(name)) is not None]
+def _read_results() -> list[Result]:
+    return [result for name in BENCHMARKS if (result := read_result(name)) is not None]
 
 
-def _tell(results: list[Result]) -> None:
+def _print_problems(results: list[Result]) -> None:
     for result in results:
         if result.failure:
             print(f"{result.name}: {result.failure}", file=sys.stderr)
         for ratio in result.ratios:
             if not ratio.ok:
-                print(f"{result.name}: {ratio.name}: {ratio.ratio:.2f}, beyond its bar {ratio.bar}")
+                print(f"{result.name}: {ratio.name}: {ratio.ratio:.2f}, above its limit {ratio.limit}")
 
 
 if __name__ == "__main__":
-    # A process that runs apart is ended with this one.
+    # Raise SystemExit on SIGTERM, so that the process of a benchmark is stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main(sys.argv[1:]))

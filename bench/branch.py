@@ -1,6 +1,6 @@
-"""What a branch and a merge cost by size: by that of the table they should not, by that of the change they may.
+"""Measures branches and merges by size: their cost may grow with the change, but not with the table.
 
-Told beside an upsert of the same rows to main, without bars: `bench.merge` has those.
+They are compared with an upsert of the same rows to main, without limits; `bench.merge` has the limits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROUNDS: Final = sized(7, 3)
 
 
 def run(folder: Path) -> list[Ratio]:
-    """By the size of the table, then by that of the change to the largest one."""
+    """Return ratios by the size of the table, then by the size of a change of the largest table."""
     graphs = {rows: People.make(folder / f"{rows}.omni", rows) for rows in TABLES}
     ratios: list[Ratio] = []
     created: dict[int, float] = {}
@@ -60,6 +60,6 @@ def _created(rows: int, created: dict[int, float]) -> Ratio:
 
 
 def main() -> bool:
-    """Run it in a folder of its own."""
+    """Run in a temporary directory."""
     with tempfile.TemporaryDirectory() as folder:
         return report("branch", run(Path(folder)))

@@ -1,7 +1,7 @@
-"""What it costs to clean up 1,000 versions of a table, counted in Lance's own cleanup of the same datasets.
+"""Compares the cleanup of 1,000 versions of a table with Lance's cleanup of the same datasets.
 
-Ours looks for pending writes, drift, branches and snapshots, makes the list of files, and deletes exactly that. Lance's
-is `cleanup_old_versions` on the manifest and on every table, one after another. Both work on a fresh copy each time.
+Our cleanup checks for pending writes, drift, branches and snapshots, plans the list of files, and deletes exactly
+these. Lance's is `cleanup_old_versions` on the manifest and on each table. Each run works on a new copy.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ KEEP: Final = 10
 ROWS: Final = 100
 OVERWRITE_EVERY: Final = 20
 ROUNDS: Final = sized(5, 2)
-RATIO_MAX: Final = sized(1.5, None)  # with few versions the safety checks are most of it
+RATIO_MAX: Final = sized(1.5, None)  # with few versions the safety checks take most of the time
 ALIAS: Final = "node:Person"
 SCHEMA: Final = "node Person { slug: String @key  age: I64? }"
 HOUR_US: Final = 3_600_000_000
 
 
 class LaterClock(SystemClock):
-    """An hour ahead, so that nothing is too young to go."""
+    """An hour ahead, so that no file is too young to be deleted."""
 
     def now_us(self) -> int:
         return super().now_us() + HOUR_US
 
 
 def run(folder: Path, versions: int = VERSIONS) -> list[Ratio]:
-    """One ratio."""
+    """Return one ratio."""
     graph = omnigraph.init(str(folder / "graph.omni"), SCHEMA)
     for number in range(versions):
         _commit(graph.location, number)
@@ -64,7 +64,7 @@ def run(folder: Path, versions: int = VERSIONS) -> list[Ratio]:
     for _ in range(ROUNDS):
         times["ours"].append(_timed(original, folder, _clean_ours))
         times["Lance"].append(_timed(original, folder, _clean_plain))
-    medians = {name: median(found) for name, found in times.items()}
+    medians = {name: median(seconds) for name, seconds in times.items()}
     name = f"cleanup of {versions} versions, keeping {KEEP}"
     return [compare(name, medians, ("ours", "Lance"), RATIO_MAX)]
 
@@ -72,16 +72,16 @@ def run(folder: Path, versions: int = VERSIONS) -> list[Ratio]:
 def _commit(root: Location, number: int) -> None:
     names = [f"{number}-{index}" for index in range(ROWS)]
 
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable(ALIAS)
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable(ALIAS)
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
         rows = pa.table(values, schema=target.dataset.schema)
-        anew = number % OVERWRITE_EVERY == 0
-        stage_rows = stage_overwrite_with if anew else stage_fragments
+        is_overwrite = number % OVERWRITE_EVERY == 0
+        stage_rows = stage_overwrite_with if is_overwrite else stage_fragments
         staged = stage_rows(target.dataset, write_rows(target.dataset, rows))
-        count = ROWS if anew else target.table.row_count + ROWS
-        return at.finish(
-            (at.transaction_effect(target, staged, count),), frozenset(), Outcome({"inserted": ROWS})
+        count = ROWS if is_overwrite else target.table.row_count + ROWS
+        return area.finish(
+            (area.transaction_effect(target, staged, count),), frozenset(), Outcome({"inserted": ROWS})
         )
 
     assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
@@ -111,6 +111,6 @@ def _clean_plain(uri: str) -> None:
 
 
 def main() -> bool:
-    """Run it in a folder of its own; whether the ratio is within its bar."""
+    """Run in a temporary directory; return whether the ratio is within its limit."""
     with tempfile.TemporaryDirectory() as folder:
         return report("cleanup", run(Path(folder)))

@@ -1,7 +1,7 @@
-"""What a commit of 100 rows to one table costs, counted in plain Lance appends of the same rows.
+"""Compares a commit of 100 rows to one table with a plain Lance append of the same rows.
 
-The measure is a dataset with as many versions as the table, since every commit lists the versions that there are. The
-manifest of the graph has at least as many.
+The other side is a dataset with as many versions as the table, because each commit lists all versions. The manifest of
+the graph has at least as many.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ edge Knows: Person -> Person { since: I64? }
 
 
 @dataclass(slots=True)
-class Compared:
+class GraphAndDataset:
     """A graph, and a plain dataset with the same rows and as many versions as its table."""
 
     root: Location
@@ -53,11 +53,11 @@ class Compared:
     def commit(self) -> None:
         rows = self._rows()
 
-        def stage(at: StagingArea) -> StagedWrite:
-            target = at.writable(ALIAS)
+        def stage(area: StagingArea) -> StagedWrite:
+            target = area.writable(ALIAS)
             staged = stage_fragments(target.dataset, write_rows(target.dataset, rows))
-            effect = at.transaction_effect(target, staged, target.table.row_count + ROWS)
-            return at.finish((effect,), frozenset(), Outcome({"inserted": ROWS}))
+            effect = area.transaction_effect(target, staged, target.table.row_count + ROWS)
+            return area.finish((effect,), frozenset(), Outcome({"inserted": ROWS}))
 
         assert write(self.root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
@@ -72,18 +72,18 @@ class Compared:
 
 
 def run(folder: Path, histories: tuple[int, ...] = HISTORIES) -> list[Ratio]:
-    """One ratio per length of history."""
+    """Return one ratio per length of history."""
     ratios = []
     for versions in histories:
-        made = _make(folder / str(versions), versions)
-        times = median_seconds({"commit": made.commit, "append": made.append}, ROUNDS)
+        pair = _make(folder / str(versions), versions)
+        times = median_seconds({"commit": pair.commit, "append": pair.append}, ROUNDS)
         name = f"commit of {ROWS} rows after {versions} commits"
         ratios.append(compare(name, times, ("commit", "append"), APPENDS_MAX, versions))
         shutil.rmtree(folder / str(versions))
     return ratios
 
 
-def _make(folder: Path, versions: int) -> Compared:
+def _make(folder: Path, versions: int) -> GraphAndDataset:
     folder.mkdir(parents=True)
     graph = omnigraph.init(str(folder / "graph.omni"), SCHEMA)
     root = parse_location(graph.uri)
@@ -93,7 +93,7 @@ def _make(folder: Path, versions: int) -> Compared:
         dataset.update_config({"bench": str(number)})
     _publish_history(root, table, int(dataset.version), versions)
     shutil.copytree(f"{graph.uri}/{table.path}", folder / "plain")
-    return Compared(root, str(folder / "plain"), dataset.schema)
+    return GraphAndDataset(root, str(folder / "plain"), dataset.schema)
 
 
 def _publish_history(root: Location, table: TableRecord, newest: int, commits: int) -> None:
@@ -111,6 +111,6 @@ def _publish_history(root: Location, table: TableRecord, newest: int, commits: i
 
 
 def main() -> bool:
-    """Run it in a folder of its own; whether every ratio is within its bar."""
+    """Run in a temporary directory; return whether all ratios are within their limits."""
     with tempfile.TemporaryDirectory() as folder:
         return report("commit", run(Path(folder)))

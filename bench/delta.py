@@ -1,7 +1,7 @@
-"""What delta-rs needs to maintain the same rows: its compaction beside optimize, its vacuum beside cleanup.
+"""Compares maintenance with delta-rs on the same rows: optimize with its compaction, cleanup with its vacuum.
 
-A table of many small fragments on each side, without indexes, since Delta has none. Only told, without a bar: the two
-promise different things. Needs `pip install deltalake`, which the project itself does not use.
+Each side has a table of many small files, without indexes, because Delta has none. The ratios have no limit: the two
+give different guarantees. Run `pip install deltalake` first; the project itself does not use it.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ SCHEMA: Final = "node T { slug: String  age: I64 }"
 
 
 def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
-    """Two ratios, ours over theirs."""
+    """Return two ratios, ours over delta-rs."""
     from deltalake import DeltaTable, write_deltalake
 
     graph = omnigraph.init(str(folder / "graph.omni"), SCHEMA)
-    place = str(folder / "delta")
+    delta_path = str(folder / "delta")
     for number in range(commits):
         table = _rows(number * rows, rows)
         _commit(graph, table)
-        write_deltalake(place, table, mode="append")
+        write_deltalake(delta_path, table, mode="append")
         if number % 200 == 199:
             print(f"delta: {number + 1} commits on each side", file=sys.stderr, flush=True)
     workers = on_spark(SparkSettings())
-    _warm(folder / "warm.omni", workers)
+    _warm_up(folder / "warm.omni", workers)
     started = perf_counter()
     optimize_all_tables(graph, run_tasks=workers)
     optimized = perf_counter() - started
     started = perf_counter()
-    delta = DeltaTable(place)
+    delta = DeltaTable(delta_path)
     delta.optimize.compact()
     compacted = perf_counter() - started
     started = perf_counter()
@@ -63,7 +63,7 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
     cleanup_all_tables(graph, policy, world=WriteEnvironment(clock=LaterClock()))
     cleaned = perf_counter() - started
     started = perf_counter()
-    DeltaTable(place).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    DeltaTable(delta_path).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     vacuumed = perf_counter() - started
     name = f"{commits} commits of {rows} rows"
     return [
@@ -83,30 +83,30 @@ def _rows(first: int, count: int) -> pa.Table:
 
 
 def _commit(graph: Graph, rows: pa.Table) -> None:
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable("node:T")
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable("node:T")
         staged = stage_fragments(target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema)))
-        effect = at.transaction_effect(target, staged, target.table.row_count + rows.num_rows)
-        return at.finish((effect,), frozenset(), Outcome({}))
+        effect = area.transaction_effect(target, staged, target.table.row_count + rows.num_rows)
+        return area.finish((effect,), frozenset(), Outcome({}))
 
     assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
 
-def _warm(place: Path, workers: Any) -> None:
-    """The session is started, and its workers are warm, before the clock."""
-    graph = omnigraph.init(str(place), SCHEMA)
+def _warm_up(path: Path, workers: Any) -> None:
+    """Start the session and its workers before the measurement."""
+    graph = omnigraph.init(str(path), SCHEMA)
     for number in range(4):
         _commit(graph, _rows(number * 10, 10))
     optimize_all_tables(graph, run_tasks=workers)
-    shutil.rmtree(place)
+    shutil.rmtree(path)
 
 
 def main() -> bool:
-    """Measure, and tell; without delta-rs only say what is missing."""
+    """Run in a temporary directory and report; skip if delta-rs is missing."""
     try:
         import deltalake  # noqa: F401
     except ImportError:
-        print("delta: not measured, `pip install deltalake` first")
+        print("delta: skipped; run `pip install deltalake` first")
         return True
     with tempfile.TemporaryDirectory() as folder:
         return report("delta", run(Path(folder)))

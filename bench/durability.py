@@ -1,7 +1,7 @@
-"""What it costs that a write survives a power cut: the same commits with `sync` and with `process`.
+"""Compares commits that survive a power failure (`sync`) with commits that survive a crash of processes (`process`).
 
-The ratio is that of the two settings in interleaved rounds. It depends on the disk, so it has no bar. A disk without
-a battery or a journal of its own may take many milliseconds for each sync.
+The ratio depends on the disk, so it has no limit. A disk without a battery or a journal may take many milliseconds for
+each sync.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEMA: Final = "node Person { slug: String @key  age: I64? }"
 
 
 def run(folder: Path) -> list[Ratio]:
-    """One ratio per number of rows."""
+    """Return one ratio per number of rows."""
     ratios = []
     for rows in ROWS:
         graphs = {
@@ -43,27 +43,27 @@ def run(folder: Path) -> list[Ratio]:
             {setting: lambda graph=graph: _commit(graph, rows) for setting, graph in graphs.items()},  # type: ignore[misc]  # noqa: B023
             ROUNDS,
         )
-        name = f"commit of {rows:,} {'row' if rows == 1 else 'rows'} that survives a power cut"
+        name = f"commit of {rows:,} {'row' if rows == 1 else 'rows'} that survives a power failure"
         ratios.append(compare(name, times, SETTINGS, None, rows))
     return ratios
 
 
 def _commit(graph: Graph, rows: int) -> None:
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable(ALIAS)
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable(ALIAS)
         first = target.table.row_count
         names = [str(number) for number in range(first, first + rows)]
         values = {"id": names, "slug": names, "age": list(range(rows))}
         table = pa.table(values, schema=target.dataset.schema)
         staged = stage_fragments(target.dataset, write_rows(target.dataset, table))
-        return at.finish(
-            (at.transaction_effect(target, staged, first + rows),), frozenset(), Outcome({"inserted": rows})
+        return area.finish(
+            (area.transaction_effect(target, staged, first + rows),), frozenset(), Outcome({"inserted": rows})
         )
 
     assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
 
 def main() -> bool:
-    """Run it in a folder of its own; there is no bar."""
+    """Run in a temporary directory; the ratios have no limit."""
     with tempfile.TemporaryDirectory() as folder:
         return report("durability", run(Path(folder)))

@@ -1,7 +1,7 @@
-"""How a load scales: on one executor process and on two, with one core for each.
+"""Measures how a load scales from one executor process to two, with one core each.
 
-Each kind of session lives in a process of its own, which is started and warm before the clock; the processes take
-turns, and whoever waits does nothing. With two cores the driver and its JVM share them with the executors.
+Each session runs in a separate process, which is started and warmed up before the measurement; the processes take
+turns, and a waiting process is idle. On two cores the driver and its JVM share them with the executors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONF: Final = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A process with a session, which loads the file into a new graph each time it is told to."""
+    """A process with a session, which loads the file into a new graph for each line of its stdin."""
 
     process: subprocess.Popen[str]
 
@@ -38,22 +38,22 @@ class Session:
     def start(cls, master: str, folder: Path, file: Path, stack: ExitStack) -> Session:
         command = [sys.executable, "-m", "bench.executors", master, str(folder), str(file)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        # Leaving it closes its stdin, with which it ends.
-        started = cls(stack.enter_context(process))
-        started.wait()
-        return started
+        # The exit of the stack closes its stdin, which ends it.
+        session = cls(stack.enter_context(process))
+        session.wait()
+        return session
 
     def load(self) -> None:
         print("load", file=_pipe(self.process.stdin), flush=True)
         self.wait()
 
     def wait(self) -> None:
-        said = _pipe(self.process.stdout).readline()
-        assert said == "ready\n", f"a session failed: {said}"
+        answer = _pipe(self.process.stdout).readline()
+        assert answer == "ready\n", f"a session failed: {answer}"
 
 
 def run(folder: Path) -> list[Ratio]:
-    """Two over one."""
+    """Return the ratio of two executors over one."""
     file = graph_file(LINES)
     with ExitStack() as stack:
         sessions = {
@@ -64,7 +64,7 @@ def run(folder: Path) -> list[Ratio]:
 
 
 def serve(master: str, folder: Path, file: str) -> None:
-    """Load once for every line on stdin."""
+    """Load the file once for each line on stdin."""
     folder.mkdir(parents=True)
     session = spark_session(SparkSettings(master, _CONF))
     omnigraph.init(str(folder / "warm.omni"), SCHEMA).load(graph_file(1_000))
@@ -75,13 +75,13 @@ def serve(master: str, folder: Path, file: str) -> None:
     session.stop()
 
 
-def _pipe(found: IO[str] | None) -> IO[str]:
-    assert found is not None, "both pipes were asked for"
-    return found
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None, "both streams are pipes"
+    return pipe
 
 
 def main() -> bool:
-    """Run it in a folder of its own."""
+    """Run in a temporary directory."""
     with tempfile.TemporaryDirectory() as folder:
         return report("executors", run(Path(folder)))
 

@@ -1,7 +1,7 @@
-"""Graph data for measurements: people and whom they know, as many lines as wanted, always the same.
+"""Generates graph data for benchmarks: people and whom they know, with any number of lines, always the same.
 
-In: a number of lines. Out: an NDJSON file in `bench/results`, where the next run finds it. Every value follows from the
-number of its row, so a file is the same on every machine. Memory does not follow the size of the file.
+In: a number of lines. Out: an NDJSON file in `bench/results`, which later runs reuse. All values depend only on the
+number of the row, so a file is the same on all machines. The memory does not depend on the size of the file.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _FACTORS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
 
 
 def graph_file(lines: int) -> Path:
-    """A whole graph: one line in five is a Person, and these come first; the others are edges between them."""
+    """Return the file of a graph: first the Person lines, one in five, then edges between them."""
     people = lines // LINES_PER_PERSON
     batches = chain(
         _batches(range(people), _people), _batches(range(lines - people), lambda rows: _knows(rows, people))
     )
-    return _kept(f"graph-{lines}", batches)
+    return _write_once(f"graph-{lines}", batches)
 
 
 def people_file(numbers: range) -> Path:
-    """The people with these numbers; `graph_file` has those from 0 on, in the same words."""
-    return _kept(f"people-{numbers.start}-{numbers.stop}", _batches(numbers, _people))
+    """Return the file of the people with these numbers; `graph_file` has the same lines from 0."""
+    return _write_once(f"people-{numbers.start}-{numbers.stop}", _batches(numbers, _people))
 
 
-def _kept(name: str, batches: Iterable[Any]) -> Path:
+def _write_once(name: str, batches: Iterable[Any]) -> Path:
     path = RESULTS / "data" / f"{name}.ndjson"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def _batches(numbers: range, lines: Lines) -> Iterator[Any]:
 
 
 def _people(rows: Numbers) -> Any:
-    return _joined(
+    return _concat(
         '{"type":"Person","data":{"slug":',
         _slugs(rows),
         ',"name":"',
@@ -83,7 +83,7 @@ def _people(rows: Numbers) -> Any:
 
 
 def _knows(rows: Numbers, people: int) -> Any:
-    return _joined(
+    return _concat(
         '{"edge":"Knows","from":',
         _slugs(np.asarray(_below(rows, 5, people))),
         ',"to":',
@@ -96,29 +96,29 @@ def _knows(rows: Numbers, people: int) -> Any:
 
 
 def _member(name: str, values: Any, rows: Numbers) -> Any:
-    """A member that one row in eight goes without."""
-    return pc.if_else(pc.equal(_below(rows, 9, 8), 0), "", _joined(f',"{name}":', values))
+    """Return a member that is missing in one row of eight."""
+    return pc.if_else(pc.equal(_below(rows, 9, 8), 0), "", _concat(f',"{name}":', values))
 
 
 def _slugs(numbers: npt.NDArray[Any]) -> Any:
-    return _joined('"p', pc.utf8_lpad(_text(pa.array(numbers)), 8, "0"), '"')
+    return _concat('"p', pc.utf8_lpad(_text(pa.array(numbers)), 8, "0"), '"')
 
 
 def _dates(rows: Numbers, salt: int) -> Any:
     days = pc.cast(_below(rows, salt, _DAYS), pa.int32())
-    return _joined('"', _text(pc.cast(days, pa.date32())), '"')
+    return _concat('"', _text(pc.cast(days, pa.date32())), '"')
 
 
 def _text(values: Any) -> Any:
     return pc.cast(values, pa.utf8())
 
 
-def _joined(*parts: Any) -> Any:
+def _concat(*parts: Any) -> Any:
     return pc.binary_join_element_wise(*parts, "")
 
 
 def _below(rows: Numbers, salt: int, bound: int) -> Any:
-    """Numbers below a bound that look random and are the same for the same row."""
+    """Return pseudo-random numbers below a bound, which depend only on row and salt."""
     mixed = (rows + np.uint64(salt << 40)) * _FACTORS[0]
     mixed ^= mixed >> np.uint64(29)
     mixed *= _FACTORS[1]

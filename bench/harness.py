@@ -1,8 +1,8 @@
-"""Measures things as ratios: the median of one over the median of another, in interleaved rounds of one run.
+"""Measures ratios: the median time of one function over that of another, in interleaved rounds of one run.
 
-In: pairs of functions and the bar of their ratio. Out: a table on stdout and `bench/results/<name>.json`, from which
-`bench.page` is made. A busy machine slows both sides of a round, so a ratio holds where a time does not. With
-`BENCH=quick` in the environment every benchmark takes the smaller of its sizes.
+In: pairs of functions and the limit of their ratio. Out: a table on stdout and `bench/results/<name>.json`, the input
+of `bench.page`. A busy machine slows both sides of a round, so ratios are more stable than times. With `BENCH=quick` in
+the environment all benchmarks use their small sizes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Size = TypeVar("Size")
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One measured ratio. Without a bar it is only told.
+    """One measured ratio. Without a limit it is only reported.
 
-    `sides` has what was measured of each side, that of ours first: seconds, unless `unit` says otherwise. `size` is how
-    much there was, where several ratios differ in just that.
+    `sides` has the measured value of each side, ours first, in `unit`. `size` is the size of the input, if several
+    ratios differ only in it.
     """
 
     name: str
     ratio: float
-    bar: float | None
+    limit: float | None
     detail: str
     sides: dict[str, float] = field(default_factory=dict)
     size: float | None = None
@@ -44,12 +44,12 @@ class Ratio:
 
     @property
     def ok(self) -> bool:
-        return self.bar is None or self.ratio <= self.bar
+        return self.limit is None or self.ratio <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where and with what it was measured."""
+    """The machine and the versions of a measurement."""
 
     kind: str
     cores: int
@@ -60,7 +60,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one benchmark has found, or in a few words why it has not."""
+    """The ratios of one benchmark, or why it failed."""
 
     name: str
     day: str
@@ -71,75 +71,79 @@ class Result:
 
 
 def is_quick() -> bool:
-    """Whether everything is measured at its small size."""
+    """Return whether benchmarks use their small sizes."""
     return os.environ.get("BENCH") == "quick"
 
 
 def sized(full: Size, quick: Size) -> Size:
-    """A size of a benchmark: how much there is of something, and how much in a quick run."""
+    """Return the size of a benchmark: the full one, or the one of a quick run."""
     return quick if is_quick() else full
 
 
 def median_seconds(actions: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median time of each action; every round runs each of them once, after one round to warm up."""
+    """Return the median time of each action; each round runs all actions once, after one warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(rounds + 1):
         for name, action in actions.items():
             started = perf_counter()
             action()
             times[name].append(perf_counter() - started)
-    return {name: median(found[1:]) for name, found in times.items()}
+    return {name: median(seconds[1:]) for name, seconds in times.items()}
 
 
 def compare(
-    name: str, times: Mapping[str, float], pair: tuple[str, str], bar: float | None, size: float | None = None
+    name: str,
+    times: Mapping[str, float],
+    pair: tuple[str, str],
+    limit: float | None,
+    size: float | None = None,
 ) -> Ratio:
-    """The ratio of two measured actions."""
+    """Return the ratio of two measured actions."""
     ours, theirs = pair
     detail = f"{ours} {times[ours] * 1e3:.1f} ms, {theirs} {times[theirs] * 1e3:.1f} ms"
     sides = {side: times[side] for side in pair}
-    return Ratio(name, times[ours] / times[theirs], bar, detail, sides, size)
+    return Ratio(name, times[ours] / times[theirs], limit, detail, sides, size)
 
 
 def report(name: str, ratios: list[Ratio]) -> bool:
-    """Print and keep the ratios of one benchmark; whether all of them are within their bars."""
+    """Print and store the ratios of one benchmark; return whether all are within their limits."""
     width = max(len(ratio.name) for ratio in ratios)
-    print(f"{name:<{width}}  ratio   bar  ok")
+    print(f"{name:<{width}}  ratio limit  ok")
     for ratio in ratios:
-        bar = "    -" if ratio.bar is None else f"{ratio.bar:5.1f}"
+        limit = "    -" if ratio.limit is None else f"{ratio.limit:5.1f}"
         print(
-            f"{ratio.name:<{width}}  {ratio.ratio:5.2f} {bar}  {'yes' if ratio.ok else 'NO '}  {ratio.detail}"
+            f"{ratio.name:<{width}}  {ratio.ratio:5.2f} {limit}  {'yes' if ratio.ok else 'NO '}  {ratio.detail}"
         )
-    keep(Result(name, _today(), is_quick(), this_machine(), tuple(ratios)))
+    write_result(Result(name, _today(), is_quick(), this_machine(), tuple(ratios)))
     return all(ratio.ok for ratio in ratios)
 
 
-def failed(name: str, why: str) -> Result:
-    """A benchmark that came to no result."""
-    return Result(name, _today(), is_quick(), this_machine(), failure=why)
+def failed_result(name: str, failure: str) -> Result:
+    """Return the result of a benchmark that failed."""
+    return Result(name, _today(), is_quick(), this_machine(), failure=failure)
 
 
-def keep(result: Result) -> None:
-    """Write a result where `kept` finds it."""
+def write_result(result: Result) -> None:
+    """Write the result of a benchmark to its file."""
     RESULTS.mkdir(exist_ok=True)
-    kept_at(result.name).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+    result_path(result.name).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
 
 
-def kept(name: str) -> Result | None:
-    """The result of the last run of a benchmark."""
-    path = kept_at(name)
+def read_result(name: str) -> Result | None:
+    """Read the result of the last run of a benchmark; None if it has none."""
+    path = result_path(name)
     return msgspec.json.decode(path.read_bytes(), type=Result) if path.exists() else None
 
 
-def kept_at(name: str) -> Path:
-    """Where the result of a benchmark is."""
+def result_path(name: str) -> Path:
+    """Return the path of the result of a benchmark."""
     return RESULTS / f"{name}.json"
 
 
 def this_machine() -> Machine:
-    """What a reader has to know to judge the seconds."""
+    """Return the machine and the versions, which a reader needs to interpret times."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    packages = {name: found for name in PACKAGES if (found := _version(name)) is not None}
+    packages = {name: number for name in PACKAGES if (number := _version(name)) is not None}
     return Machine(
         platform.machine(), os.cpu_count() or 1, round(memory / 1024**3), platform.python_version(), packages
     )

@@ -1,7 +1,7 @@
-"""What load, merge and export of large files cost beside plain programs that do the same without any check.
+"""Compares load, merge and export of large files with plain programs that do the same without checks.
 
-One warm session, and every round runs each program once, so that a busy machine slows all of them. What they wrote is
-compared after the first round: the same rows in the same tables. `python -m bench load` also starts the shell's loads.
+There is one warm session, and each round runs each program once, so that a busy machine slows all of them. At the end
+the rows of all programs are compared. `python -m bench load` also runs the loads of `bench.load_shell`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import lance
 import omnigraph
 from bench.generate import SCHEMA, graph_file, people_file
 from bench.harness import Ratio, compare, median_seconds, report, sized
-from bench.load_floors import (
-    assert_same,
-    assert_same_rows,
-    merge_plainly,
+from bench.load_baselines import (
+    assert_equal_rows,
+    assert_equal_tables,
+    merge_with_lance,
     parse,
     read_with_duckdb,
     tables_of_duckdb,
     tables_of_graph,
     tables_of_lance,
     write_lance,
-    write_plainly,
+    write_with_pyarrow,
 )
 from bench.load_shell import shell_ratios
 from omnigraph.api.export import ExportOptions, export_graph
@@ -41,26 +41,26 @@ OVERLAP_PART: Final = 10
 
 
 @dataclass(slots=True)
-class Places:
-    """A new place for each run of each program: what came before it would be in its way."""
+class OutputPaths:
+    """A new output path for each run of each program."""
 
     folder: Path
     numbers: dict[str, int] = field(default_factory=dict)
 
     def new(self, name: str) -> Path:
-        """Where the next run of a program writes."""
+        """Return the path of the next run of a program."""
         self.numbers[name] = self.numbers.get(name, -1) + 1
         return self.last(name)
 
     def last(self, name: str) -> Path:
-        """Where its last run wrote."""
+        """Return the path of the last run of a program."""
         return self.folder / f"{name}-{self.numbers[name]}"
 
 
 def load_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[Ratio]:
-    """Load and export of one file."""
+    """Return the ratios of load and export of one file."""
     file = graph_file(lines)
-    places = Places(folder)
+    outputs = OutputPaths(folder)
     empty = [omnigraph.init(str(folder / f"{number}.omni"), SCHEMA) for number in range(rounds + 1)]
     loaded: list[omnigraph.Graph] = []
 
@@ -69,15 +69,15 @@ def load_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[
         loaded[-1].load(file)
 
     def export() -> None:
-        export_graph(loaded[-1].location, "main", ExportOptions(out=str(places.new("export.ndjson"))))
+        export_graph(loaded[-1].location, "main", ExportOptions(out=str(outputs.new("export.ndjson"))))
 
     def write() -> None:
-        folder = places.new("plain")
+        folder = outputs.new("plain")
         folder.mkdir()
-        write_plainly(file, folder)
+        write_with_pyarrow(file, folder)
 
     def read() -> None:
-        read_with_duckdb(file, places.new("duckdb"))
+        read_with_duckdb(file, outputs.new("duckdb"))
 
     actions: dict[str, Callable[[], None]] = {
         "load": load,
@@ -87,9 +87,9 @@ def load_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[
     }
     times = median_seconds(actions, rounds)
     ours = tables_of_graph(loaded[-1])
-    assert_same(ours, tables_of_lance(places.last("plain")))
-    assert_same(ours, tables_of_duckdb(places.last("duckdb")))
-    assert_same(ours, parse(places.last("export.ndjson")))
+    assert_equal_tables(ours, tables_of_lance(outputs.last("plain")))
+    assert_equal_tables(ours, tables_of_duckdb(outputs.last("duckdb")))
+    assert_equal_tables(ours, parse(outputs.last("export.ndjson")))
     name = f"load of {lines:,} lines"
     return [
         compare(f"{name} over pyarrow and Lance", times, ("load", "pyarrow and Lance"), 2.0, lines),
@@ -99,32 +99,32 @@ def load_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[
 
 
 def merge_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[Ratio]:
-    """A merge of half as many rows as the table has, one in ten of which it has already."""
+    """Return the ratios of a merge of half as many rows as the table has; one in ten exists in the table."""
     overlap = lines // 2 // OVERLAP_PART
     file = people_file(range(lines - overlap, lines - overlap + lines // 2))
     graph, plain = folder / "base.omni", folder / "base.lance"
     everyone = people_file(range(lines))
     omnigraph.init(str(graph), SCHEMA).load(everyone)
     write_lance(parse(everyone).person, plain)
-    places = Places(folder)
+    outputs = OutputPaths(folder)
     copies = {
-        name: [_linked(base, places.new(name)) for _ in range(rounds + 1)]
+        name: [_copy_with_links(base, outputs.new(name)) for _ in range(rounds + 1)]
         for name, base in (("file", graph), ("frame", graph), ("lance", plain), ("rows", plain))
     }
     rows = parse(file).person
 
     actions: dict[str, Callable[[], object]] = {
         "load": lambda: omnigraph.open(str(copies["file"].pop())).load(file, mode="merge"),
-        "pyarrow and merge_insert": lambda: merge_plainly(parse(file).person, copies["lance"].pop()),
+        "pyarrow and merge_insert": lambda: merge_with_lance(parse(file).person, copies["lance"].pop()),
         "load of a table": lambda: omnigraph.open(str(copies["frame"].pop())).load(
             rows.drop_columns(["id"]), type="Person", mode="merge"
         ),
-        "merge_insert": lambda: merge_plainly(rows, copies["rows"].pop()),
+        "merge_insert": lambda: merge_with_lance(rows, copies["rows"].pop()),
     }
     times = median_seconds(actions, rounds)
     merged = lance.dataset(folder / "lance-0").to_table()
     for name in ("file", "frame"):
-        assert_same_rows(tables_of_graph(omnigraph.open(str(folder / f"{name}-0"))).person, merged)
+        assert_equal_rows(tables_of_graph(omnigraph.open(str(folder / f"{name}-0"))).person, merged)
     name = f"merge of {lines // 2:,} rows into {lines:,}"
     return [
         compare(
@@ -135,24 +135,24 @@ def merge_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list
     ]
 
 
-def _linked(base: Path, copy: Path) -> Path:
-    """A copy whose files are those of the base, which nobody ever changes."""
+def _copy_with_links(base: Path, copy: Path) -> Path:
+    """Copy a directory with hard links to its files, which are never changed."""
     shutil.copytree(base, copy, copy_function=os.link)
     return copy
 
 
 def main() -> bool:
-    """Run it in folders of its own; whether every ratio is within its bar."""
+    """Run in a temporary directory; return whether all ratios are within their limits."""
     session = spark_session()
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        omnigraph.init(str(place / "warm.omni"), SCHEMA).load(graph_file(1_000))
-        (place / "load").mkdir()
-        ratios = load_ratios(place / "load")
-        shutil.rmtree(place / "load")
-        (place / "merge").mkdir()
-        ratios += merge_ratios(place / "merge")
-        shutil.rmtree(place / "merge")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        omnigraph.init(str(folder / "warm.omni"), SCHEMA).load(graph_file(1_000))
+        (folder / "load").mkdir()
+        ratios = load_ratios(folder / "load")
+        shutil.rmtree(folder / "load")
+        (folder / "merge").mkdir()
+        ratios += merge_ratios(folder / "merge")
+        shutil.rmtree(folder / "merge")
         session.stop()
-        ratios += shell_ratios(place)
+        ratios += shell_ratios(folder)
     return report("load", ratios)

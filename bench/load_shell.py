@@ -1,7 +1,7 @@
-"""What a load of three lines costs from the shell: cold beside a bare Spark session, warm beside the imports alone.
+"""Measures a load of three lines from the shell: a cold one over a bare Spark session, a warm one over the imports.
 
-Every measured command is a process of its own. The warm server is one of our own, in a cache directory of its own, so
-that one that the user runs stays as it is. The class-data archive is made before anything is measured.
+Each measured command is a process. The warm server uses a separate cache directory, so that a server of the user is not
+affected. The class-data archive is built before the measurement.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Shell:
 
     graph: Path
 
-    def python(self, *words: str) -> None:
-        self._run(sys.executable, *words)
+    def python(self, *arguments: str) -> None:
+        self._run(sys.executable, *arguments)
 
-    def omnigraph(self, *words: str) -> None:
-        self._run(str(Path(sys.executable).parent / "omnigraph"), *words)
+    def omnigraph(self, *arguments: str) -> None:
+        self._run(str(Path(sys.executable).parent / "omnigraph"), *arguments)
 
     def load(self) -> None:
-        """The first load adds three people, the others replace them."""
+        """Load three people; the first load inserts them, later loads replace them."""
         self.omnigraph("load", str(self.graph), "--data", str(people_file(range(3))), "--mode", "merge")
 
-    def _run(self, *words: str) -> None:
+    def _run(self, *command: str) -> None:
         environ = {
             **os.environ,
             "OMNIGRAPH_HOME": str(RESULTS / "home"),
@@ -53,12 +53,12 @@ class Shell:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
 def shell_ratios(folder: Path, rounds: int = ROUNDS) -> list[Ratio]:
-    """Both, each beside its measure."""
+    """Return the ratios of a cold and a warm load."""
     shell = Shell(folder / "shell.omni")
     omnigraph.init(str(shell.graph), SCHEMA)
     shell.python("-m", "omnigraph.pipeline.spark.class_archive_build")
@@ -70,13 +70,13 @@ def shell_ratios(folder: Path, rounds: int = ROUNDS) -> list[Ratio]:
         "load": shell.load,
         "imports": lambda: shell.python("-c", "import pyspark, lance"),
     }
-    of_cold = median_seconds(cold, rounds)
+    cold_times = median_seconds(cold, rounds)
     shell.omnigraph("spark", "start")
     try:
-        of_warm = median_seconds(warm, rounds)
+        warm_times = median_seconds(warm, rounds)
     finally:
         shell.omnigraph("spark", "stop")
     return [
-        compare("cold load of 3 lines over a bare session", of_cold, ("load", "bare session"), 1.3),
-        compare("warm load of 3 lines over the imports", of_warm, ("load", "imports"), 6.0),
+        compare("cold load of 3 lines over a bare session", cold_times, ("load", "bare session"), 1.3),
+        compare("warm load of 3 lines over the imports", warm_times, ("load", "imports"), 6.0),
     ]

@@ -1,7 +1,7 @@
-"""How much memory a load takes: the most that its driver, its JVM and the largest of its workers ever held.
+"""Measures the peak memory of a load: of its driver, its JVM and its largest worker.
 
-Every load runs in a process of its own, which this one watches from outside, by what the system says of its process
-and all below it. A number of lines in ten times as many must not need much more.
+Each load runs in a separate process; this one reads the peak memory of that process and of its descendants from
+`/proc`. Ten times as many lines must not need much more memory.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ Peaks = dict[Kind, int]
 
 
 def run(folder: Path, sizes: tuple[int, ...] = LINES) -> list[Ratio]:
-    """For each kind of process its share of what it may hold, and how that grows with the input."""
+    """Return the memory of each kind of process over its maximum, and its growth with the input."""
     peaks = {lines: load_peaks(folder / f"{lines}.omni", graph_file(lines)) for lines in sizes}
     least, most = sizes[0], sizes[-1]
     shares = [
         Ratio(
             f"{kind.value} at {lines:,} lines, of {BYTES_MAX / 1024**2:.0f} MB",
-            found[kind] / BYTES_MAX,
+            peak[kind] / BYTES_MAX,
             1.0,
-            f"{found[kind] / 1024**2:.0f} MB",
-            {kind.value: found[kind] / 1024**2},
+            f"{peak[kind] / 1024**2:.0f} MB",
+            {kind.value: peak[kind] / 1024**2},
             lines,
             "MB",
         )
-        for lines, found in peaks.items()
+        for lines, peak in peaks.items()
         for kind in Kind
     ]
     growth = [
@@ -67,36 +67,36 @@ def run(folder: Path, sizes: tuple[int, ...] = LINES) -> list[Ratio]:
 
 
 def load_peaks(graph: Path, file: Path) -> Peaks:
-    """Load a file into a new graph; the most memory that a process of each kind has held."""
+    """Load a file into a new graph; return the peak memory of each kind of process."""
     omnigraph.init(str(graph), SCHEMA)
     return peaks_of([sys.executable, "-c", _LOAD, str(graph), str(file)])
 
 
 def peaks_of(command: list[str]) -> Peaks:
-    """Run a command that starts Spark; the most memory that a process of each kind has held."""
+    """Run a command that starts Spark; return the peak memory of each kind of process."""
     peaks = dict.fromkeys(Kind, 0)
     with subprocess.Popen(command) as process:
         while process.poll() is None:
-            for kind, held in looked_at(process.pid):
-                peaks[kind] = max(peaks[kind], held)
+            for kind, peak in peak_memory(process.pid):
+                peaks[kind] = max(peaks[kind], peak)
             SYSTEM_CLOCK.sleep(_POLL_SECONDS)
-    assert process.returncode == 0, "it succeeds"
-    assert all(peaks.values()), "each kind of process was seen"
+    assert process.returncode == 0, "the command failed"
+    assert all(peaks.values()), "not all kinds of processes ran"
     return peaks
 
 
-def looked_at(root: int) -> Iterator[tuple[Kind, int]]:
-    """Every process at or below this one, and the most memory it has held so far."""
+def peak_memory(root: int) -> Iterator[tuple[Kind, int]]:
+    """Yield the kind and the peak memory of a process and of its descendants."""
     for pid in _tree(root):
         try:
             folder = Path("/proc", str(pid))
-            words = folder.joinpath("cmdline").read_bytes().split(b"\0")
+            command = folder.joinpath("cmdline").read_bytes().split(b"\0")
             status = folder.joinpath("status").read_text()
         except OSError:
             continue
         peak = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
         if peak is not None:
-            kind = Kind.DRIVER if pid == root else Kind.JVM if words[0].endswith(b"java") else Kind.WORKER
+            kind = Kind.DRIVER if pid == root else Kind.JVM if command[0].endswith(b"java") else Kind.WORKER
             yield kind, int(peak.split()[1]) * 1024
 
 
@@ -108,13 +108,13 @@ def _tree(root: int) -> list[int]:
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
+    pids = [root]
+    for pid in pids:
+        pids += children.get(pid, [])
+    return pids
 
 
 def main() -> bool:
-    """Run it in a folder of its own; whether every process is within its bounds."""
+    """Run in a temporary directory; return whether all processes are within their limits."""
     with tempfile.TemporaryDirectory() as folder:
         return report("memory", run(Path(folder)))

@@ -1,6 +1,6 @@
-"""Branches and merges: that they cost by what changed, not by how much there is.
+"""Measures branches and merges: their cost must grow with the change, not with the size of the graph.
 
-What is measured is prepared anew, untimed, before each round: a branch, and on it the rows that will be merged.
+Before each round the input is prepared, outside the measured time: a branch with the rows to merge.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ SCHEMA: Final = "node Person { slug: String @key  age: I64?  name: String? }\n"
 NUMBERS: Final = count(1)
 
 Prepared = Callable[[], object]
-"""What is timed, ready to run."""
+"""The measured action."""
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """A graph with one table of so many rows."""
+    """A graph with one table of `rows` rows."""
 
     root: Location
     rows: int
 
     @classmethod
-    def make(cls, place: Path, rows: int) -> People:
-        made = cls(omnigraph.init(str(place), SCHEMA).location, rows)
-        made.write(range(rows), MAIN, new=True)
-        return made
+    def make(cls, path: Path, rows: int) -> People:
+        people = cls(omnigraph.init(str(path), SCHEMA).location, rows)
+        people.write(range(rows), MAIN, new=True)
+        return people
 
     def write(self, numbers: range, branch: str, *, new: bool = False) -> None:
-        """Insert or change the people of these numbers."""
+        """Insert or update the people with these numbers."""
         names = [f"person {number}" for number in numbers]
         age = next(NUMBERS)
 
-        def stage(at: StagingArea) -> StagedWrite:
-            target = at.writable(ALIAS)
+        def stage(area: StagingArea) -> StagedWrite:
+            target = area.writable(ALIAS)
             columns = {"id": names, "slug": names, "age": [age] * len(names), "name": names}
             rows = pa.table(columns, schema=target.dataset.schema)
             staged = (
@@ -74,12 +74,12 @@ class People:
                 else stage_upsert(target.dataset, rows)
             )
             size = target.table.row_count + (len(names) if new else 0)
-            return at.finish((at.transaction_effect(target, staged, size),), frozenset(), Outcome({}))
+            return area.finish((area.transaction_effect(target, staged, size),), frozenset(), Outcome({}))
 
         assert write(self.root, branch, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
     def merge(self, size: int, *, diverged: bool = False) -> Prepared:
-        """A branch with so many changed rows, to be merged into main, which changed as many others or none."""
+        """Create a branch with `size` updated rows; return its merge into main, which may have updated other rows."""
         name = f"b{next(NUMBERS)}"
         create_branch(self.root, name, "bench", read_snapshot(self.root))
         self.write(range(size), name)
@@ -88,11 +88,11 @@ class People:
         return lambda: merge_branch(self.root, MergeRequest(name, "bench"))
 
     def load(self, size: int) -> Prepared:
-        """The same rows, written to main by Lance's own upsert."""
+        """Return an upsert of the same rows to main."""
         return lambda: self.write(range(size), MAIN)
 
     def changes(self, size: int) -> Prepared:
-        """A commit of so many changed rows, to be shown."""
+        """Commit `size` updated rows; return the action that reads the changes of the commit."""
         self.write(range(size), MAIN)
         newest = read_snapshot(self.root)
         commit = newest.manifest.find_commit(newest.head)
@@ -100,7 +100,7 @@ class People:
         return lambda: list(commit_changes(newest, commit))
 
     def touch(self) -> None:
-        """One more version of the manifest, as making a branch leaves one, without a branch."""
+        """Add a version of the manifest, as the creation of a branch does, without a branch."""
         main = read_snapshot(self.root).branch
         publish(PublishTarget(self.root, main.name, main.id, main.lance_branch), ManifestChange())
 
@@ -109,62 +109,66 @@ class People:
         return lambda: create_branch(self.root, name, "bench", read_snapshot(self.root))
 
 
-def make_tables(place: Path, tables: int, rows: int) -> People:
-    """A graph with so many tables, and so many rows in all of them together."""
+def make_tables(path: Path, tables: int, rows: int) -> People:
+    """Create a graph with `tables` tables, and `rows` rows in total."""
     types = "".join(f"node T{number} {{ x: String @key }}\n" for number in range(tables))
-    root = omnigraph.init(str(place), types).location
+    root = omnigraph.init(str(path), types).location
     names = [f"thing {number}" for number in range(rows // tables)]
 
-    def stage(at: StagingArea) -> StagedWrite:
+    def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
-            target = at.writable(f"node:T{number}")
+            target = area.writable(f"node:T{number}")
             filled = pa.table({"id": names, "x": names}, schema=target.dataset.schema)
             effects.append(
-                at.transaction_effect(
+                area.transaction_effect(
                     target, stage_fragments(target.dataset, write_rows(target.dataset, filled)), len(names)
                 )
             )
-        return at.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), Outcome({}))
 
     assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
     return People(root, rows)
 
 
 def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRANCHES) -> list[Ratio]:
-    """The ratios of branches and merges."""
+    """Return the ratios of branches and merges."""
     small, big = People.make(folder / "small.omni", SMALL), People.make(folder / "big.omni", large)
     wide = make_tables(folder / "wide.omni", 200, large)
     narrow = make_tables(folder / "narrow.omni", 5, 1_000)
-    lonely = People.make(folder / "lonely.omni", SMALL)
-    crowded = People.make(folder / "crowded.omni", SMALL)
+    no_branches = People.make(folder / "no-branches.omni", SMALL)
+    many_branches = People.make(folder / "many-branches.omni", SMALL)
     for _ in range(branches):
-        crowded.branch()()
-        lonely.touch()
+        many_branches.branch()()
+        no_branches.touch()
     few = prepared_medians({"large": lambda: big.merge(FEW), "small": lambda: small.merge(FEW)})
     both = {
         name: lambda graph=graph: graph.merge(FEW, diverged=True)
         for name, graph in (("large", big), ("small", small))
     }
     diverged = prepared_medians(both)
-    shown = prepared_medians({"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)})
+    plotted_ratios = prepared_medians(
+        {"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)}
+    )
     created = prepared_medians({"200 tables": wide.branch, "5 tables": narrow.branch})
-    beside = prepared_medians({"crowded": lambda: crowded.load(FEW), "lonely": lambda: lonely.load(FEW)})
+    commits = prepared_medians(
+        {"many branches": lambda: many_branches.load(FEW), "no branches": lambda: no_branches.load(FEW)}
+    )
     bulk = prepared_medians({"merge": lambda: big.merge(many), "upsert": lambda: big.load(many)}, rounds=3)
     return [
         compare(f"merge {FEW} rows: {large:,} over {SMALL:,}", few, ("large", "small"), 2.0),
         compare(f"merge {FEW} rows, both sides: {large:,} over {SMALL:,}", diverged, ("large", "small"), 2.0),
-        compare(f"changes of {FEW} rows: {large:,} over {SMALL:,}", shown, ("large", "small"), 2.0),
+        compare(f"changes of {FEW} rows: {large:,} over {SMALL:,}", plotted_ratios, ("large", "small"), 2.0),
         compare(
             f"create a branch: 200 tables, {large:,} rows over 5", created, ("200 tables", "5 tables"), 1.5
         ),
-        compare(f"commit beside {branches:,} branches", beside, ("crowded", "lonely"), 1.2),
+        compare(f"commit with {branches:,} branches", commits, ("many branches", "no branches"), 1.2),
         compare(f"merge {many:,} rows over an upsert", bulk, ("merge", "upsert"), 3.0),
     ]
 
 
 def prepared_medians(actions: Mapping[str, Callable[[], Prepared]], rounds: int = ROUNDS) -> dict[str, float]:
-    """The median time of each action, prepared anew for every round; the first round is to warm up."""
+    """Return the median time of each action, prepared again for each round, after one warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(rounds + 1):
         for name, prepare in actions.items():
@@ -172,7 +176,7 @@ def prepared_medians(actions: Mapping[str, Callable[[], Prepared]], rounds: int 
             started = perf_counter()
             action()
             times[name].append(perf_counter() - started)
-    return {name: median(found[1:]) for name, found in times.items()}
+    return {name: median(seconds[1:]) for name, seconds in times.items()}
 
 
 def main() -> bool:

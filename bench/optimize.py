@@ -1,9 +1,9 @@
-"""What optimize costs, counted in the raw Lance calls that do the same: compact_files and optimize_indices in a loop.
+"""Compares optimize with the equivalent Lance calls: `compact_files` and `optimize_indices` in a loop.
 
-Every table has many small fragments of which the first half is indexed. Both sides work on copies of the same files.
-The Spark session is started, and its workers are warm, before the clock. `BENCH_OPTIMIZE="tables fragments rows"`
-measures another size. A second run, which has nothing to do, is counted in opened datasets. Then writers go on next to
-a run (`bench/beside.py`), and the memory of the workers is watched from outside.
+Each table has many small fragments, of which the first half is indexed. Both sides work on copies of the same files.
+The Spark session is started and its workers are warm before the measurement. `BENCH_OPTIMIZE="tables fragments rows"`
+sets another size. For a second run, which has nothing to do, the opened datasets are counted. Then writers run during
+optimize (`bench/concurrent_writer.py`), and the peak memory of the workers is measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 from lance.fragment import write_fragments
 
 import omnigraph
-from bench import beside
+from bench import concurrent_writer
 from bench.harness import Ratio, report, sized
 from bench.memory import Kind, peaks_of
 from omnigraph.api.graph import Graph
@@ -40,7 +40,7 @@ from omnigraph.storage.lance.stage import StagedTransaction, stage_fragments
 TABLES: Final = sized(10, 2)
 FRAGMENTS: Final = sized(1_000, 60)
 ROWS: Final = sized(2_000, 200)
-RAW_MAX: Final = sized(1.3, None)  # handing out tasks costs more than small ones do
+RAW_MAX: Final = sized(1.3, None)  # the distribution of small tasks takes longer than the tasks
 LARGE: Final = sized((1, 2_000, 10_000), (1, 60, 1_000))
 LARGE_RAW_MAX: Final = sized(1.2, None)
 OPENS_MAX: Final = 20
@@ -48,22 +48,22 @@ BYTES_MAX: Final = 2 * 1024**3
 _RUN: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).optimize()"
 
 
-def run(folder: Path, size: tuple[int, int, int], bar: float | None = RAW_MAX) -> list[Ratio]:
-    """The ratio to raw Lance, and the opens of a run without work."""
+def run(folder: Path, size: tuple[int, int, int], limit: float | None = RAW_MAX) -> list[Ratio]:
+    """Return the ratio to plain Lance, and the opened datasets of a run without work."""
     tables, fragments, rows = size
     name = f"{tables} tables of {fragments} fragments of {rows} rows"
-    tell(f"making {name}")
+    print_progress(f"making {name}")
     graph = make(folder / "graph.omni", tables, fragments, rows)
     raw = [Path(shutil.copytree(path, folder / "raw" / path.name)) for path in sorted(_datasets(graph))]
     workers = on_spark(SparkSettings())
     warm = make(folder / "warm.omni", 2, 4, 10)
     optimize_all_tables(warm, run_tasks=workers)
-    tell("optimize")
+    print_progress("optimize")
     started = perf_counter()
     stats = optimize_all_tables(graph, run_tasks=workers)
     ours = perf_counter() - started
     assert all(row.committed and row.error is None for row in stats), stats
-    tell("raw Lance")
+    print_progress("raw Lance")
     started = perf_counter()
     for path in raw:
         lance.dataset(str(path)).optimize.compact_files()
@@ -74,12 +74,12 @@ def run(folder: Path, size: tuple[int, int, int], bar: float | None = RAW_MAX) -
         Ratio(
             f"optimize of {name}",
             ours / theirs,
-            bar,
+            limit,
             f"optimize {ours:.1f} s, raw Lance {theirs:.1f} s",
             {"optimize": ours, "raw Lance": theirs},
         ),
         Ratio(
-            "opens a table without work",
+            "opens per table without work",
             opens / tables / OPENS_MAX,
             1.0,
             f"{opens / tables:.1f} of {OPENS_MAX}",
@@ -87,27 +87,27 @@ def run(folder: Path, size: tuple[int, int, int], bar: float | None = RAW_MAX) -
     ]
 
 
-def run_beside(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
-    """What a writer waits for."""
-    tell("a writer beside optimize")
+def run_with_appends(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
+    """Measure the wait of a writer that appends rows."""
+    print_progress("a writer of appends during optimize")
     folder.mkdir()
     graph = make(folder / "graph.omni", *size)
     workers = on_spark(SparkSettings())
-    return beside.run(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
+    return concurrent_writer.run(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
 
 
 def run_updates(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
-    """What is left of the fragments of one table next to a writer that updates its rows, and that writer's wait."""
-    tell("a writer of updates next to optimize")
+    """Measure the remaining old fragments, and the wait of a writer that updates rows."""
+    print_progress("a writer of updates during optimize")
     folder.mkdir()
     graph = make(folder / "graph.omni", *size)
     workers = on_spark(SparkSettings())
     optimize_all_tables(make(folder / "warm.omni", 1, 4, 10), run_tasks=workers)
-    return beside.run_updates(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
+    return concurrent_writer.run_updates(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
 
 
 def make(path: Path, tables: int, fragments: int, rows: int) -> Graph:
-    """A graph with so many node types; the first half of each table's fragments is indexed."""
+    """Create a graph with `tables` node types; the first half of the fragments of each table is indexed."""
     schema = "\n".join(f"node T{n} {{ slug: String @key  age: I64 @index }}" for n in range(tables))
     graph = omnigraph.init(str(path), schema)
     half = fragments // 2
@@ -118,16 +118,16 @@ def make(path: Path, tables: int, fragments: int, rows: int) -> Graph:
 
 
 def count_opens(graph: Graph) -> int:
-    """How many datasets a run without work opens, those of the manifest too."""
+    """Return how many datasets a run without work opens, including the manifest."""
     opened = 0
     real = lance.dataset
 
-    def counted(*arguments: object, **options: object) -> object:
+    def counting(*arguments: object, **options: object) -> object:
         nonlocal opened
         opened += 1
         return real(*arguments, **options)  # type: ignore[arg-type]
 
-    lance.dataset = counted  # type: ignore[assignment]
+    lance.dataset = counting  # type: ignore[assignment]
     try:
         stats = optimize_all_tables(graph)
     finally:
@@ -137,8 +137,8 @@ def count_opens(graph: Graph) -> int:
 
 
 def run_memory(folder: Path, fragments: int, rows: int) -> Ratio:
-    """The most that a worker holds while one large table is compacted."""
-    tell(f"the memory of workers at {fragments * rows:,} rows")
+    """Measure the peak memory of a worker that compacts one large table."""
+    print_progress(f"the memory of workers at {fragments * rows:,} rows")
     graph = make(folder / "large.omni", 1, fragments, rows)
     peak = peaks_of([sys.executable, "-c", _RUN, graph.uri])[Kind.WORKER]
     name = f"worker at {fragments * rows:,} rows, of {BYTES_MAX / 1024**2:.0f} MB"
@@ -146,21 +146,21 @@ def run_memory(folder: Path, fragments: int, rows: int) -> Ratio:
 
 
 def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
-    def stage(at: StagingArea) -> StagedWrite:
+    def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
-            target = at.writable(f"node:T{number}")
-            staged = _staged(target.dataset, span, rows)
+            target = area.writable(f"node:T{number}")
+            staged = _stage_rows(target.dataset, span, rows)
             effects.append(
-                at.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows)
+                area.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows)
             )
-        return at.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), Outcome({}))
 
     assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
 
-def _staged(dataset: Dataset, span: tuple[int, int], rows: int) -> StagedTransaction:
-    """A fragment at a time, so that a large table needs no memory here."""
+def _stage_rows(dataset: Dataset, span: tuple[int, int], rows: int) -> StagedTransaction:
+    """Stage rows one fragment at a time, so that a large table needs little memory."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for fragment in range(*span):
@@ -178,21 +178,21 @@ def _datasets(graph: Graph) -> list[Path]:
     return [Path(graph.uri) / table.path for table in snapshot.tables.values()]
 
 
-def tell(what: str) -> None:
-    """Progress, on stderr."""
-    print(f"optimize: {what}", file=sys.stderr, flush=True)
+def print_progress(text: str) -> None:
+    """Print progress to stderr."""
+    print(f"optimize: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> bool:
-    """Measure, and tell."""
+    """Run in a temporary directory and report."""
     sizes = [int(text) for text in os.environ.get("BENCH_OPTIMIZE", "").split()]
     tables, fragments, rows = sizes or (TABLES, FRAGMENTS, ROWS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ratios = run(folder / "many", (tables, fragments, rows))
         shutil.rmtree(folder / "many")
-        ratios += run_beside(folder / "beside", (tables, fragments, rows))
-        shutil.rmtree(folder / "beside")
+        ratios += run_with_appends(folder / "appends", (tables, fragments, rows))
+        shutil.rmtree(folder / "appends")
         ratios += run_updates(folder / "updates", (1, fragments, rows))
         shutil.rmtree(folder / "updates")
         if not sizes:

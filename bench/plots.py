@@ -1,7 +1,7 @@
 """The plots of the page, as SVG.
 
-In: results. Out: for each plot that they have numbers for, its text. A plot is bars, one group for each ratio with a
-bar for each side, or lines, one for each side over the size. The same results give the same text.
+In: results. Out: the text of each plot that has numbers. A plot has bars, one group for each ratio with a bar for each
+side, or lines, one for each side by size. Equal results give equal text.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ OTHERS: Final = ("#c4a000", "#73d216", "#75507b", "#cc0000")
 _WIDTH: Final = 8.0
 _GAP: Final = 0.7
 _LINEAR_MAX: Final = 25
-_LOOK: Final = {"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"}
+_STYLE: Final = {"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"}
 
 
-class Shape(Enum):
-    """How numbers are drawn."""
+class PlotKind(Enum):
+    """The kinds of plots."""
 
     BARS = "bars"
     LINES = "lines"
@@ -32,13 +32,13 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What a plot shows: ratios of these benchmarks whose names begin with one of these words and none of those."""
+    """A plot of the ratios of some benchmarks whose names start with one of `prefixes` and with none of `without`."""
 
     name: str
     title: str
-    shape: Shape
+    kind: PlotKind
     benchmarks: tuple[str, ...]
-    of: tuple[str, ...] = ("",)
+    prefixes: tuple[str, ...] = ("",)
     without: tuple[str, ...] = ()
     axis: str = "time; less is better"
 
@@ -48,25 +48,25 @@ class Plot:
 
 
 Series = dict[str, list[tuple[float, float]]]
-"""For each line its points."""
+"""The points of each line."""
 
 
-def shown(plot: Plot, results: Sequence[Result]) -> list[Ratio]:
-    """The ratios that a plot is drawn from; where there are none there is no plot."""
+def plotted_ratios(plot: Plot, results: Sequence[Result]) -> list[Ratio]:
+    """Return the ratios of a plot; a plot without ratios is not drawn."""
     return [
         ratio
         for result in results
         if result.name in plot.benchmarks
         for ratio in result.ratios
         if ratio.sides
-        and ratio.name.startswith(plot.of)
+        and ratio.name.startswith(plot.prefixes)
         and not ratio.name.startswith(plot.without)
-        and (plot.shape is Shape.BARS or ratio.size is not None)
+        and (plot.kind is PlotKind.BARS or ratio.size is not None)
     ]
 
 
 def lines_of(ratios: Sequence[Ratio]) -> Series:
-    """What each side took at each size."""
+    """Return the values of each side by size."""
     series: Series = {}
     for ratio in ratios:
         for side, value in ratio.sides.items():
@@ -76,33 +76,33 @@ def lines_of(ratios: Sequence[Ratio]) -> Series:
 
 
 def rates_of(ratios: Sequence[Ratio]) -> dict[str, float]:
-    """How much each side did in a second."""
+    """Return the rate of each side: size per second."""
     return {side: ratio.size / value for ratio in ratios for side, value in ratio.sides.items() if ratio.size}
 
 
 def draw(plot: Plot, results: Sequence[Result]) -> str:
-    """The plot as SVG."""
+    """Return the plot as SVG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    ratios = shown(plot, results)
-    with mpl.rc_context(_LOOK):
+    ratios = plotted_ratios(plot, results)
+    with mpl.rc_context(_STYLE):
         figure: Any = Figure(figsize=(_WIDTH, _height(plot, ratios)), layout="constrained")
         axes = figure.add_subplot()
-        match plot.shape:
-            case Shape.BARS:
+        match plot.kind:
+            case PlotKind.BARS:
                 _draw_bars(axes, {ratio.name: ratio.sides for ratio in ratios})
-            case Shape.RATES:
+            case PlotKind.RATES:
                 _draw_rates(axes, rates_of(ratios))
-            case Shape.LINES:
+            case PlotKind.LINES:
                 _draw_lines(axes, lines_of(ratios))
                 if all(ratio.unit == "s" for ratio in ratios):
-                    axes.yaxis.set_major_formatter(lambda value, _: told(value))
+                    axes.yaxis.set_major_formatter(lambda value, _: format_seconds(value))
             case unknown:
                 assert_never(unknown)
-        small = any(result.quick for result in results)
-        axes.set_title(plot.title + (" (small sizes)" if small else ""))
-        (axes.set_ylabel if plot.shape is Shape.LINES else axes.set_xlabel)(plot.axis)
+        is_quick = any(result.quick for result in results)
+        axes.set_title(plot.title + (" (small sizes)" if is_quick else ""))
+        (axes.set_ylabel if plot.kind is PlotKind.LINES else axes.set_xlabel)(plot.axis)
         axes.spines[["top", "right"]].set_visible(False)
         text = StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
@@ -110,40 +110,40 @@ def draw(plot: Plot, results: Sequence[Result]) -> str:
 
 
 def _height(plot: Plot, ratios: Sequence[Ratio]) -> float:
-    match plot.shape:
-        case Shape.BARS:
+    match plot.kind:
+        case PlotKind.BARS:
             return 0.9 + 0.2 * sum(len(ratio.sides) + _GAP for ratio in ratios)
-        case Shape.RATES:
+        case PlotKind.RATES:
             return 0.9 + 0.35 * len(rates_of(ratios))
-        case Shape.LINES:
+        case PlotKind.LINES:
             return 3.6
         case unknown:
             assert_never(unknown)
 
 
 def _draw_bars(axes: Any, groups: Mapping[str, Mapping[str, float]]) -> None:
-    """A group for each ratio, ours on top; a bar has its side and its time beside it."""
-    place = 0.0
+    """Draw a group for each ratio, our side on top; each bar has a label with its side and its time."""
+    position = 0.0
     ticks: dict[str, float] = {}
     for name, sides in groups.items():
-        ticks[name] = place + (len(sides) - 1) / 2
+        ticks[name] = position + (len(sides) - 1) / 2
         for number, (side, value) in enumerate(sides.items()):
-            bar = axes.barh(place, value, height=0.9, color=_color(number))
-            axes.bar_label(bar, [f"{side} {told(value)}"], padding=3, fontsize=7.5)
-            place += 1
-        place += _GAP
+            bar = axes.barh(position, value, height=0.9, color=_color(number))
+            axes.bar_label(bar, [f"{side} {format_seconds(value)}"], padding=3, fontsize=7.5)
+            position += 1
+        position += _GAP
     axes.set_yticks(list(ticks.values()), list(ticks))
     axes.invert_yaxis()
     axes.margins(y=0.02)
     values = [value for sides in groups.values() for value in sides.values()]
     least, most = min(values), max(values)
-    # A bar in a logarithmic plot has no honest beginning, so only what would not be seen otherwise is drawn in one.
+    # The length of a bar is misleading on a logarithmic scale, so use it only if small values were invisible otherwise.
     if most > _LINEAR_MAX * least:
         axes.set_xscale("log")
         axes.set_xlim(least / 3, most * (most / least) ** 0.3)
     else:
         axes.set_xlim(0, most * 1.3)
-    axes.xaxis.set_major_formatter(lambda value, _: told(value))
+    axes.xaxis.set_major_formatter(lambda value, _: format_seconds(value))
     axes.minorticks_off()
 
 
@@ -173,8 +173,8 @@ def _color(number: int) -> str:
     return OURS if number == 0 else OTHERS[(number - 1) % len(OTHERS)]
 
 
-def told(seconds: float) -> str:
-    """A time in words that are as short as it is."""
+def format_seconds(seconds: float) -> str:
+    """Return a time as short text."""
     if seconds < 0.1:
         return f"{seconds * 1e3:.3g} ms"
     if seconds < 1:

@@ -1,8 +1,8 @@
-"""Queries beside other engines, warm, as ratios: LadybugDB for traversals, DuckDB for groups, Lance for the rest.
+"""Compares warm queries with other engines: LadybugDB for traversals, DuckDB for groups, Lance for the rest.
 
-The others are not dependencies of this package: `uv pip install ladybug duckdb` before this is run. Every side has its
-data open and its statement prepared, and gives its rows as Arrow. Vectors are searched exactly on both sides, texts
-through Lance's index on the other. `query_first` has the first query of a new process.
+The other engines are not dependencies of this package: run `uv pip install ladybug duckdb` first. All sides have opened
+their data and prepared their statements, and return rows as Arrow. Vectors are searched exactly on both sides; Lance
+searches texts with its index. `query_first` measures the first query of a new process.
 """
 
 from __future__ import annotations
@@ -29,84 +29,84 @@ PERSON: Final = "p777"
 TEXT: Final = "word17 word2500 word42"
 
 
-Ask = Callable[[str], Callable[[], object]]
-"""From a question in the words of a rival to the action that answers it."""
+Prepare = Callable[[str], Callable[[], object]]
+"""Returns the action that runs a statement of another engine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One question in two languages, and the bar of the ratio; `rival` says whom it is compared with."""
+class Comparison:
+    """One query in two languages, the limit of the ratio, and the other engine."""
 
     ours: str
     theirs: str
-    bar: float
-    rival: str = "ladybug"
+    limit: float
+    engine: str = "ladybug"
 
 
-_ONE: Final = "MATCH (p:Person)-[:Knows]->(f:Person) WHERE p.id = $s"
-_STARS: Final = "MATCH (p:Person)-[:Knows*1..{n}]->(f:Person) WHERE p.id = $s"
-QUESTIONS: Final[Mapping[str, Question]] = {
-    "point lookup": Question(
+_ONE_HOP: Final = "MATCH (p:Person)-[:Knows]->(f:Person) WHERE p.id = $s"
+_MANY_HOPS: Final = "MATCH (p:Person)-[:Knows*1..{n}]->(f:Person) WHERE p.id = $s"
+COMPARISONS: Final[Mapping[str, Comparison]] = {
+    "point lookup": Comparison(
         "match { $p: Person { slug: $s } } return { $p.name, $p.age }", f"id = '{PERSON}'", 1.0, "lance"
     ),
-    "one hop": Question(
+    "one hop": Comparison(
         "match { $p: Person { slug: $s } $p knows $f } return { $f.name }",
-        f"{_ONE} RETURN DISTINCT f.id, f.name",
+        f"{_ONE_HOP} RETURN DISTINCT f.id, f.name",
         1.0,
     ),
-    "two hops": Question(
+    "two hops": Comparison(
         "match { $p: Person { slug: $s } $p knows{1,2} $f } return { $f.name }",
-        f"{_STARS.format(n=2)} RETURN DISTINCT f.id, f.name",
+        f"{_MANY_HOPS.format(n=2)} RETURN DISTINCT f.id, f.name",
         1.0,
     ),
-    "three hops": Question(
+    "three hops": Comparison(
         "match { $p: Person { slug: $s } $p knows{1,3} $f } return { count($f) as n }",
-        f"{_STARS.format(n=3)} RETURN count(DISTINCT f.id)",
+        f"{_MANY_HOPS.format(n=3)} RETURN count(DISTINCT f.id)",
         1.0,
     ),
-    "three-paths": Question(
+    "three-paths": Comparison(
         "match { $p: Person { slug: $s } $p knows $a $a knows $b $b knows $f } return { count($f) as n }",
         "MATCH (p:Person)-[:Knows]->()-[:Knows]->()-[:Knows]->(f:Person) WHERE p.id = $s RETURN count(f)",
         1.0,
     ),
-    "filtered two-paths": Question(
+    "filtered two-paths": Comparison(
         "match { $p: Person $p knows $a $a knows $f $p.age > 80 $a.age < 20 $f.age = 50 } "
         "return { count($f) as n }",
         "MATCH (p:Person)-[:Knows]->(a:Person)-[:Knows]->(f:Person) "
         "WHERE p.age > 80 AND a.age < 20 AND f.age = 50 RETURN count(*)",
         1.0,
     ),
-    "top in-degree": Question(
+    "top in-degree": Comparison(
         "match { $p: Person $p knows $f } return { $f.slug, count($p) as n } order { n desc } limit 10",
         "MATCH (p:Person)-[:Knows]->(f:Person) RETURN f.id, count(p) AS n ORDER BY n DESC LIMIT 10",
         1.0,
     ),
-    "filter and aggregate": Question(
+    "filter and aggregate": Comparison(
         "match { $p: Person $p.age > 30 } return { $p.city, count($p) as n, avg($p.score) as a }",
         "SELECT city, count(*), avg(score) FROM person WHERE age > 30 GROUP BY city",
         1.5,
         "duckdb",
     ),
-    "text top 10": Question(
+    "text top 10": Comparison(
         "match { $p: Person } return { $p.slug, bm25($p.bio, $t) as s } order { s desc } limit 10",
         TEXT,
         1.3,
         "lance text",
     ),
-    "text search, top 10": Question(
+    "text search, top 10": Comparison(
         "match { $p: Person search($p.bio, $t) } return { $p.slug, bm25($p.bio, $t) as s } "
         "order { s desc } limit 10",
         TEXT,
         1.3,
         "lance text",
     ),
-    "vector top 10": Question(
+    "vector top 10": Comparison(
         "match { $p: Person } return { $p.slug, nearest($p.embedding, $v) as d } order { d } limit 10",
         "",
         1.3,
         "lance vector",
     ),
-    "vector top 10, filtered": Question(
+    "vector top 10, filtered": Comparison(
         "match { $p: Person $p.age < 30 } return { $p.slug, nearest($p.embedding, $v) as d } order { d } limit 10",
         "age < 30",
         1.3,
@@ -116,45 +116,47 @@ QUESTIONS: Final[Mapping[str, Question]] = {
 PARAMETERS: Final[Mapping[str, tuple[str, object]]] = {
     "s": ("String", PERSON),
     "t": ("String", TEXT),
-    "v": (f"Vector({VECTOR})", [math.sin(place) for place in range(VECTOR)]),
+    "v": (f"Vector({VECTOR})", [math.sin(position) for position in range(VECTOR)]),
 }
 
 
 def main() -> bool:
-    """Measure all questions."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    """Measure all comparisons."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         social = make_social()
         graph = write_social(folder / "social.omni", social)
-        rivals = {
+        engines = {
             "ladybug": _ladybug(folder, social),
             "duckdb": _duckdb(social),
             **_lance(graph),
         }
-        ratios = [_measured(name, graph, rivals) for name in QUESTIONS]
+        ratios = [_measure(name, graph, engines) for name in COMPARISONS]
         return report("query", [*ratios, *first_queries(folder, graph, social)])
 
 
-def _measured(name: str, graph: Graph, rivals: Mapping[str, Ask]) -> Ratio:
-    question = QUESTIONS[name]
+def _measure(name: str, graph: Graph, engines: Mapping[str, Prepare]) -> Ratio:
+    comparison = COMPARISONS[name]
     used = {
-        name: found for name, found in PARAMETERS.items() if f"${name}" in question.ours.replace("$p", "")
+        name: parameter
+        for name, parameter in PARAMETERS.items()
+        if f"${name}" in comparison.ours.replace("$p", "")
     }
     declared = ", ".join(f"${name}: {kind}" for name, (kind, _) in used.items())
-    prepared = graph.prepare(f"query q({declared}) {{ {question.ours} }}")
+    prepared = graph.prepare(f"query q({declared}) {{ {comparison.ours} }}")
     snapshot = graph.pin()
     params = {name: value for name, (_, value) in used.items()}
     actions: dict[str, Callable[[], object]] = {
         "omnigraph": lambda: prepared.run(snapshot, params).arrow(),
-        question.rival: rivals[question.rival](question.theirs),
+        comparison.engine: engines[comparison.engine](comparison.theirs),
     }
-    # Columns and adjacency enter the cache when they are asked for again.
+    # Columns and adjacency are cached when they are requested again.
     for _ in range(4):
         actions["omnigraph"]()
-    return compare(name, median_seconds(actions, ROUNDS), ("omnigraph", question.rival), question.bar)
+    return compare(name, median_seconds(actions, ROUNDS), ("omnigraph", comparison.engine), comparison.limit)
 
 
-def _ladybug(folder: Path, social: Social) -> Ask:
+def _ladybug(folder: Path, social: Social) -> Prepare:
     ladybug: Any = import_module("ladybug")
     connection = ladybug.Connection(ladybug.Database(str(folder / "ladybug")))
     connection.execute(
@@ -167,22 +169,22 @@ def _ladybug(folder: Path, social: Social) -> Ask:
         pq.write_table(table, folder / f"{name}.parquet")
         connection.execute(f"COPY {name} FROM '{folder}/{name}.parquet'")
 
-    def ask(text: str) -> Callable[[], object]:
+    def prepare(text: str) -> Callable[[], object]:
         params = {"s": PERSON} if "$s" in text else {}
         return lambda: connection.execute(text, params).get_as_arrow()
 
-    return ask
+    return prepare
 
 
-def _duckdb(social: Social) -> Ask:
+def _duckdb(social: Social) -> Prepare:
     duckdb: Any = import_module("duckdb")
     connection = duckdb.connect()
-    connection.register("given", social.persons)
-    connection.execute("CREATE TABLE person AS SELECT * FROM given")
+    connection.register("input", social.persons)
+    connection.execute("CREATE TABLE person AS SELECT * FROM input")
     return lambda text: lambda: connection.sql(text).to_arrow_table()
 
 
-def _lance(graph: Graph) -> dict[str, Ask]:
+def _lance(graph: Graph) -> dict[str, Prepare]:
     snapshot = graph.pin()
     table = snapshot.tables["node:Person"]
     dataset = lance.dataset(snapshot.root.child(table.path).lance_uri, version=table.pin.version)

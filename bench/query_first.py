@@ -1,7 +1,8 @@
-"""The first query of a new process, with adjacency persisted, beside the others' first; the start of the command line.
+"""Measures the first query of a new process, with a stored adjacency, for all engines; and the start of the command
+line.
 
-Every side is a new process that opens its files and answers once. The time counts from the end of its imports to the
-last row, since what an interpreter imports is no property of an engine; the whole process is told beside it.
+Each side is a new process that opens its files and runs one query. The time counts from the end of its imports to the
+last row, because imports are not a property of an engine; the time of the whole process is reported too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 from bench.harness import Ratio, compare, median_seconds, sized
 from bench.social import Social
 from omnigraph.api.graph import Graph
-from omnigraph.engine.tables import one_array
+from omnigraph.engine.tables import combine_chunks
 from omnigraph.engine.traversal.adjacency import PublishedTable, build_adjacency, write_adjacency
 from omnigraph.storage.lance.dataset import open_dataset
 
@@ -36,8 +37,8 @@ _TIMED: Final = (
     "from time import perf_counter\nstarted = perf_counter()\n{}\nprint(perf_counter() - started)\n"
 )
 _OURS: Final = (
-    "import lance, omnigraph.api.graph, omnigraph.api.querying, omnigraph.arrow.hashing\n"
-    "import omnigraph.query.transform, omnigraph.schema.grammar_table\n"
+    "import lance, omnigraph.api.graph, omnigraph.api.query, omnigraph.arrow.hashing\n"
+    "import omnigraph.query.transform, omnigraph.lang.parser_table\n"
     + _TIMED.format(
         "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).arrow()"
     )
@@ -52,10 +53,10 @@ _DUCKDB: Final = "import duckdb, pyarrow\n" + _TIMED.format(
 _LANCE_HOPS: Final = "import lance\n" + _TIMED.format(
     "knows, person = lance.dataset({knows!r}), lance.dataset({person!r})\n"
     "def near(ids):\n"
-    "    listed = ', '.join(repr(found) for found in ids)\n"
+    "    listed = ', '.join(repr(node) for node in ids)\n"
     "    return set(knows.to_table(columns=['dst'], filter=f'src IN ({{listed}})').column(0).to_pylist())\n"
-    "one = near(['p777'])\n"
-    "listed = ', '.join(repr(found) for found in one | near(one))\n"
+    "friends = near(['p777'])\n"
+    "listed = ', '.join(repr(node) for node in friends | near(friends))\n"
     "rows = person.to_table(columns=['name'], filter=f'id IN ({{listed}})')"
 )
 _LANCE_TOP: Final = "import lance\n" + _TIMED.format(
@@ -77,33 +78,33 @@ _CYPHER: Final = {
 
 
 def first_queries(folder: Path, graph: Graph, social: Social) -> list[Ratio]:
-    """Our first query over the best first query of the others; LadybugDB's files are in the folder already."""
-    _persist(graph)
+    """Return our first query over the fastest first query of the others; LadybugDB's files exist in the directory."""
+    _store_adjacency(graph)
     duckdb: Any = import_module("duckdb")
     with duckdb.connect(str(folder / "duck.db")) as connection:
         for name, table in (("person", social.persons.drop_columns(["embedding"])), ("knows", social.knows)):
-            connection.register("given", table)
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
-            connection.unregister("given")
-    ratios = [_first(name, folder, graph) for name in _SQL]
-    return [*ratios, _shell(graph)]
+            connection.register("input", table)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM input")
+            connection.unregister("input")
+    ratios = [_measure_first(name, folder, graph) for name in _SQL]
+    return [*ratios, _measure_command(graph)]
 
 
-def _persist(graph: Graph) -> None:
-    """What optimize leaves beside an edge table."""
+def _store_adjacency(graph: Graph) -> None:
+    """Store the adjacency of the edge table, as optimize does."""
     snapshot = graph.pin()
     record = snapshot.tables["edge:Knows"]
     dataset = open_dataset(snapshot.root.child(record.path), version=record.pin.version)
-    ends = dataset.read(["src", "dst"])
-    sources, targets = (one_array(ends.column(name)) for name in ("src", "dst"))
-    adjacency = build_adjacency(sources, targets, one_type=True)
+    endpoints = dataset.read(["src", "dst"])
+    sources, targets = (combine_chunks(endpoints.column(name)) for name in ("src", "dst"))
+    adjacency = build_adjacency(sources, targets, same_type=True)
     write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
 
 
-def _first(name: str, folder: Path, graph: Graph) -> Ratio:
+def _measure_first(name: str, folder: Path, graph: Graph) -> Ratio:
     snapshot = graph.pin()
     is_hops = name == "two hops"
-    places = {
+    values = {
         "graph": graph.uri,
         "ladybug": str(folder / "ladybug"),
         "duckdb": str(folder / "duck.db"),
@@ -123,22 +124,22 @@ def _first(name: str, folder: Path, graph: Graph) -> Ratio:
         "lance": _LANCE_HOPS if is_hops else _LANCE_TOP,
     }
     times: dict[str, list[float]] = {side: [] for side in scripts}
-    whole: dict[str, list[float]] = {side: [] for side in scripts}
+    process_times: dict[str, list[float]] = {side: [] for side in scripts}
     for _ in range(ROUNDS):
         for side, script in scripts.items():
             started = perf_counter()
-            told = _run([sys.executable, "-c", script.format(**places)])
-            # DuckDB draws a bar before it.
-            times[side].append(float(told.split()[-1]))
-            whole[side].append(perf_counter() - started)
-    medians = {side: median(found) for side, found in times.items()}
+            output = _run([sys.executable, "-c", script.format(**values)])
+            # DuckDB prints a progress bar before the time.
+            times[side].append(float(output.split()[-1]))
+            process_times[side].append(perf_counter() - started)
+    medians = {side: median(seconds) for side, seconds in times.items()}
     best = min((side for side in medians if side != "omnigraph"), key=medians.__getitem__)
-    found = compare(f"first query, {name}", medians, ("omnigraph", best), 2.0)
-    processes = ", ".join(f"{side} {median(found) * 1e3:.0f}" for side, found in whole.items())
-    return replace(found, detail=f"{found.detail}; whole processes, ms: {processes}", sides=medians)
+    ratio = compare(f"first query, {name}", medians, ("omnigraph", best), 2.0)
+    processes = ", ".join(f"{side} {median(seconds) * 1e3:.0f}" for side, seconds in process_times.items())
+    return replace(ratio, detail=f"{ratio.detail}; whole processes, ms: {processes}", sides=medians)
 
 
-def _shell(graph: Graph) -> Ratio:
+def _measure_command(graph: Graph) -> Ratio:
     command = str(Path(sys.executable).parent / "omnigraph")
     text = f'query q() {{ match {{ $p: Person {{ slug: "{PERSON}" }} }} return {{ $p.name }} }}'
     actions = {
@@ -149,5 +150,5 @@ def _shell(graph: Graph) -> Ratio:
     return compare("omnigraph query from the shell", times, ("omnigraph query", "import lance"), 2.5)
 
 
-def _run(words: list[str]) -> str:
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

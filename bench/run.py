@@ -1,8 +1,8 @@
-"""Runs one benchmark in a process of its own, for a limited time.
+"""Runs one benchmark in a separate process, with a time limit.
 
-In: its name. Out: its result as it is kept, a failed one if it ended without. Its temporary files are in a folder that
-goes with it, and its stderr is in `bench/results/<name>.log`. One that takes too long is interrupted, so that it can
-stop what it has started, and then killed with its process group.
+In: the name of a benchmark. Out: its stored result, or a failed result. Its temporary directory is deleted after the
+run; its stderr is in `bench/results/<name>.log`. A benchmark above the time limit is interrupted, so that it can stop
+its processes, and then its process group is killed.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from bench.harness import RESULTS, Result, failed, keep, kept, kept_at, sized
+from bench.harness import RESULTS, Result, failed_result, read_result, result_path, sized, write_result
 
 SECONDS_MAX: Final = 3600
 QUICK_SECONDS_MAX: Final = 600
 STOP_SECONDS_MAX: Final = 30
-# Not the warm Spark server of whoever measures, and no archive that is built in the background beside what is measured.
-_APART: Final = {"OMNIGRAPH_HOME": str(RESULTS / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
+# Do not use the warm Spark server of the user, and do not build a class-data archive during a measurement.
+_ENVIRONMENT: Final = {"OMNIGRAPH_HOME": str(RESULTS / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
 
 
-def run_apart(name: str) -> Result:
-    """Run a benchmark, and keep what it found or why it did not."""
-    limit = sized(SECONDS_MAX, QUICK_SECONDS_MAX)
-    kept_at(name).unlink(missing_ok=True)
+def run_in_process(name: str) -> Result:
+    """Run a benchmark; store and return its result, or why it failed."""
+    seconds_max = sized(SECONDS_MAX, QUICK_SECONDS_MAX)
+    result_path(name).unlink(missing_ok=True)
     log = RESULTS / f"{name}.log"
-    print(f"{name}: for {limit:,} s at most; {log} tells how far it is", flush=True)
+    print(f"{name}: at most {seconds_max:,} s; progress is in {log}", flush=True)
     started = perf_counter()
-    why = run_for([sys.executable, "-m", "bench", "--here", name], limit, log)
+    failure = run_command([sys.executable, "-m", "bench", "--here", name], seconds_max, log)
     print(f"{name}: {perf_counter() - started:.0f} s\n", flush=True)
-    found = kept(name)
-    if found is None or why is not None:
-        found = failed(name, why or "gave no result")
-        keep(found)
-    return found
+    result = read_result(name)
+    if result is None or failure is not None:
+        result = failed_result(name, failure or "returned no result")
+        write_result(result)
+    return result
 
 
-def run_for(command: list[str], seconds_max: float, log: Path) -> str | None:
-    """Run a command to its end or for so long; in a few words what went wrong, if anything did."""
+def run_command(command: list[str], seconds_max: float, log: Path) -> str | None:
+    """Run a command, at most for `seconds_max`; return why it failed, or None."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, log.open("wb") as errors:
-        environ = {**os.environ, **_APART, "TMPDIR": folder}
+        environ = {**os.environ, **_ENVIRONMENT, "TMPDIR": folder}
         process = subprocess.Popen(command, env=environ, stderr=errors, start_new_session=True)
         try:
             code = process.wait(seconds_max)
         except subprocess.TimeoutExpired:
             return f"took longer than {seconds_max:.0f} s"
         finally:
-            _end(process)
+            _stop(process)
     return None if code == 0 else f"ended with {code}: {_last_line(log)}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever is left of it, also when this process is interrupted."""
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop the process and its group, also when this process is interrupted."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -70,4 +70,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "nothing on stderr")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output on stderr")

@@ -1,7 +1,7 @@
-"""What a schema change costs on a large table beside a small one: adding, renaming and dropping change only metadata.
+"""Compares schema changes of a large and a small table: to add, rename or drop a property changes only metadata.
 
-Both tables have the same columns and indexes of their ids; each round adds a nullable property, renames it and drops it
-again, each as a commit of its own through the whole write path.
+Both tables have the same columns and indexes on their ids; each round adds a nullable property, renames it and drops
+it, each as one commit through the complete write path.
 """
 
 from __future__ import annotations
@@ -30,31 +30,37 @@ LARGE: Final = sized(5_000_000, 50_000)
 SMALL: Final = sized(5_000, 1_000)
 APPENDS: Final = 5
 ROUNDS: Final = sized(10, 3)
-BAR: Final = 2.0
+RATIO_MAX: Final = 2.0
 BASE: Final = "node Thing { size: I64?  name: String }\n"
 ADDED: Final = BASE.replace("size: I64?", "size: I64?  note: String?")
 RENAMED: Final = BASE.replace("size: I64?", "size: I64?  remark: String? @rename_from(note)")
 
 
 def run(folder: Path, large: int = LARGE) -> list[Ratio]:
-    """Every ratio of this benchmark."""
-    big, little = _graph(folder / "large.omni", large), _graph(folder / "small.omni", SMALL)
+    """Return all ratios of this benchmark."""
+    large_root, small_root = (
+        _make_graph(folder / "large.omni", large),
+        _make_graph(folder / "small.omni", SMALL),
+    )
     actions = {
         f"{step} {size}": _apply(root, text)
         for step, text in (("add", ADDED), ("rename", RENAMED), ("drop", BASE))
-        for size, root in (("large", big), ("small", little))
+        for size, root in (("large", large_root), ("small", small_root))
     }
     times = median_seconds(actions, ROUNDS)
     return [
         compare(
-            f"{step} a property, {large} rows over {SMALL}", times, (f"{step} large", f"{step} small"), BAR
+            f"{step} a property, {large} rows over {SMALL}",
+            times,
+            (f"{step} large", f"{step} small"),
+            RATIO_MAX,
         )
         for step in ("add", "rename", "drop")
     ]
 
 
-def _graph(place: Path, rows: int) -> Location:
-    root = parse_location(str(place))
+def _make_graph(path: Path, rows: int) -> Location:
+    root = parse_location(str(path))
     omnigraph.init(root.uri, BASE)
     for part in range(APPENDS):
         write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", _append(part, rows // APPENDS)))
@@ -62,15 +68,15 @@ def _graph(place: Path, rows: int) -> Location:
 
 
 def _append(part: int, rows: int) -> Callable[[StagingArea], StagedWrite]:
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable("node:Thing")
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable("node:Thing")
         numbers = np.arange(part * rows, (part + 1) * rows)
         ids = pa.array(numbers).cast(pa.utf8())
         table = pa.Table.from_arrays([ids, pa.array(numbers), ids], schema=target.dataset.schema)
         count = target.table.row_count + rows
-        return at.finish(
+        return area.finish(
             (
-                at.transaction_effect(
+                area.transaction_effect(
                     target, stage_fragments(target.dataset, write_rows(target.dataset, table)), count
                 ),
             ),
@@ -86,10 +92,10 @@ def _apply(root: Location, text: str) -> Callable[[], object]:
 
 
 def _no_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    raise AssertionError(f"{function} was to be run over {len(tasks)} tasks; only metadata changes")
+    raise AssertionError(f"expected no tasks, got {len(tasks)} of {function}: only metadata changes")
 
 
 def main() -> bool:
-    """Run it in a temporary folder."""
+    """Run in a temporary directory."""
     with tempfile.TemporaryDirectory() as folder:
         return report("schema", run(Path(folder)))

@@ -1,7 +1,7 @@
-"""What it costs to open a graph and read its snapshot, beside plain Lance, and what it costs to start.
+"""Compares the opening of a graph and the reading of its snapshot with plain Lance, and measures the start of commands.
 
-The measure is the same rows as a plain Lance table of one fragment, opened and read to the end. After many
-commits the manifest also has as many versions, which every open lists; that part is told by itself.
+The other side is a plain Lance table of one fragment with the same rows, opened and read completely. After many commits
+the manifest has many versions, which each open lists; that part is reported separately.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ TABLES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A graph, and plain tables of one fragment beside it: all rows of its manifest, and those of a snapshot."""
+class GraphAndTables:
+    """A graph, and plain tables of one fragment: all rows of its manifest, and those of a snapshot."""
 
     graph: str
     equal: str
     snapshot_rows: str
 
     def read_snapshot(self) -> object:
-        """What every read does first: open the graph's manifest and read what it publishes."""
+        """Open the manifest and read the snapshot, the first part of each read."""
         return omnigraph.Graph(parse_location(self.graph)).snapshot()
 
     def open_and_read_snapshot(self) -> object:
-        """The same after `omnigraph.open`, which opens the manifest too, to say at once what is wrong."""
+        """The same after `omnigraph.open`, which also opens the manifest, to report errors immediately."""
         return omnigraph.open(self.graph).snapshot()
 
     def open_manifest(self) -> object:
@@ -50,7 +50,7 @@ class Compared:
 
 
 def run(folder: Path, commits: int = COMMITS) -> list[Ratio]:
-    """Every ratio of this benchmark."""
+    """Return all ratios of this benchmark."""
     return [
         *_fresh(folder),
         *_by_number_of_tables(folder),
@@ -60,14 +60,14 @@ def run(folder: Path, commits: int = COMMITS) -> list[Ratio]:
 
 
 def _fresh(folder: Path) -> list[Ratio]:
-    made = _compared(folder, "fresh", _make_graph(folder / "fresh.omni", TABLES))
-    times = median_seconds({"graph": made.read_snapshot, "table": lambda: _scan(made.equal)}, ROUNDS)
+    pair = _make_pair(folder, "fresh", _make_graph(folder / "fresh.omni", TABLES))
+    times = median_seconds({"graph": pair.read_snapshot, "table": lambda: _scan(pair.equal)}, ROUNDS)
     return [compare(f"open and snapshot, {TABLES} tables", times, ("graph", "table"), 2.0)]
 
 
 def _by_number_of_tables(folder: Path) -> list[Ratio]:
-    few = _compared(folder, "few", _make_graph(folder / "few.omni", 10))
-    many = _compared(folder, "many", _make_graph(folder / "many.omni", 200))
+    few = _make_pair(folder, "few", _make_graph(folder / "few.omni", 10))
+    many = _make_pair(folder, "many", _make_graph(folder / "many.omni", 200))
     actions = {"200 tables": many.read_snapshot, "10 tables": few.read_snapshot}
     times = median_seconds(actions, ROUNDS)
     return [compare("snapshot of 200 tables over 10", times, ("200 tables", "10 tables"), 2.0)]
@@ -76,14 +76,14 @@ def _by_number_of_tables(folder: Path) -> list[Ratio]:
 def _with_history(folder: Path, commits: int) -> list[Ratio]:
     graph = _make_graph(folder / "history.omni", TABLES)
     _publish_commits(graph, commits)
-    made = _compared(folder, "history", graph)
+    pair = _make_pair(folder, "history", graph)
     actions = {
-        "graph": made.read_snapshot,
-        "table": lambda: _scan(made.equal),
-        "omnigraph.open": made.open_and_read_snapshot,
-        "snapshot's rows": lambda: _scan(made.snapshot_rows),
-        "open": made.open_manifest,
-        "open of table": lambda: lance.dataset(made.equal),
+        "graph": pair.read_snapshot,
+        "table": lambda: _scan(pair.equal),
+        "omnigraph.open": pair.open_and_read_snapshot,
+        "snapshot's rows": lambda: _scan(pair.snapshot_rows),
+        "open": pair.open_manifest,
+        "open of table": lambda: lance.dataset(pair.equal),
     }
     times = median_seconds(actions, ROUNDS)
     name = f"after {commits} commits"
@@ -105,7 +105,7 @@ def _start_up(graph: str) -> list[Ratio]:
         "lance": [python, "-c", "import lance"],
     }
     times = median_seconds(
-        {name: lambda words=words: _run(words) for name, words in actions.items()},  # type: ignore[misc]
+        {name: lambda arguments=arguments: _run(arguments) for name, arguments in actions.items()},  # type: ignore[misc]
         START_ROUNDS,
     )
     return [
@@ -114,8 +114,8 @@ def _start_up(graph: str) -> list[Ratio]:
     ]
 
 
-def _run(words: list[str]) -> None:
-    subprocess.run(words, check=True, capture_output=True)
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def _make_graph(path: Path, tables: int) -> omnigraph.Graph:
@@ -124,7 +124,7 @@ def _make_graph(path: Path, tables: int) -> omnigraph.Graph:
 
 
 def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
-    """Publish `commits` times, then until the manifest has as many fragments as it ever has."""
+    """Publish `commits` times, then until the manifest has its maximum of fragments."""
     snapshot = graph.snapshot()
     target = PublishTarget(snapshot.root, snapshot.branch.name, snapshot.branch.id, None)
     tables = list(snapshot.tables.values())
@@ -145,14 +145,14 @@ def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
             print(f"{number} commits", file=sys.stderr)
 
 
-def _compared(folder: Path, name: str, graph: omnigraph.Graph) -> Compared:
+def _make_pair(folder: Path, name: str, graph: omnigraph.Graph) -> GraphAndTables:
     rows = lance.dataset(f"{graph.uri}/__manifest").to_table()
     kinds = rows.column("object_type").to_pylist()
-    of_snapshot = [index for index, kind in enumerate(kinds) if kind not in ("graph_commit", "recovery")]
-    made = Compared(graph.uri, str(folder / f"{name}.equal"), str(folder / f"{name}.rows"))
-    for uri, table in ((made.equal, rows), (made.snapshot_rows, rows.take(of_snapshot))):
+    snapshot_rows = [index for index, kind in enumerate(kinds) if kind not in ("graph_commit", "recovery")]
+    pair = GraphAndTables(graph.uri, str(folder / f"{name}.equal"), str(folder / f"{name}.rows"))
+    for uri, table in ((pair.equal, rows), (pair.snapshot_rows, rows.take(snapshot_rows))):
         lance.write_dataset(table, uri, enable_stable_row_ids=True, data_storage_version="2.2")
-    return made
+    return pair
 
 
 def _scan(uri: str) -> object:
@@ -160,6 +160,6 @@ def _scan(uri: str) -> object:
 
 
 def main() -> bool:
-    """Run it in a folder of its own; whether every ratio is within its bar."""
+    """Run in a temporary directory; return whether all ratios are within their limits."""
     with tempfile.TemporaryDirectory() as folder:
         return report("snapshot", run(Path(folder)))

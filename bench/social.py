@@ -1,7 +1,7 @@
-"""The graph that queries are measured on: persons, and who knows whom, from a seed.
+"""The graph of the query benchmarks: persons and who knows whom, generated from a seed.
 
-Every person has a slug, a name, a city, an age, a score, a text and a vector. Edges are drawn so that some people are
-known by many. The tables are written through the write path and indexed.
+A person has a slug, a name, a city, an age, a score, a text and a vector. Some persons have many incoming edges. The
+tables are written through the write path and indexed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Social:
 
 
 def make_social(persons: int = PERSONS, edges: int = EDGES, seed: int = 1) -> Social:
-    """The tables, the same for the same numbers."""
+    """Return the tables; equal arguments give equal tables."""
     dice = np.random.default_rng(seed)
     slugs = np.char.add("p", np.arange(persons).astype(str))
     person_table = pa.table(
@@ -87,7 +87,7 @@ def make_social(persons: int = PERSONS, edges: int = EDGES, seed: int = 1) -> So
         }
     )
     sources = dice.integers(0, persons, edges)
-    # The square makes small numbers likelier, so that some people are known by many.
+    # The square makes small numbers more likely, so that some persons have many incoming edges.
     targets = (dice.random(edges) ** 2 * persons).astype(np.int64)
     knows_table = pa.table(
         {
@@ -101,41 +101,41 @@ def make_social(persons: int = PERSONS, edges: int = EDGES, seed: int = 1) -> So
 
 
 def _bios(persons: int, dice: np.random.Generator) -> list[str]:
-    """Texts of words of which some are much likelier than others."""
+    """Return texts of words, some of which are much more likely than others."""
     words = (dice.random((persons, BIO_WORDS)) ** 3 * WORDS).astype(np.int64)
     return [" ".join(f"word{word}" for word in row) for row in words.tolist()]
 
 
-def write_social(place: Path, social: Social) -> Graph:
-    """A graph with these tables and with the indexes that optimize builds on ids, keys and ends, and one of texts."""
-    graph = omnigraph.init(str(place), SCHEMA)
+def write_social(path: Path, social: Social) -> Graph:
+    """Create a graph with these tables, the indexes of optimize on ids, keys and endpoints, and one on texts."""
+    graph = omnigraph.init(str(path), SCHEMA)
     tables = {"node:Person": social.persons, "edge:Knows": social.knows}
 
-    def stage(at: StagingArea) -> StagedWrite:
+    def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for alias, rows in tables.items():
-            target = at.writable(alias)
+            target = area.writable(alias)
             transaction = stage_fragments(
                 target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema))
             )
-            effects.append(at.transaction_effect(target, transaction, rows.num_rows))
-        return at.finish(tuple(effects), frozenset(), Outcome({}))
+            effects.append(area.transaction_effect(target, transaction, rows.num_rows))
+        return area.finish(tuple(effects), frozenset(), Outcome({}))
 
-    def index(at: StagingArea) -> StagedWrite:
+    def index(area: StagingArea) -> StagedWrite:
         effects = tuple(
-            at.multi_commit_effect(at.writable(alias), partial(_indexed, columns=columns))
+            area.multi_commit_effect(area.writable(alias), partial(_add_indexes, columns=columns))
             for alias, columns in INDEXES.items()
         )
-        return at.finish(effects, frozenset(), Outcome({}))
+        return area.finish(effects, frozenset(), Outcome({}))
 
-    write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage, lambda again, _: stage(again)))
+    write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage, lambda area, _: stage(area)))
     write(
-        graph.location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "bench", index, lambda again, _: index(again))
+        graph.location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "bench", index, lambda area, _: index(area))
     )
     return graph
 
 
-def _indexed(dataset: Dataset, hold: Callable[[], None], columns: Mapping[str, IndexKind]) -> Dataset:
+def _add_indexes(dataset: Dataset, hold: Callable[[], None], columns: Mapping[str, IndexKind]) -> Dataset:
     for column, kind in columns.items():
         spec = IndexSpec(column, kind)
         plan = plan_index(dataset, spec)

@@ -1,4 +1,4 @@
-"""The files that measurements read: always the same, and whole graphs."""
+"""The generated input files: deterministic, and valid graphs."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_graph_has_as_many_lines_as_asked_for_one_in_five_a_person() -> None:
+def test_number_of_lines_and_persons() -> None:
     records = [json.loads(line) for line in graph_file(1_003).read_text().splitlines()]
     assert [record["type"] for record in records[:200]] == ["Person"] * 200
     assert [record["edge"] for record in records[200:]] == ["Knows"] * 803
 
 
-def test_every_line_is_right_and_every_edge_ends_at_a_person() -> None:
+def test_lines_are_valid_and_edges_connect_persons() -> None:
     catalog = build_catalog(parse_schema(SCHEMA))
     block = parse_block(graph_file(1_000).read_bytes(), catalog)
-    people, knows = (check_batch(found.entity, found.raw) for found in block.rows)
-    assert (block.bad, people.violations, knows.violations) == ((), (), ())
+    people, knows = (check_batch(rows.entity, rows.raw) for rows in block.rows)
+    assert (block.bad, people.breaches, knows.breaches) == ((), (), ())
     ids = people.rows.column("id").to_pylist()
     assert len(set(ids)) == 200
     assert {*knows.rows.column("src").to_pylist(), *knows.rows.column("dst").to_pylist()} <= set(ids)
 
 
-def test_the_same_people_have_the_same_lines_in_every_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = people_file(range(500)).read_bytes().splitlines()
+def test_same_people_have_same_lines_in_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = people_file(range(500)).read_bytes().splitlines()
     monkeypatch.setattr(generate, "_BATCH", 7)
-    assert people_file(range(300, 500)).read_bytes().splitlines() == whole[300:]
-    assert graph_file(2_500).read_bytes().splitlines()[:500] == whole
+    assert people_file(range(300, 500)).read_bytes().splitlines() == lines[300:]
+    assert graph_file(2_500).read_bytes().splitlines()[:500] == lines
 
 
-def test_a_file_is_kept() -> None:
+def test_existing_file_is_reused() -> None:
     path = graph_file(10)
-    path.write_text("kept")
-    assert graph_file(10).read_text() == "kept"
+    path.write_text("existing")
+    assert graph_file(10).read_text() == "existing"
 
 
-def test_some_values_are_missing_and_most_are_not() -> None:
+def test_some_values_are_missing() -> None:
     records = [json.loads(line)["data"] for line in people_file(range(1_000)).read_text().splitlines()]
     without = sum("age" not in record for record in records)
     assert 50 < without < 250

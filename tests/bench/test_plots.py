@@ -1,4 +1,4 @@
-"""What plots are drawn from, and that they are drawn."""
+"""The data of plots, and the drawn plots."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.plots import Plot, Shape, draw, lines_of, rates_of, shown, told
-from tests.bench.made_results import ALL, COMMIT, LOAD, SNAPSHOT
+from bench.plots import Plot, PlotKind, draw, format_seconds, lines_of, plotted_ratios, rates_of
+from tests.bench.sample_results import ALL, COMMIT, LOAD, SNAPSHOT
 
-LINES = Plot("commit", "Commits", Shape.LINES, ("commit", "load"), ("after",))
-RATES = Plot("load", "Loads", Shape.RATES, ("load",), axis="lines a second")
-BARS = Plot("all", "All", Shape.BARS, ("load", "commit", "snapshot"))
+LINES = Plot("commit", "Commits", PlotKind.LINES, ("commit", "load"), ("after",))
+RATES = Plot("load", "Loads", PlotKind.RATES, ("load",), axis="lines a second")
+BARS = Plot("all", "All", PlotKind.BARS, ("load", "commit", "snapshot"))
 
 
-def test_lines_go_by_size() -> None:
-    assert lines_of(shown(LINES, ALL)) == {
+def test_lines_are_sorted_by_size() -> None:
+    assert lines_of(plotted_ratios(LINES, ALL)) == {
         "commit": [(10, 0.05), (500, 0.06)],
         "append": [(10, 0.01), (500, 0.01)],
     }
 
 
-def test_rates_are_sizes_over_seconds() -> None:
-    assert rates_of(shown(RATES, ALL)) == {"load": 250.0, "pyarrow and Lance": 400.0, "DuckDB": 500.0}
+def test_rates_are_sizes_per_second() -> None:
+    assert rates_of(plotted_ratios(RATES, ALL)) == {
+        "load": 250.0,
+        "pyarrow and Lance": 400.0,
+        "DuckDB": 500.0,
+    }
 
 
-def test_what_has_no_sides_or_no_size_is_not_drawn() -> None:
-    assert shown(BARS, ALL) == [*LOAD.ratios, *COMMIT.ratios]
-    assert shown(RATES, ALL) == list(LOAD.ratios[:2])
-    assert shown(BARS, [SNAPSHOT]) == []
-    assert shown(replace(BARS, without=("load", "merge")), ALL) == list(COMMIT.ratios)
+def test_ratios_without_sides_or_size_are_not_drawn() -> None:
+    assert plotted_ratios(BARS, ALL) == [*LOAD.ratios, *COMMIT.ratios]
+    assert plotted_ratios(RATES, ALL) == list(LOAD.ratios[:2])
+    assert plotted_ratios(BARS, [SNAPSHOT]) == []
+    assert plotted_ratios(replace(BARS, without=("load", "merge")), ALL) == list(COMMIT.ratios)
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.00123, "1.23 ms"), (0.123, "123 ms"), (1.234, "1.23 s"), (12_345, "12,345 s")]
 )
-def test_times_are_told_shortly(seconds: float, text: str) -> None:
-    assert told(seconds) == text
+def test_format_seconds(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
 
 
-@pytest.mark.parametrize("plot", [LINES, RATES, BARS], ids=lambda plot: plot.shape.value)
-def test_drawn_the_same_each_time(plot: Plot) -> None:
-    """Where `make bench` has installed what draws."""
+@pytest.mark.parametrize("plot", [LINES, RATES, BARS], ids=lambda plot: plot.kind.value)
+def test_plots_are_deterministic(plot: Plot) -> None:
     pytest.importorskip("matplotlib")
     drawn = draw(plot, ALL)
     assert ElementTree.fromstring(drawn).tag.endswith("svg")

@@ -1,21 +1,22 @@
-"""Reads the case files: a schema, data, and cases of queries with what they must give.
+"""Reads the case files: a schema, data, and cases of queries with their expected results.
 
     # What the file is about.
     == schema
     node Person { slug: String @key }
     == data
     {"type": "Person", "data": {"slug": "ada"}}
-    == a title that says what must hold
+    == a title that says what is expected
     query q($s: String) { match { $p: Person { slug: $s } } return { $p.slug } }
     -- params {"s": "ada"}
     -- rows
     ["p.slug"]
     ["ada"]
 
-A case has one or more steps, run in order on a graph of its own. A step is the text of a query and ends with what is
-expected: `-- rows` (a line with the names of the columns, then one line per row, in any order), `-- rows in order`,
-`-- changed N M` (a mutation that touches N nodes and M edges and commits), `-- unchanged` (one that commits nothing),
-or `-- error CODE …` (the exact codes, in order). A text that begins with `~` is a float to four digits.
+A case has one or more steps, which run in order on a separate graph. A step is the text of a query, followed by the
+expected result: `-- rows` (a line with the names of the columns, then one line per row, in any order),
+`-- rows in order`, `-- changed N M` (a mutation that changes N nodes and M edges and commits), `-- unchanged` (a
+mutation without a commit), or `-- error CODE …` (the exact codes, in order). A string that starts with `~` is a float
+with four digits.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ Expected = Rows | Changed | Failed
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One query and what it must give; `line` is where it stands in its file."""
+    """One query, its expected result, and its line in the file."""
 
     text: str
     params: dict[str, Any]
@@ -72,14 +73,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing that must hold."""
+    """One behaviour of the query language."""
 
     title: str
     steps: tuple[Step, ...]
 
     @property
     def changes(self) -> bool:
-        """Whether it changes its graph, which then nobody else may use."""
+        """Whether it changes its graph, which other cases then cannot share."""
         return any(isinstance(step.expected, Changed) for step in self.steps)
 
     @property
@@ -108,25 +109,25 @@ def read_case_files() -> tuple[CaseFile, ...]:
 
 
 def parse_cases(name: str, text: str) -> CaseFile:
-    """The cases of one file; raises `ValueError` with the line for what is no case."""
+    """Return the cases of one file; raise `ValueError` with the line of an invalid case."""
     sections = []
     headings = list(_HEADING.finditer(text))
     for heading, after in zip(headings, [*headings[1:], None], strict=True):
         body = text[heading.end() : after.start() if after else len(text)]
         sections.append((heading[1], body, text.count("\n", 0, heading.start()) + 1))
     if [title for title, _, _ in sections[:2]] != ["schema", "data"]:
-        raise ValueError(f"{name}: a file begins with `== schema` and `== data`")
+        raise ValueError(f"{name}: a file must start with `== schema` and `== data`")
     data = tuple(line for line in sections[1][1].splitlines() if line.strip())
     cases = tuple(Case(title, tuple(_steps(name, body, line))) for title, body, line in sections[2:])
     titles = [case.title for case in cases]
-    if twice := {title for title in titles if titles.count(title) > 1}:
-        raise ValueError(f"{name}: twice: {twice}")
+    if duplicates := {title for title in titles if titles.count(title) > 1}:
+        raise ValueError(f"{name}: duplicate titles: {duplicates}")
     return CaseFile(name, sections[0][1].strip() + "\n", data, cases)
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A step as its lines come in."""
+    """A step while its lines are read."""
 
     line: int = 0
     text: list[str] = field(default_factory=list)
@@ -136,7 +137,7 @@ class _Draft:
 
     def finish(self, name: str) -> Step:
         if self.expected is None:
-            raise ValueError(f"{name}:{self.line}: the step has no `--` line with what is expected")
+            raise ValueError(f"{name}:{self.line}: the step has no `--` line with an expected result")
         words = self.expected.split()
         return Step("\n".join(self.text).strip(), self.params, self._expected(name, words), self.line)
 
@@ -154,7 +155,7 @@ class _Draft:
             case ["error", *codes] if codes:
                 return Failed(tuple(codes))
             case _:
-                raise ValueError(f"{name}:{self.line}: `-- {self.expected}` is not known")
+                raise ValueError(f"{name}:{self.line}: unknown expected result `-- {self.expected}`")
 
 
 def _steps(name: str, body: str, first: int) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""A graph as dictionaries: what NDJSON means, and what mutations do to it, in the most literal way."""
+"""A graph as dictionaries: a literal model of NDJSON input and of mutations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class RulesBrokenError(Exception):
-    """A change that the rules refuse; the codes of what it breaks."""
+    """A change violates rules; `codes` has the codes of the violations."""
 
     def __init__(self, codes: Sequence[str]) -> None:
         super().__init__(*codes)
@@ -34,35 +34,35 @@ class ModelGraph:
 
     def __init__(self, catalog: Catalog, tables: Mapping[str, Sequence[Row]] | None = None) -> None:
         self.catalog = catalog
-        self.tables = {found.alias: list((tables or {}).get(found.alias, ())) for found in catalog.types}
-        self._fresh = count(1)  # shared by copies, so that no id is ever made twice
+        self.tables = {entity.alias: list((tables or {}).get(entity.alias, ())) for entity in catalog.types}
+        self._fresh = count(1)  # shared by copies, so that ids are unique
 
     def copy(self) -> ModelGraph:
-        rows = {alias: [dict(row) for row in found] for alias, found in self.tables.items()}
+        rows = {alias: [dict(row) for row in table] for alias, table in self.tables.items()}
         copied = ModelGraph(self.catalog, rows)
         copied._fresh = self._fresh
         return copied
 
     def load(self, lines: Sequence[str]) -> None:
-        """Append the records of NDJSON, which is sound."""
+        """Append the records of valid NDJSON."""
         for line in lines:
             record = json.loads(line)
             entity = self.catalog.type_named(record.get("type") or record["edge"])
             assert entity is not None, line
-            given = record.get("data", {})
+            data = record.get("data", {})
             values = {
-                found.name: self._typed(given[found.name], found.type)
-                for found in entity.properties
-                if given.get(found.name) is not None
+                prop.name: self._typed(data[prop.name], prop.type)
+                for prop in entity.properties
+                if data.get(prop.name) is not None
             }
             ends = {"src": record["from"], "dst": record["to"]} if isinstance(entity, EdgeType) else {}
-            self._insert(entity, values | ends, given.get("id"))
+            self._insert(entity, values | ends, data.get("id"))
 
     def mutate(self, plan: MutationPlan) -> tuple[int, int]:
-        """Run the statements in order; how many nodes and edges they touched, each once.
+        """Run the statements in order; return how many distinct nodes and edges they changed.
 
-        Nothing is kept if a rule breaks. The rules on values hold for every value that a statement gives, those on
-        several rows for the end.
+        A violation discards all changes. Rules on values apply to each value that a statement sets, rules on several
+        rows apply to the final state.
         """
         after = self.copy()
         touched: set[tuple[str, str]] = set()
@@ -78,7 +78,7 @@ class ModelGraph:
                     broken.extend(_broken_values(entity, row))
                 case UpdateRows(target, values, rows):
                     entity = self._entity(target.table.name)
-                    ids = {found[target.id] for found in run(rows, after.tables)}
+                    ids = {match[target.id] for match in run(rows, after.tables)}
                     for row in after.tables[entity.alias]:
                         if row["id"] in ids:
                             new = _values(values, {f"{target.name}.{name}": row[name] for name in row})
@@ -87,7 +87,7 @@ class ModelGraph:
                             broken.extend(_broken_values(entity, new))
                 case DeleteRows(target, rows):
                     entity = self._entity(target.table.name)
-                    ids = {found[target.id] for found in run(rows, after.tables)}
+                    ids = {match[target.id] for match in run(rows, after.tables)}
                     for alias, row in after._delete(entity, ids):
                         touched.add((alias, row["id"]))
                         if alias.startswith("edge:"):
@@ -104,51 +104,51 @@ class ModelGraph:
         return entity
 
     @staticmethod
-    def _typed(given: object, wanted: Any) -> Any:
-        value = value_from_json(given, wanted)
+    def _typed(json_value: object, value_type: Any) -> Any:
+        value = value_from_json(json_value, value_type)
         assert not isinstance(value, ValueMistake), value
         return value
 
-    def _insert(self, entity: Entity, values: Mapping[str, Any], given: str | None = None) -> Row:
+    def _insert(self, entity: Entity, values: Mapping[str, Any], row_id: str | None = None) -> Row:
         row: Row = {"id": "", **({"src": "", "dst": ""} if isinstance(entity, EdgeType) else {})}
-        row |= {found.name: found.default for found in entity.properties} | dict(values)
-        row["id"] = self._id(entity, row, given)
+        row |= {prop.name: prop.default for prop in entity.properties} | dict(values)
+        row["id"] = self._id(entity, row, row_id)
         table = self.tables[entity.alias]
-        table[:] = [found for found in table if found["id"] != row["id"]]
+        table[:] = [other for other in table if other["id"] != row["id"]]
         table.append(row)
         return row
 
-    def _id(self, entity: Entity, row: Row, given: str | None) -> str:
+    def _id(self, entity: Entity, row: Row, row_id: str | None) -> str:
         if not entity.key:
-            return given or f"NEW{next(self._fresh):023}"
+            return row_id or f"NEW{next(self._fresh):023}"
         texts = []
         for name in entity.key:
-            found = entity.property_named(name)
-            texts.append(row[name] if found is None else value_text(row[name], found.type))
+            prop = entity.property_named(name)
+            texts.append(row[name] if prop is None else value_text(row[name], prop.type))
         is_array = len(texts) > 1 or isinstance(entity, EdgeType)
         return json.dumps(texts, ensure_ascii=False, separators=(",", ":")) if is_array else texts[0]
 
     def _delete(self, entity: Entity, ids: set[str]) -> Iterator[tuple[str, Row]]:
-        """Take rows out, and the edges of nodes with them; what is gone."""
-        doomed: list[tuple[str, tuple[str, ...]]] = [(entity.alias, ("id",))]
+        """Delete rows, and the edges of deleted nodes; yield the deleted rows."""
+        deletable: list[tuple[str, tuple[str, ...]]] = [(entity.alias, ("id",))]
         if isinstance(entity, NodeType):
             for edge in self.catalog.edges:
                 ends = (("src", edge.source), ("dst", edge.target))
-                doomed.append((edge.alias, tuple(end for end, node in ends if node == entity.id)))
-        for alias, columns in doomed:
+                deletable.append((edge.alias, tuple(end for end, node in ends if node == entity.id)))
+        for alias, columns in deletable:
             rows = self.tables[alias]
-            goes = [any(row[column] in ids for column in columns) for row in rows]
-            self.tables[alias] = [row for row, gone in zip(rows, goes, strict=True) if not gone]
-            yield from ((alias, row) for row, gone in zip(rows, goes, strict=True) if gone)
+            is_deleted = [any(row[column] in ids for column in columns) for row in rows]
+            self.tables[alias] = [row for row, deleted in zip(rows, is_deleted, strict=True) if not deleted]
+            yield from ((alias, row) for row, deleted in zip(rows, is_deleted, strict=True) if deleted)
 
     def broken_rules(self, sources: set[tuple[str, str]]) -> Iterator[str]:
-        """The codes of the rules on several rows that the graph as it is breaks; counts only for the sources given."""
+        """Yield the codes of violated rules on several rows; check cardinality only for these sources."""
         for entity in self.catalog.types:
             rows = self.tables[entity.alias]
             for names in entity.rules.uniques:
                 keys = [tuple(row[name] for name in names) for row in rows]
-                taken = Counter(key for key in keys if None not in key)
-                yield from ("V402" for found in taken.values() for _ in range(found - 1))
+                key_counts = Counter(key for key in keys if None not in key)
+                yield from ("V402" for number in key_counts.values() for _ in range(number - 1))
             if isinstance(entity, EdgeType):
                 yield from self._broken_edges(entity, rows, sources)
 
@@ -156,15 +156,15 @@ class ModelGraph:
         self, edge: EdgeType, rows: Sequence[Row], sources: set[tuple[str, str]]
     ) -> Iterator[str]:
         for end, node in (("src", self.catalog.source_of(edge)), ("dst", self.catalog.target_of(edge))):
-            known = {row["id"] for row in self.tables[node.alias]}
-            yield from ("V401" for row in rows if row[end] not in known)
-        known = {row["id"] for row in self.tables[self.catalog.source_of(edge).alias]}
+            existing_ids = {row["id"] for row in self.tables[node.alias]}
+            yield from ("V401" for row in rows if row[end] not in existing_ids)
+        source_ids = {row["id"] for row in self.tables[self.catalog.source_of(edge).alias]}
         counts = Counter(row["src"] for row in rows)
         for alias, source in sources:
             if alias == edge.alias:
                 if edge.cardinality.high is not None and counts[source] > edge.cardinality.high:
                     yield "V403"
-                if source in known and counts[source] < edge.cardinality.low:
+                if source in source_ids and counts[source] < edge.cardinality.low:
                     yield "V404"
 
 
@@ -177,8 +177,8 @@ def _values(values: tuple[ColumnAssignment, ...], row: Row) -> Row:
 
 
 def _broken_values(entity: Entity, row: Row) -> Iterator[str]:
-    for found in entity.properties:
-        if isinstance(found.type, EnumType) and row.get(found.name) not in (None, *found.type.values):
+    for prop in entity.properties:
+        if isinstance(prop.type, EnumType) and row.get(prop.name) not in (None, *prop.type.values):
             yield "V201"
     for bounded in entity.rules.ranges:
         value, bounds = row.get(bounded.property), bounded.bounds

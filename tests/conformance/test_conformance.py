@@ -1,7 +1,7 @@
-"""Every case in every world, and that the case files are read as they are meant.
+"""Runs all cases on all backends, and tests the parser of case files.
 
-`make test` has every case in every mode, with and without indexes, optimized, and on a branch; `make soak` adds the
-worlds that join two of these.
+`make test` runs each case in each mode, with and without indexes, optimized, and on a branch; `make soak` adds the
+backends that combine two of these.
 """
 
 from __future__ import annotations
@@ -10,49 +10,49 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conformance.backends import REFERENCE_BACKENDS, QueryBackend, Session, outcome
 from tests.conformance.case_files import Case, CaseFile, Changed, Failed, Rows, parse_cases, read_case_files
 from tests.conformance.comparison import difference
-from tests.conformance.engine_world import ENGINE_WORLDS, SOAK_WORLDS
-from tests.conformance.worlds import REFERENCE_WORLDS, Session, WriteEnvironment, outcome
+from tests.conformance.engine_backend import ENGINE_BACKENDS, SOAK_BACKENDS
 
 FILES = read_case_files()
-WORLDS: tuple[WriteEnvironment, ...] = (*REFERENCE_WORLDS, *ENGINE_WORLDS, *SOAK_WORLDS)
+BACKENDS: tuple[QueryBackend, ...] = (*REFERENCE_BACKENDS, *ENGINE_BACKENDS, *SOAK_BACKENDS)
 CASES_MIN = 500
 
 
 @pytest.fixture(scope="session")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Session]:
-    """The graphs that were opened, by file and world; one graph serves all cases that do not change it."""
+    """Return the open graphs by file and backend; all cases that do not change a graph share it."""
     return {}
 
 
 def every_case() -> Iterator[object]:
-    """The cases of a file stay in one process, which makes their graphs once."""
+    """Yield all cases; those of one file run in one process, which creates their graphs once."""
     for file in FILES:
-        together = pytest.mark.xdist_group(f"conformance {file.name}")
-        for world in WORLDS:
-            for case in filter(world.runs, file.cases):
-                name = f"{file.name}: {case.title} [{world.name}]"
-                marks = (together, pytest.mark.soak) if world in SOAK_WORLDS else (together,)
-                yield pytest.param(file, case, world, id=name, marks=marks)
+        group = pytest.mark.xdist_group(f"conformance {file.name}")
+        for backend in BACKENDS:
+            for case in filter(backend.runs, file.cases):
+                name = f"{file.name}: {case.title} [{backend.name}]"
+                marks = (group, pytest.mark.soak) if backend in SOAK_BACKENDS else (group,)
+                yield pytest.param(file, case, backend, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("file", "case", "world"), tuple(every_case()))
+@pytest.mark.parametrize(("file", "case", "backend"), tuple(every_case()))
 def test_case(
     file: CaseFile,
     case: Case,
-    world: WriteEnvironment,
+    backend: QueryBackend,
     sessions: dict[tuple[str, str], Session],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    session = sessions.get((file.name, world.name))
+    session = sessions.get((file.name, backend.name))
     if session is None:
-        session = sessions[file.name, world.name] = world.open(file, tmp_path_factory.mktemp("graph"))
+        session = sessions[file.name, backend.name] = backend.open(file, tmp_path_factory.mktemp("graph"))
     if case.changes:
         session = session.copy(tmp_path_factory.mktemp("copy"))
     for step in case.steps:
-        wrong = difference(outcome(session, step), step.expected)
-        assert wrong is None, f"cases/{file.name}.txt:{step.line}\n{step.text}\n{wrong}"
+        message = difference(outcome(session, step), step.expected)
+        assert message is None, f"cases/{file.name}.txt:{step.line}\n{step.text}\n{message}"
 
 
 def test_there_are_enough_cases() -> None:
@@ -60,7 +60,7 @@ def test_there_are_enough_cases() -> None:
 
 
 SMALL = """\
-# About nothing.
+# An example.
 == schema
 node A { x: I32 }
 == data
@@ -80,7 +80,7 @@ query b() {}
 """
 
 
-def test_a_file_is_read() -> None:
+def test_parse_cases() -> None:
     file = parse_cases("small", SMALL)
     assert (file.schema, file.data) == ("node A { x: I32 }\n", ('{"type": "A", "data": {"x": 1}}',))
     first, second = file.cases
@@ -91,13 +91,13 @@ def test_a_file_is_read() -> None:
     assert second.steps[0].expected == Failed(("Q000", "T101"))
 
 
-@pytest.mark.parametrize("wrong", ["query a() {}", "query a() {}\n-- rows", "query a() {}\n-- nothing"])
-def test_what_is_no_case_is_refused(wrong: str) -> None:
+@pytest.mark.parametrize("text", ["query a() {}", "query a() {}\n-- rows", "query a() {}\n-- nothing"])
+def test_invalid_case_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="small"):
-        parse_cases("small", f"== schema\n== data\n== a\n{wrong}\n")
+        parse_cases("small", f"== schema\n== data\n== a\n{text}\n")
 
 
-def test_results_are_told_apart() -> None:
+def test_difference() -> None:
     expected = Rows(("a",), ((1,), (2,)))
     assert difference(Rows(("a",), ((2,), (1,))), expected) is None
     ordered = Rows(("a",), ((1,), (2,)), ordered=True)

@@ -1,6 +1,6 @@
-"""Every case without search and without changes on Spark: the same rows, and the same errors.
+"""Runs all cases without search and without changes on Spark: the same rows, and the same errors.
 
-A query takes Spark most of a second, so `make test` runs a share of the cases, over all files, and `make soak` all.
+Spark takes almost a second per query, so `make test` runs a part of the cases of all files, and `make soak` all cases.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conformance.backends import outcome
 from tests.conformance.case_files import Case, CaseFile, Rows, read_case_files
 from tests.conformance.comparison import difference
-from tests.conformance.spark_world import OnSpark, SparkWorld, small_session
-from tests.conformance.worlds import outcome
+from tests.conformance.spark_backend import SparkBackend, SparkGraph, small_session
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-WORLD = SparkWorld()
+BACKEND = SparkBackend()
 CASES_MIN = 250
 SHARE = 12  # every twelfth case in `make test`, all of them in `make soak`
 
 
 def every_case() -> Iterator[tuple[CaseFile, Case]]:
     for file in read_case_files():
-        for case in filter(WORLD.runs, file.cases):
-            # What is refused before it runs is refused by the same code everywhere.
+        for case in filter(BACKEND.runs, file.cases):
+            # Errors before the run come from the same code for all backends.
             if all(isinstance(step.expected, Rows) or _fails_late(step.expected) for step in case.steps):
                 yield file, case
 
@@ -37,8 +37,8 @@ CASES = tuple(every_case())
 
 
 @pytest.fixture(scope="module")
-def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, OnSpark]]:
-    """The graphs that were opened, while there is a session."""
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, SparkGraph]]:
+    """Return the open graphs of the session."""
     with small_session(tmp_path_factory.mktemp("spark-home")):
         yield {}
 
@@ -47,21 +47,22 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, OnSpa
     ("file", "case"),
     [
         pytest.param(
-            *found,
-            id=f"{found[0].name}: {found[1].title}",
+            file,
+            case,
+            id=f"{file.name}: {case.title}",
             marks=() if number % SHARE == 0 else (pytest.mark.soak,),
         )
-        for number, found in enumerate(CASES)
+        for number, (file, case) in enumerate(CASES)
     ],
 )
 def test_case(
-    file: CaseFile, case: Case, graphs: dict[str, OnSpark], tmp_path_factory: pytest.TempPathFactory
+    file: CaseFile, case: Case, graphs: dict[str, SparkGraph], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     if file.name not in graphs:
-        graphs[file.name] = WORLD.open(file, tmp_path_factory.mktemp("graph"))
+        graphs[file.name] = BACKEND.open(file, tmp_path_factory.mktemp("graph"))
     for step in case.steps:
-        wrong = difference(outcome(graphs[file.name], step), step.expected)
-        assert wrong is None, f"cases/{file.name}.txt:{step.line}\n{step.text}\n{wrong}"
+        message = difference(outcome(graphs[file.name], step), step.expected)
+        assert message is None, f"cases/{file.name}.txt:{step.line}\n{step.text}\n{message}"
 
 
 def test_there_are_enough_cases() -> None:

@@ -1,4 +1,4 @@
-"""Small graphs for one test: rows come in, a snapshot over real tables comes out."""
+"""Small graphs for one test: a snapshot of real tables with the rows of the test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_snapshot(
     tables: Mapping[str, Rows | pa.Table],
     indexes: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Snapshot:
-    """A graph whose tables hold these rows. A missing `id` of a node is its first key, of an edge a number."""
+    """Return a graph with these rows. The default `id` of a node is its first key, that of an edge a number."""
     snapshot = init(str(folder / "graph.omni"), schema).snapshot()
     catalog = snapshot.schema.catalog
     types: tuple[NodeType | EdgeType, ...] = (*catalog.nodes, *catalog.edges)
@@ -50,14 +50,14 @@ def make_snapshot(
         path = f"{record.path}-filled"
         dataset = create_dataset(snapshot.root.child(path), table)
         for column in (indexes or {}).get(entity.alias, ()):
-            dataset = indexed(dataset, column)
+            dataset = add_index(dataset, column)
         pin = Pin(None, dataset.version)
         records[entity.alias] = replace(record, path=path, pin=pin, row_count=table.num_rows)
     return replace(snapshot, tables=records)
 
 
-def indexed(dataset: Dataset, column: str) -> Dataset:
-    """The dataset with a BTREE on one column."""
+def add_index(dataset: Dataset, column: str) -> Dataset:
+    """Return the dataset with a BTREE index on one column."""
     spec = IndexSpec(column, IndexKind.BTREE)
     plan = plan_index(dataset, spec)
     assert isinstance(plan, IndexPlan)
@@ -72,9 +72,9 @@ def ask(
     cache: Cache | None = None,
     trace: Trace | None = None,
 ) -> list[tuple[Any, ...]]:
-    """The rows of `query q() { body }`, as tuples."""
-    how = QueryRunOptions(options or EngineOptions(), cache or Cache(), trace)
-    result = PreparedQuery(f"query q() {{ {body} }}").run(snapshot, None, how)
+    """Return the rows of `query q() { body }` as tuples."""
+    run_options = QueryRunOptions(options or EngineOptions(), cache or Cache(), trace)
+    result = PreparedQuery(f"query q() {{ {body} }}").run(snapshot, None, run_options)
     return [tuple(row.values()) for row in result.rows()]
 
 

@@ -1,7 +1,7 @@
-"""Snapshots over many small graphs, cheaply: a pool of tables, any of which can stand together in a snapshot.
+"""A pool of table variants, so that tests get snapshots of many small graphs cheaply.
 
-Every table of the schema is made several times with other contents, once, as real datasets beside a real graph; a
-snapshot chooses one of each. Some tables have indexes, some several fragments, some deleted rows.
+Each table of the schema is created several times with different contents, as real datasets next to a real graph; a
+snapshot combines one variant of each table. Some variants have indexes, several fragments or deleted rows.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Pool:
         self.variants = variants
 
     def choose(self, numbers: Mapping[str, int]) -> tuple[Snapshot, dict[str, Rows]]:
-        """A snapshot with these variants, and its tables for the reference."""
+        """Return a snapshot with these variants, and its tables for the reference."""
         chosen = {alias: self.variants[alias][number] for alias, number in numbers.items()}
-        tables = {alias: found.record for alias, found in chosen.items()}
-        rows = {alias: found.rows for alias, found in chosen.items()}
+        tables = {alias: variant.record for alias, variant in chosen.items()}
+        rows = {alias: variant.rows for alias, variant in chosen.items()}
         return replace(self.snapshot, tables=tables), rows
 
 
 def make_pool(folder: Path, seed: int = 7) -> Pool:
-    """Make every variant."""
+    """Create all variants."""
     graph = init(str(folder / "pool.omni"), read_text(GOLDEN / "schema.pg"))
     snapshot = graph.snapshot()
     dice = random.Random(seed)
@@ -71,20 +71,20 @@ def _variant(snapshot: Snapshot, alias: str, number: int, dice: random.Random) -
     record = snapshot.tables[alias]
     catalog = snapshot.schema.catalog
     types: tuple[NodeType | EdgeType, ...] = (*catalog.nodes, *catalog.edges)
-    entity = next(found for found in types if found.alias == alias)
+    entity = next(entity for entity in types if entity.alias == alias)
     rows = sample_rows(alias, number, dice)
     schema = arrow_schema(entity)
     path = f"{record.path}-v{number}"
     dataset = create_dataset(snapshot.root.child(path), _table(rows, schema))
     if number % 2:
-        dataset = _indexed(dataset, ("src", "dst") if alias.startswith("edge:") else ("id",))
+        dataset = _add_indexes(dataset, ("src", "dst") if alias.startswith("edge:") else ("id",))
     incarnation = Incarnation(f"{number:016x}")
     pin = Pin(None, dataset.version)
     new = replace(record, path=path, incarnation=incarnation, pin=pin, row_count=len(rows))
     return Variant(new, rows)
 
 
-def _indexed(dataset: Dataset, columns: Sequence[str]) -> Dataset:
+def _add_indexes(dataset: Dataset, columns: Sequence[str]) -> Dataset:
     for column in columns:
         spec = IndexSpec(column, IndexKind.BTREE)
         plan = plan_index(dataset, spec)

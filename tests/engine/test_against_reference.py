@@ -1,4 +1,4 @@
-"""The engine against the reference: generated queries over a pool of graphs, in every mode, give the same rows."""
+"""The engine and the reference return the same rows, for generated queries over a pool of graphs, in all modes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     return make_pool(tmp_path_factory.mktemp("pool"))
 
 
-# A graph for a query that is made once, and how it is followed there.
+# Three graphs for one generated query, each with two ways to follow edges.
 rounds = st.tuples(
     *(
         st.tuples(choices, st.permutations((None, *TraversalMode)).map(lambda modes: modes[:2]))
@@ -40,29 +40,29 @@ rounds = st.tuples(
 )
 
 
-loosely: Final = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+suppressed_checks: Final = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-@given(asked=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
-@settings(max_examples=800, suppress_health_check=loosely)
-def test_the_engine_gives_the_rows_of_the_reference(
-    pool: Pool, asked: SampleQuery, graphs: Graphs, how: int
+@given(asked=queries(searches=True), graphs=rounds, variant=st.integers(0, 7))
+@settings(max_examples=800, suppress_health_check=suppressed_checks)
+def test_engine_and_reference_return_the_same_rows(
+    pool: Pool, asked: SampleQuery, graphs: Graphs, variant: int
 ) -> None:
-    """Every query over three graphs, each in two of the ways to follow edges: 2,400 examples in 4,800 runs.
+    """Run each query over three graphs, each in two ways to follow edges: 2,400 examples in 4,800 runs.
 
-    Traversals of every kind, blocks in blocks, filters, groups, order, limits, parameters, text predicates and scores.
+    All kinds of traversals, nested blocks, filters, groups, order, limits, parameters, text predicates and scores.
     """
-    check_generated(pool, asked, graphs, how)
+    check_generated(pool, asked, graphs, variant)
 
 
 @pytest.mark.soak
-@given(asked=queries(searches=True), graphs=rounds, how=st.integers(0, 7))
-@settings(max_examples=8000, suppress_health_check=loosely)
-def test_many_more_queries(pool: Pool, asked: SampleQuery, graphs: Graphs, how: int) -> None:
-    check_generated(pool, asked, graphs, how)
+@given(asked=queries(searches=True), graphs=rounds, variant=st.integers(0, 7))
+@settings(max_examples=8000, suppress_health_check=suppressed_checks)
+def test_many_more_queries(pool: Pool, asked: SampleQuery, graphs: Graphs, variant: int) -> None:
+    check_generated(pool, asked, graphs, variant)
 
 
-def check_generated(pool: Pool, asked: SampleQuery, graphs: Graphs, how: int) -> None:
+def check_generated(pool: Pool, asked: SampleQuery, graphs: Graphs, variant: int) -> None:
     try:
         (query,) = checked(asked.text)
     except QueryTextError:
@@ -70,17 +70,17 @@ def check_generated(pool: Pool, asked: SampleQuery, graphs: Graphs, how: int) ->
     plan = rewrite_plan(query.plan, NO_FACTS)
     for numbers, modes in graphs:
         snapshot, tables = pool.choose(numbers)
-        if how % 2:
+        if variant % 2:
             plan = rewrite_plan(
                 query.plan, gather_facts(snapshot, tuple(tables), QueryRunOptions(cache=CACHE))
             )
         assert isinstance(plan, ReadPlan)
-        meant = run(as_written(plan, asked.values).root, tables)
-        expected = comparable([list(row.items()) for row in meant], plan)
-        ready = bound(plan, asked.values)
+        reference_rows = run(as_written(plan, asked.values).root, tables)
+        expected = comparable([list(row.items()) for row in reference_rows], plan)
+        bound_plan = bound(plan, asked.values)
         for mode in modes:
-            options = EngineOptions(mode=mode, cached=how != 3, frame_rows=2 if how == 5 else 1000)
-            assert comparable(rows_of(snapshot, ready, options), plan) == expected, (mode, asked)
+            options = EngineOptions(mode=mode, cached=variant != 3, frame_rows=2 if variant == 5 else 1000)
+            assert comparable(rows_of(snapshot, bound_plan, options), plan) == expected, (mode, asked)
 
 
 CACHE: Final = Cache()

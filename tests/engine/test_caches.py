@@ -1,4 +1,4 @@
-"""What is kept between queries: bounded bytes, and adjacency that is chosen when it helps and verified when read."""
+"""The cache between queries: its bounds, the choice of adjacency, and the validation of adjacency files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.cache import Cache, TableKey
-from omnigraph.engine.columns.domain import ValueDictionary, distinct_numbers, numbered
+from omnigraph.engine.columns.dictionary import ValueDictionary, compact_codes, distinct_numbers
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.traversal.adjacency import (
@@ -23,7 +23,7 @@ from omnigraph.engine.traversal.adjacency import (
 )
 from omnigraph.graph.manifest.identity import BranchIdentity
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
-from omnigraph.query.plan.operators import Direction
+from omnigraph.query.plan import operators as op
 from omnigraph.storage.lance.dataset import create_dataset
 from tests.engine.graphs import ask, make_snapshot
 
@@ -33,13 +33,17 @@ EDGES = 30_000
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """More edges than are kept without being asked for."""
+    """Return a graph with more edges than are cached at the first request."""
     keys = np.array([f"k{number}" for number in range(1000)])
     dice = np.random.default_rng(3)
     nodes = pa.table({"id": keys, "k": keys, "n": np.arange(1000)})
-    ends = dice.integers(0, 1000, (2, EDGES))
+    endpoints = dice.integers(0, 1000, (2, EDGES))
     edges = pa.table(
-        {"id": [f"e{number}" for number in range(EDGES)], "src": keys[ends[0]], "dst": keys[ends[1]]}
+        {
+            "id": [f"e{number}" for number in range(EDGES)],
+            "src": keys[endpoints[0]],
+            "dst": keys[endpoints[1]],
+        }
     )
     tables = {"node:P": nodes, "edge:E": edges}
     return make_snapshot(
@@ -51,7 +55,7 @@ def _key(table: str, version: int = 1) -> TableKey:
     return TableKey(BranchIdentity("i"), table, None, version)
 
 
-def test_the_oldest_leave_when_the_bytes_run_out() -> None:
+def test_least_recently_used_entries_are_evicted() -> None:
     cache = Cache(bytes_max=10)
     keys = {name: (_key(name), "x") for name in "abcde"}
     for name in "abc":
@@ -67,7 +71,7 @@ def test_the_oldest_leave_when_the_bytes_run_out() -> None:
     assert [cache.touch("x"), cache.touch("x"), cache.touch("y")] == [0, 1, 0]
 
 
-def test_a_few_versions_of_each_table_are_kept() -> None:
+def test_versions_and_tables_are_bounded() -> None:
     cache = Cache(tables_max=4, versions_max=2)
     for version in (1, 2):
         for part in "xy":
@@ -84,66 +88,69 @@ def test_a_few_versions_of_each_table_are_kept() -> None:
     assert list(cache.tables) == [_key("a", 1), _key("a", 3), _key("d")]
 
 
-def test_a_translation_lives_as_long_as_both_of_its_domains() -> None:
+def test_translation_exists_as_long_as_both_dictionaries() -> None:
     grown: list[int] = []
-    one, other = (ValueDictionary(pa.array(texts), is_unique=True) for texts in (["a", "b"], ["b", "c"]))
-    one.on_growth = lambda domain: grown.append(domain.nbytes)
-    before = one.nbytes
-    assert one.translation(other) is None
-    assert one.translate(other).tolist() == [-1, 0]
+    first, second = (ValueDictionary(pa.array(texts), is_unique=True) for texts in (["a", "b"], ["b", "c"]))
+    first.on_growth = lambda dictionary: grown.append(dictionary.nbytes)
+    before = first.nbytes
+    assert first.translation(second) is None
+    assert first.translate(second).tolist() == [-1, 0]
     assert grown == [before + 16]
-    found = one.translation(other)
-    assert found is not None
-    assert found.tolist() == [-1, 0]
-    del other
-    assert one.nbytes == before
+    translation = first.translation(second)
+    assert translation is not None
+    assert translation.tolist() == [-1, 0]
+    del second
+    assert first.nbytes == before
 
 
-def test_each_hop_chooses_from_its_frontier(graph: Snapshot) -> None:
+def test_mode_depends_on_size_of_frontier(graph: Snapshot) -> None:
     cache = Cache()
     few = 'match { $p: P { k: "k1" } $p e $q } return { count($q) as n }'
     many = "match { $p: P $p e $q } return { count($q) as n }"
 
-    def modes(body: str, kept: Cache) -> set[str]:
+    def modes(body: str, cache: Cache) -> set[str]:
         trace = Trace()
-        ask(graph, body, cache=kept, trace=trace)
-        return {mode for mode, _ in trace.modes.values()} - {"from memory", "from storage"}  # those are scans
+        ask(graph, body, cache=cache, trace=trace)
+        return {mode for mode, _ in trace.modes.values()} - {
+            "from memory",
+            "from storage",
+        }  # the modes of scans
 
     assert modes(few, cache) == {"indexed"}
     assert modes(many, cache) == {"adjacency"}
     assert modes(few, cache) == {"adjacency"}
-    often = Cache()
-    assert [modes(few, often) for _ in range(3)] == [{"indexed"}, {"indexed"}, {"adjacency"}]
+    repeated = Cache()
+    assert [modes(few, repeated) for _ in range(3)] == [{"indexed"}, {"indexed"}, {"adjacency"}]
     tiny = Cache(bytes_max=100_000)
     assert modes(few, tiny) == {"indexed"}
     assert modes(many, tiny) == {"edge scan"}
 
 
 @pytest.mark.parametrize("mode", TraversalMode)
-def test_a_large_reach_is_the_same_in_every_mode(graph: Snapshot, mode: TraversalMode) -> None:
+def test_all_modes_reach_the_same_nodes(graph: Snapshot, mode: TraversalMode) -> None:
     body = "match { $p: P $p.n < 3 $p e{1,2} $q } return { $p.k, count($q) as n } order { $p.k }"
     expected = ask(graph, body, EngineOptions(mode=TraversalMode.ADJACENCY, cached=False))
     assert len(expected) == 3
     assert ask(graph, body, EngineOptions(mode=mode)) == expected
 
 
-def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None:
+def test_adjacency_file_is_read_and_verified(graph: Snapshot) -> None:
     record = graph.tables["edge:E"]
     table = PublishedTable(record, open_table(graph.root, record))
     sources, targets = pa.array(["a", "b", "a"] * 10_000), pa.array(["b", "ü", "b"] * 10_000)
-    made = build_adjacency(sources, targets, one_type=True)
+    adjacency = build_adjacency(sources, targets, same_type=True)
     assert read_adjacency(graph.root, table) is None
-    assert write_adjacency(graph.root, table, made)
-    found = read_adjacency(graph.root, table)
-    assert found is not None
-    assert found.sources is found.targets
-    assert found.sources.array.to_pylist() == ["a", "b", "ü"]
-    assert found.neighbours(Direction.BOTH).far.tolist() == [1, 0, 2, 1]
-    # It is believed: no person of the graph is among its ends.
+    assert write_adjacency(graph.root, table, adjacency)
+    stored = read_adjacency(graph.root, table)
+    assert stored is not None
+    assert stored.sources is stored.targets
+    assert stored.sources.array.to_pylist() == ["a", "b", "ü"]
+    assert stored.neighbours(op.Direction.BOTH).far.tolist() == [1, 0, 2, 1]
+    # Queries use the file: no node of the graph is among its endpoints.
     body = "match { $p: P $p e $q } return { count($q) as n }"
     assert ask(graph, body, cache=Cache()) == [(0,)]
     assert ask(graph, body, EngineOptions(mode=TraversalMode.EDGE_SCAN), cache=Cache()) != [(0,)]
-    data = encode_adjacency(table, made)
+    data = encode_adjacency(table, adjacency)
     assert decode_adjacency(table, data) is not None
     for damaged in (
         data[:-1],
@@ -155,24 +162,24 @@ def test_persisted_adjacency_comes_back_and_is_verified(graph: Snapshot) -> None
         data.replace(f'"version": {record.pin.version}'.encode(), b'"version": 9'),
     ):
         assert decode_adjacency(table, damaged) is None
-    # The same version and number of edges in a backup that went on being written.
+    # The same version and number of edges, but other data files, as in a backup that was written to.
     other = create_dataset(graph.root.child("other"), pa.table({"src": ["a"], "dst": ["b"]}))
     assert decode_adjacency(PublishedTable(record, other), data) is None
     path = Path(graph.root.uri) / adjacency_path(record)
     path.unlink()
 
 
-def test_lookups_of_strangers_and_nulls() -> None:
+def test_find_missing_texts_and_nulls() -> None:
     texts = pa.array([f"t{number}" for number in range(1000)])
-    domain = ValueDictionary(texts, is_unique=True)
-    asked = pa.array(["t5", None, "nobody", "t999"] * 10)
-    assert domain.find(asked).tolist() == [5, -1, -1, 999] * 10
-    assert domain.find(asked.slice(1, 3)).tolist() == [-1, -1, 999]
+    dictionary = ValueDictionary(texts, is_unique=True)
+    requested = pa.array(["t5", None, "missing", "t999"] * 10)
+    assert dictionary.find(requested).tolist() == [5, -1, -1, 999] * 10
+    assert dictionary.find(requested.slice(1, 3)).tolist() == [-1, -1, 999]
 
 
-def test_numbers() -> None:
+def test_compact_codes_and_distinct_numbers() -> None:
     codes = np.array([5, -1, 3, 5, 3])
     for size in (6, 1_000_000):
-        used, places = numbered(codes, size)
-        assert (used.tolist(), places.tolist()) == ([3, 5], [1, -1, 0, 1, 0])
+        used, ranks = compact_codes(codes, size)
+        assert (used.tolist(), ranks.tolist()) == ([3, 5], [1, -1, 0, 1, 0])
     assert distinct_numbers(np.array([3, 1, 3, 2])).tolist() == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Values that a mutation computes: over parameters and literals, in an update over the row itself."""
+"""Computed values of mutations: from parameters and literals, and in an update from the row itself."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def graph(tmp_path: Path) -> og.Graph:
 
 def rows(graph: og.Graph, shown: str) -> list[tuple[Any, ...]]:
     columns = ", ".join(f"$p.{name}" for name in shown.split())
-    found = graph.query(f"query q() {{ match {{ $p: P }} return {{ {columns} }} order {{ $p.k }} }}")
-    return [tuple(row.values()) for row in found.rows()]
+    result = graph.query(f"query q() {{ match {{ $p: P }} return {{ {columns} }} order {{ $p.k }} }}")
+    return [tuple(row.values()) for row in result.rows()]
 
 
-def test_an_insert_computes_over_parameters(graph: og.Graph) -> None:
+def test_insert_computes_from_parameters(graph: og.Graph) -> None:
     assert rows(graph, "k n u f d b") == [
         ("a", 3, 8, 0.5, 1.5, True),
         ("b", 0, None, None, 1.5, False),
@@ -61,7 +61,7 @@ def test_an_insert_computes_over_parameters(graph: og.Graph) -> None:
     ]
 
 
-def test_an_update_reads_the_row_as_it_was(graph: og.Graph) -> None:
+def test_update_reads_the_row_before_the_statement(graph: og.Graph) -> None:
     result = graph.mutate(
         """query m($by: I32) {
           update P set { n: n + $by, u: n, f: n / 0, b: photo is not null, t: k, tags: tags, v: v } where true
@@ -77,7 +77,7 @@ def test_an_update_reads_the_row_as_it_was(graph: og.Graph) -> None:
     ]
 
 
-def test_rows_of_the_same_mutation_are_seen(graph: og.Graph) -> None:
+def test_update_reads_rows_inserted_by_the_same_mutation(graph: og.Graph) -> None:
     graph.mutate("""query m() {
       insert P { k: "d", n: 10 }
       update P set { n: n + 1, b: k = "d" } where k in ["a", "d"]
@@ -85,10 +85,10 @@ def test_rows_of_the_same_mutation_are_seen(graph: og.Graph) -> None:
     assert rows(graph, "k n b") == [("a", 4, False), ("b", 0, False), ("c", None, True), ("d", 11, True)]
 
 
-def test_an_edge_computes_over_its_endpoints(graph: og.Graph) -> None:
+def test_edge_update_reads_endpoints(graph: og.Graph) -> None:
     graph.mutate("query m() { update E set { w: w + 1 } where from = to or w is not null }")
-    found = graph.query("query q() { match { $a $e:e $b } return { $a.k, $b.k, $e.w } order { $a.k } }")
-    assert [tuple(row.values()) for row in found.rows()] == [("a", "b", 11), ("b", "b", None)]
+    result = graph.query("query q() { match { $a $e:e $b } return { $a.k, $b.k, $e.w } order { $a.k } }")
+    assert [tuple(row.values()) for row in result.rows()] == [("a", "b", 11), ("b", "b", None)]
 
 
 @pytest.mark.parametrize(
@@ -102,32 +102,34 @@ def test_an_edge_computes_over_its_endpoints(graph: og.Graph) -> None:
         ('insert P { k: "d", n: 50 * 50 }', {"V202"}),
     ],
 )
-def test_what_a_value_breaks_is_told_with_its_rows(graph: og.Graph, statement: str, codes: set[str]) -> None:
+def test_computed_values_that_violate_rules_are_reported(
+    graph: og.Graph, statement: str, codes: set[str]
+) -> None:
     before = rows(graph, "k n d s")
     if not codes:
-        # Null and absent are the same, so that the default is stored.
+        # Null is the same as a missing value, so the default is stored.
         graph.mutate(f"query m() {{ {statement} }}")
         assert rows(graph, "k d")[-1] == ("d", 1.5)
         return
     with pytest.raises(MutationRejectedError) as caught:
         graph.mutate(f"query m() {{ {statement} }}")
-    assert {found.rule.code for found in caught.value.report.first} == codes
+    assert {error.rule.code for error in caught.value.report.first} == codes
     assert rows(graph, "k n d s") == before
 
 
-def test_an_integer_beyond_i64_is_an_error(graph: og.Graph) -> None:
+def test_integer_overflow_is_an_error(graph: og.Graph) -> None:
     with pytest.raises(RunError) as caught:
         graph.mutate("query m() { update P set { u: u + 9223372036854775807 } where true }")
     assert caught.value.code == "integer_overflow"
 
 
-def test_inline_values_and_second_bindings_filter(graph: og.Graph) -> None:
+def test_inline_values_and_repeated_bindings_filter(graph: og.Graph) -> None:
     def keys(match: str) -> list[Any]:
-        found = graph.query(
+        result = graph.query(
             f"query q($two: I64) {{ match {{ {match} }} return {{ $p.k as k }} order {{ k }} }}",
             params={"two": 2},
         )
-        return [row["k"] for row in found.rows()]
+        return [row["k"] for row in result.rows()]
 
     assert keys("$p: P { n: $two + 1 }") == ["a"]
     assert keys("$p: P { b: $two > 1 }") == ["a", "c"]
@@ -137,7 +139,7 @@ def test_inline_values_and_second_bindings_filter(graph: og.Graph) -> None:
     assert keys('$p: P { day: date("2026-01-01") }  $two > 1 or $p.k = "z"') == ["a"]
 
 
-def test_the_items_of_a_list_and_a_vector_are_computed(graph: og.Graph) -> None:
+def test_items_of_lists_and_vectors_are_computed(graph: og.Graph) -> None:
     graph.mutate(
         """query m($tag: String, $x: I32, $f: F32) {
           insert P { k: "d", n: 4, tags: [$tag, "x"], v: [$f, $x / 4] }
@@ -163,18 +165,18 @@ def test_the_items_of_a_list_and_a_vector_are_computed(graph: og.Graph) -> None:
         ("t: [$s]", "T306", "`t`: expected String, got a list"),
     ],
 )
-def test_an_item_must_be_a_value_of_the_list(graph: og.Graph, values: str, code: str, message: str) -> None:
-    with pytest.raises(og.OmnigraphError) as refused:
+def test_item_of_wrong_type_is_an_error(graph: og.Graph, values: str, code: str, message: str) -> None:
+    with pytest.raises(og.OmnigraphError) as caught:
         graph.mutate(
             f'query m($s: String, $n: I64) {{ insert P {{ k: "z", {values} }} }}', params={"s": "a", "n": 1}
         )
-    shown = f"{refused.value} {refused.value.facts}"
+    shown = f"{caught.value} {caught.value.facts}"
     assert code in shown
     assert message in shown
 
 
 @pytest.mark.parametrize("values", ["tags: [k, t]", "v: [n / 0, 1]"])
-def test_an_item_that_is_computed_as_null_is_an_error_of_the_row(graph: og.Graph, values: str) -> None:
+def test_item_computed_as_null_is_rejected(graph: og.Graph, values: str) -> None:
     graph.mutate('query m() { insert P { k: "z", n: 1 } }')
     with pytest.raises(MutationRejectedError, match="null"):
         graph.mutate(f'query m() {{ update P set {{ {values} }} where k = "z" }}')
@@ -188,8 +190,8 @@ def test_an_item_that_is_computed_as_null_is_an_error_of_the_row(graph: og.Graph
         ('t: date("2026-01-01")', "write the text in double quotes, without `date`"),
     ],
 )
-def test_the_hint_for_a_time_literal_of_another_type(tmp_path: Path, value: str, hint: str) -> None:
+def test_hint_for_time_literal_of_another_type(tmp_path: Path, value: str, hint: str) -> None:
     graph = og.init(str(tmp_path / "g.omni"), "node P { day: Date? at: DateTime? t: String? }")
-    with pytest.raises(og.OmnigraphError) as refused:
+    with pytest.raises(og.OmnigraphError) as caught:
         graph.mutate(f"query m() {{ insert P {{ {value} }} }}")
-    assert hint in str(refused.value)
+    assert hint in str(caught.value)

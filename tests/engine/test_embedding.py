@@ -1,4 +1,4 @@
-"""Texts given to `nearest`: embedded by the caller's provider, once each, and refused when it is not the right one."""
+"""Text arguments of `nearest`: the caller's provider embeds each once; a wrong provider is an error."""
 
 from __future__ import annotations
 
@@ -25,58 +25,58 @@ BY_W = "query q($t: String) { match { $d: Doc } return { $d.k } order { nearest(
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
-    made = og.init(str(tmp_path_factory.mktemp("docs") / "graph.omni"), SCHEMA)
-    made.mutate(ROWS)
-    return made
+    graph = og.init(str(tmp_path_factory.mktemp("docs") / "graph.omni"), SCHEMA)
+    graph.mutate(ROWS)
+    return graph
 
 
-def provider(vector: Any, model: str | None = None, asked: list[str] | None = None) -> og.EmbeddingProvider:
+def provider(vector: Any, model: str | None = None, texts: list[str] | None = None) -> og.EmbeddingProvider:
     def embed(text: str) -> Any:
-        if asked is not None:
-            asked.append(text)
+        if texts is not None:
+            texts.append(text)
         return vector
 
     return og.EmbeddingProvider(embed, model)
 
 
-def test_a_text_is_embedded_once_and_ranked_by_its_vector(graph: og.Graph) -> None:
-    asked: list[str] = []
-    found = graph.query(BY_V, params={"t": "zwei"}, embed=provider([0.0, 2.0], asked=asked))
-    assert found.rows() == [{"d.k": "b", "far": 0.0}, {"d.k": "a", "far": 1.0}]
+def test_text_is_embedded_once_and_ranked_by_its_vector(graph: og.Graph) -> None:
+    texts: list[str] = []
+    result = graph.query(BY_V, params={"t": "zwei"}, embed=provider([0.0, 2.0], texts=texts))
+    assert result.rows() == [{"d.k": "b", "far": 0.0}, {"d.k": "a", "far": 1.0}]
     both = "nearest($d.v, $t) as far, rrf(nearest($d.v, $t), bm25($d.text, $t)) as s"
     text = (
         f"query q($t: String) {{ match {{ $d: Doc }} return {{ $d.k, {both} }} order {{ s desc }} limit 1 }}"
     )
-    assert graph.query(text, params={"t": "two"}, embed=provider((0, 1), asked=asked)).rows()[0]["d.k"] == "b"
-    assert asked == ["zwei", "two"]
+    assert graph.query(text, params={"t": "two"}, embed=provider((0, 1), texts=texts)).rows()[0]["d.k"] == "b"
+    assert texts == ["zwei", "two"]
 
 
-def test_a_literal_text_and_a_given_vector(graph: og.Graph) -> None:
+def test_literal_text_and_vector_parameter(graph: og.Graph) -> None:
     literal = BY_V.replace("$t: String", "").replace("$t", '"zwei"')
     assert graph.query(literal, embed=provider([0, 1])).rows()[0]["d.k"] == "b"
     vector = BY_V.replace("$t: String", "$t: Vector(2)")
     assert graph.query(vector, params={"t": [0, 1]}).rows()[0]["d.k"] == "b"
 
 
-def test_the_recorded_model_must_be_the_providers(graph: og.Graph) -> None:
+def test_model_of_provider_must_equal_model_of_schema(graph: og.Graph) -> None:
     assert graph.query(BY_W, params={"t": "x"}, embed=provider([1, 0], "m1")).rows() == [{"d.k": "b"}]
     for model in (None, "m2"):
-        with pytest.raises(OmnigraphError, match="m1") as refused:
+        with pytest.raises(OmnigraphError, match="m1") as caught:
             graph.query(BY_W, params={"t": "x"}, embed=provider([1, 0], model))
-        assert refused.value.code == "embedding_model_differs"
+        assert caught.value.code == "embedding_model_differs"
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("embed", "code"),
     [
         (None, "embedding_provider_missing"),
         (provider([1, 2, 3]), "embedding_malformed"),
         (provider([1, float("nan")]), "embedding_malformed"),
     ],
 )
-def test_what_makes_no_vector_is_an_error(
-    graph: og.Graph, given: og.EmbeddingProvider | None, code: str
+def test_provider_without_valid_vector_is_an_error(
+    graph: og.Graph, embed: og.EmbeddingProvider | None, code: str
 ) -> None:
-    with pytest.raises(OmnigraphError) as refused:
-        graph.query(BY_V, params={"t": "x"}, embed=given)
-    assert (refused.value.code, bool(refused.value.hint)) == (code, True)
+    with pytest.raises(OmnigraphError) as caught:
+        graph.query(BY_V, params={"t": "x"}, embed=embed)
+    assert (caught.value.code, bool(caught.value.hint)) == (code, True)

@@ -1,4 +1,4 @@
-"""Budgets, and what does not need them: rows that stream are never held."""
+"""Limits of memory and time; rows that are streamed need no memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnigraph.api.query import PreparedQuery
 from omnigraph.base.errors import RunError, StorageError, UsageError
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.context import Trace
-from omnigraph.engine.limits import Budget, taken_in_time
+from omnigraph.engine.limits import Budget, iterate_until_deadline
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -45,7 +45,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 
 SMALL = EngineOptions(memory_bytes_max=200_000, frame_rows=2_000)
 NO_CACHE = Cache(bytes_max=10_000)
-"""So small that every column is read from storage."""
+"""So small that all columns are read from storage."""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ NO_CACHE = Cache(bytes_max=10_000)
         f'match {{ $d: D }} return {{ rrf(bm25($d.t, "word7"), nearest($d.v, {VECTOR})) as s }} limit 3',
     ],
 )
-def test_a_query_that_must_hold_too_much_says_so(graph: Snapshot, body: str) -> None:
+def test_query_above_memory_limit_fails(graph: Snapshot, body: str) -> None:
     with pytest.raises(RunError) as caught:
         ask(graph, body, SMALL, cache=NO_CACHE)
     assert caught.value.code == "query_memory"
@@ -82,12 +82,12 @@ def test_a_query_that_must_hold_too_much_says_so(graph: Snapshot, body: str) -> 
         ('match { $d: D search($d.t, "word7 word8") } return { bm25($d.t, "word7") as s }', 2),
     ],
 )
-def test_what_streams_needs_no_memory(graph: Snapshot, body: str, count: int) -> None:
+def test_streamed_rows_need_no_memory(graph: Snapshot, body: str, count: int) -> None:
     result = PreparedQuery(f"query q() {{ {body} }}").run(graph, None, QueryRunOptions(SMALL, NO_CACHE))
     assert sum(batch.num_rows for batch in result.batches()) == count
 
 
-def test_a_limit_stops_reading(graph: Snapshot) -> None:
+def test_limit_stops_reading(graph: Snapshot) -> None:
     trace = Trace()
     ask(graph, "match { $p: P } return { $p.k } limit 5", SMALL, cache=NO_CACHE, trace=trace)
     assert max(trace.rows.values()) <= SMALL.frame_rows
@@ -101,17 +101,16 @@ def test_a_limit_stops_reading(graph: Snapshot) -> None:
         'match { $d: D search($d.t, "nothing") } return { $d.k }',
     ],
 )
-def test_time_is_a_budget_too(graph: Snapshot, body: str) -> None:
-    """Also where no row ever comes out of a scan."""
+def test_query_above_time_limit_fails(graph: Snapshot, body: str) -> None:
+    """The time limit also ends a scan without matching rows."""
     with pytest.raises(RunError) as caught:
         ask(graph, body, EngineOptions(seconds_max=0.0), cache=NO_CACHE)
     assert caught.value.code == "query_time"
-    assert "time budget" in caught.value.message
-    assert "--max-seconds" in caught.value.hint
-    assert "QueryLimits(seconds=" in caught.value.hint
+    assert "time limit" in caught.value.message
+    assert "seconds=" in caught.value.hint
 
 
-def test_a_scan_that_gives_nothing_for_long_is_not_waited_for() -> None:
+def test_deadline_ends_blocked_iterator() -> None:
     is_over = Event()
 
     def stuck() -> Iterator[int]:
@@ -119,36 +118,36 @@ def test_a_scan_that_gives_nothing_for_long_is_not_waited_for() -> None:
         is_over.wait(60)
         yield 2
 
-    found = taken_in_time(stuck(), Budget(EngineOptions(seconds_max=0.05)))
-    assert next(found) == 1
-    with pytest.raises(RunError, match="time budget"):
-        next(found)
+    items = iterate_until_deadline(stuck(), Budget(EngineOptions(seconds_max=0.05)))
+    assert next(items) == 1
+    with pytest.raises(RunError, match="time limit"):
+        next(items)
     is_over.set()
 
 
-def test_what_is_taken_in_time_is_the_same() -> None:
+def test_items_and_errors_before_deadline_are_passed_on() -> None:
     budget = Budget(EngineOptions())
-    assert list(taken_in_time(iter(range(100)), budget)) == list(range(100))
+    assert list(iterate_until_deadline(iter(range(100)), budget)) == list(range(100))
 
     def failing() -> Iterator[int]:
         yield 1
-        raise StorageError("gone", code="gone")
+        raise StorageError("failed", code="failed")
 
-    found = taken_in_time(failing(), budget)
-    assert next(found) == 1
-    with pytest.raises(StorageError, match="gone"):
-        next(found)
+    items = iterate_until_deadline(failing(), budget)
+    assert next(items) == 1
+    with pytest.raises(StorageError, match="failed"):
+        next(items)
 
 
-def test_a_result_that_is_kept_whole_counts(graph: Snapshot) -> None:
+def test_result_as_one_table_counts_against_memory_limit(graph: Snapshot) -> None:
     text = "query q() { match { $p: P } return { $p.k, $p.n } }"
-    how = QueryRunOptions(SMALL, NO_CACHE)
-    with pytest.raises(RunError, match="memory budget"):
-        PreparedQuery(text).run(graph, None, how).arrow()
-    assert sum(batch.num_rows for batch in PreparedQuery(text).run(graph, None, how).batches()) == ROWS
+    options = QueryRunOptions(SMALL, NO_CACHE)
+    with pytest.raises(RunError, match="memory limit"):
+        PreparedQuery(text).run(graph, None, options).arrow()
+    assert sum(batch.num_rows for batch in PreparedQuery(text).run(graph, None, options).batches()) == ROWS
 
 
-def test_words_count_in_the_cache_and_long_texts_do_not_enter_it(graph: Snapshot) -> None:
+def test_words_count_in_cache_and_long_texts_are_not_cached(graph: Snapshot) -> None:
     cache = Cache()
     ask(graph, 'match { $d: D $d.t contains "word7 " } return { $d.k }', cache=cache)
     before = cache.nbytes
@@ -161,16 +160,16 @@ def test_words_count_in_the_cache_and_long_texts_do_not_enter_it(graph: Snapshot
     assert small.nbytes < 200_000
 
 
-def test_a_user_says_what_a_query_may_take(tmp_path: Path) -> None:
+def test_limits_of_user(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), "node P { k: String @key  n: I64? }\n")
     rows = " ".join(f'insert P {{ k: "{number}" }}' for number in range(300))
     head = graph.mutate(f"query m() {{ {rows} }}").commit
     few = og.QueryLimits(memory_bytes=1_000)
-    with pytest.raises(RunError, match="memory budget"):
+    with pytest.raises(RunError, match="memory limit"):
         graph.query("query q() { match { $p: P } return { $p.k } order { $p.k } }", limits=few).arrow()
-    with pytest.raises(RunError, match="memory budget"):
+    with pytest.raises(RunError, match="memory limit"):
         graph.mutate("query m() { update P set { n: 1 } where true }", limits=few)
-    with pytest.raises(RunError, match="time budget"):
+    with pytest.raises(RunError, match="time limit"):
         graph.query(
             "query q() { match { $p: P } return { $p.k } }", limits=og.QueryLimits(seconds=1e-9)
         ).arrow()
@@ -178,23 +177,23 @@ def test_a_user_says_what_a_query_may_take(tmp_path: Path) -> None:
     assert graph.snapshot().head == head.id
     assert graph.mutate("query m() { update P set { n: 1 } where true }").affected_nodes == 300
     for wrong in ({"memory_bytes": 0}, {"seconds": -1.0}):
-        with pytest.raises(UsageError, match="budget of a query cannot be"):
+        with pytest.raises(UsageError, match="limit of a query"):
             og.QueryLimits(**wrong)
 
 
-def test_what_is_released_counts_no_more() -> None:
+def test_released_bytes_do_not_count() -> None:
     budget = Budget(EngineOptions(memory_bytes_max=10))
-    budget.hold(10)
+    budget.reserve(10)
     budget.release(10)
-    budget.allow(10)
-    budget.hold(6)
+    budget.require_bytes(10)
+    budget.reserve(6)
     with pytest.raises(RunError):
-        budget.allow(5)
+        budget.require_bytes(5)
 
 
-def test_a_result_sees_one_snapshot_to_its_end(graph: Snapshot) -> None:
-    how = QueryRunOptions(SMALL, NO_CACHE)
-    result = PreparedQuery("query q() { match { $p: P } return { $p.k } }").run(graph, None, how)
+def test_result_reads_one_snapshot(graph: Snapshot) -> None:
+    options = QueryRunOptions(SMALL, NO_CACHE)
+    result = PreparedQuery("query q() { match { $p: P } return { $p.k } }").run(graph, None, options)
     sizes = [batch.num_rows for batch in result.batches()]
     assert sum(sizes) == ROWS
     assert max(sizes) <= 2_000

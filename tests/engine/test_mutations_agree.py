@@ -1,4 +1,4 @@
-"""Any mutations, on the engine and on dictionaries: the same counts, the same refusals, the same rows."""
+"""Generated mutations on the engine and on a model of dictionaries: the same counts, violations and rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import omnigraph as og
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import parse_location
+from tests.conformance.backends import ReferenceSession, outcome
 from tests.conformance.case_files import Changed, Expected, Failed, Step
-from tests.conformance.engine_world import PLAIN, EngineSession, EngineWorld
+from tests.conformance.engine_backend import PLAIN, EngineBackend, EngineSession
 from tests.conformance.model import ModelGraph
-from tests.conformance.worlds import ReferenceSession, outcome
 from tests.schema.incarnations import catalog_of
 
 SCHEMA: Final = """\
@@ -64,7 +64,7 @@ _computed = st.sampled_from(
 
 inserts = st.one_of(
     st.builds(
-        lambda key, found: f'insert P {{ k: "{key}", n: {found[0]}, u: {found[1]}, tags: {found[2]} }}',
+        lambda key, v: f'insert P {{ k: "{key}", n: {v[0]}, u: {v[1]}, tags: {v[2]} }}',
         _keys,
         _values,
     ),
@@ -99,7 +99,7 @@ mutations = st.one_of(
     st.lists(inserts, min_size=1, max_size=4),
     st.lists(inserts | updates, min_size=1, max_size=5),
     st.lists(deletes, min_size=1, max_size=3),
-).map(lambda found: f"query m() {{ {' '.join(found)} }}")
+).map(lambda statements: f"query m() {{ {' '.join(statements)} }}")
 SEED: Final = """query seed() {
   insert P { k: "a", n: 1, u: 0, tags: ["x"] } insert P { k: "b", n: 2 } insert P { k: "c", u: 1, tags: [] }
   insert N { t: "x" } insert N { t: "w" }
@@ -110,50 +110,50 @@ SEED: Final = """query seed() {
 
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("seeded") / "graph.omni"
-    og.init(str(place), SCHEMA).mutate(SEED)
-    return place
+    path = tmp_path_factory.mktemp("seeded") / "graph.omni"
+    og.init(str(path), SCHEMA).mutate(SEED)
+    return path
 
 
 @given(st.lists(mutations, min_size=1, max_size=3))
 @example(["query m() { " + 3 * 'insert K { from: "d", to: "a", w: 1 } ' + "}"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_they_agree(seeded: Path, texts: list[str]) -> None:
+def test_engine_and_model_agree(seeded: Path, texts: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         shutil.copytree(seeded, Path(folder) / "graph.omni")
         root = parse_location(str(Path(folder) / "graph.omni"))
-        engine = EngineSession(root, EngineWorld(PLAIN), MAIN)
+        engine = EngineSession(root, EngineBackend(PLAIN), MAIN)
         model = ReferenceSession(ModelGraph(catalog_of(SCHEMA)), rewritten=False)
         assert outcome(model, step(SEED)) == Changed(5, 5)
         for text in texts:
-            assert plain(outcome(engine, step(text))) == plain(outcome(model, step(text)))
-            assert stored(read_snapshot(root)) == kept(model.graph)
+            assert comparable(outcome(engine, step(text))) == comparable(outcome(model, step(text)))
+            assert stored_rows(read_snapshot(root)) == model_rows(model.graph)
 
 
 def step(text: str) -> Step:
     return Step(text, {}, Changed(0, 0), 0)
 
 
-def plain(found: Expected) -> object:
-    """What happened; of refusals which rules are broken, not how often."""
-    return set(found.codes) if isinstance(found, Failed) else found
+def comparable(result: Expected) -> object:
+    """Return the result; of an error the set of violated rules, without their numbers."""
+    return set(result.codes) if isinstance(result, Failed) else result
 
 
-def stored(snapshot: Snapshot) -> Contents:
-    found = {}
+def stored_rows(snapshot: Snapshot) -> Contents:
+    contents = {}
     for alias, table in snapshot.tables.items():
         dataset = open_dataset(snapshot.root.child(table.path), version=table.pin.version)
         assert dataset.count_rows() == table.row_count, alias
-        found[alias] = Counter(row_text(alias, row) for row in dataset.read().to_pylist())
-    return found
+        contents[alias] = Counter(row_text(alias, row) for row in dataset.read().to_pylist())
+    return contents
 
 
-def kept(graph: ModelGraph) -> Contents:
+def model_rows(graph: ModelGraph) -> Contents:
     return {alias: Counter(row_text(alias, row) for row in rows) for alias, rows in graph.tables.items()}
 
 
 def row_text(alias: str, row: dict[str, Any]) -> str:
-    """A row as text; ids that are made up do not count."""
+    """Return a row as text, without generated ids."""
     shown = {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}
     if alias in {"node:N", "edge:K"}:
         del shown["id"]

@@ -1,4 +1,4 @@
-"""A vector that is made from a text may be left out of an insert and of a load; it is null until it is made."""
+"""An insert or load may omit a vector with `@embed` if it has the source text; the vector is null until then."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def graph(tmp_path: Path) -> og.Graph:
 
 
 def vectors(graph: og.Graph) -> list[tuple[Any, ...]]:
-    found = graph.query("query q() { match { $n: Note } return { $n.k, $n.vec, $n.other } order { $n.k } }")
-    return [tuple(row.values()) for row in found.rows()]
+    result = graph.query("query q() { match { $n: Note } return { $n.k, $n.vec, $n.other } order { $n.k } }")
+    return [tuple(row.values()) for row in result.rows()]
 
 
-def test_an_insert_gives_the_text_or_the_vector(graph: og.Graph) -> None:
+def test_insert_with_text_or_vector(graph: og.Graph) -> None:
     graph.mutate("""query m($t: String?) {
       insert Note { k: "a", title: "one", body: $t }
       insert Note { k: "b", title: "two", vec: [1, 0], other: [0, 1] }
@@ -42,21 +42,21 @@ def test_an_insert_gives_the_text_or_the_vector(graph: og.Graph) -> None:
     assert vectors(graph) == [("a", None, None), ("b", [1.0, 0.0], [0.0, 1.0])]
 
 
-def test_an_insert_without_both_is_refused(graph: og.Graph) -> None:
+def test_insert_without_text_and_vector_is_rejected(graph: og.Graph) -> None:
     with pytest.raises(QueryTextError) as caught:
         graph.mutate('query m() { insert Note { k: "a", title: "one" } }')
     (problem,) = caught.value.problems
     assert (problem.code, "`other`" in problem.message, "`vec`" in problem.message) == ("T601", True, False)
 
 
-def test_a_load_may_leave_it_out(graph: og.Graph, tmp_path: Path) -> None:
+def test_load_without_vector(graph: og.Graph, tmp_path: Path) -> None:
     file = tmp_path / "notes.ndjson"
     file.write_text('{"type": "Note", "data": {"k": "a", "title": "one", "body": "more", "vec": [0, 2]}}\n')
     graph.load(str(file))
     assert vectors(graph) == [("a", [0.0, 2.0], None)]
 
 
-def test_a_search_ranks_what_has_a_vector(graph: og.Graph) -> None:
+def test_search_ranks_rows_with_vectors(graph: og.Graph) -> None:
     graph.mutate("""query m() {
       insert Note { k: "a", title: "one", body: "x" }
       insert Note { k: "b", title: "two", body: "y", vec: [1, 0] }
@@ -65,17 +65,17 @@ def test_a_search_ranks_what_has_a_vector(graph: og.Graph) -> None:
     assert [row["k"] for row in graph.query(text).rows()] == ["b"]
 
 
-def test_the_schema_is_shown_as_it_was_declared(graph: og.Graph) -> None:
+def test_schema_is_printed_as_declared(graph: og.Graph) -> None:
     catalog = graph.snapshot().schema.catalog
     assert 'vec: Vector(2) @embed("title")' in print_schema(schema_from_catalog(catalog))
     assert find_steps(catalog, catalog_of(SCHEMA)).steps == ()
 
 
-def test_only_the_source_is_missing(tmp_path: Path) -> None:
+def test_error_names_only_the_missing_source(tmp_path: Path) -> None:
     graph = og.init(
         str(tmp_path / "g.omni"), "node Doc { slug: String @key title: String vec: Vector(3) @embed(title) }"
     )
-    with pytest.raises(og.OmnigraphError) as refused:
+    with pytest.raises(og.OmnigraphError) as caught:
         graph.mutate('query m() { insert Doc { slug: "x" } }')
-    assert "missing required property of Doc: `title`" in str(refused.value)
+    assert "missing required property of Doc: `title`" in str(caught.value)
     graph.mutate('query m() { insert Doc { slug: "x", title: "T" } }')

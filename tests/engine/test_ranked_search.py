@@ -1,6 +1,6 @@
-"""Every predicate with every ranking, on bound and on traversed variables, against brute force over dictionaries.
+"""All predicates with all rankings, on bound and on traversed variables, compared with brute force over dictionaries.
 
-Matching rows are found by plain Python over the same rows; their scores by the reference; then they are sorted and cut.
+Plain Python selects the matching rows, the reference computes their scores, then they are sorted and limited.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.query.plan.expressions import Bm25, ColumnRef, Expr, Literal, Nearest, Rrf, Score, TextMode
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import STRING
 from omnigraph.schema.property_types import VectorType
 from tests.engine.graphs import ask, make_snapshot
@@ -89,8 +89,8 @@ def written() -> Iterator[tuple[str | None, Row]]:
 
 
 def within_two_hops() -> Iterator[tuple[str | None, Row]]:
-    near = {far for one, far in LINKS if one == "d0"}
-    further = {far for one, far in LINKS if one in near} - near - {"d0"}
+    near = {far for start, far in LINKS if start == "d0"}
+    further = {far for start, far in LINKS if start in near} - near - {"d0"}
     yield from ((None, BY_KEY[key]) for key in near | further)
 
 
@@ -103,7 +103,7 @@ def optional() -> Iterator[tuple[str | None, Row]]:
     yield ("a3", NOTHING)
 
 
-# What is matched, how the other end is called, and the pairs of the other end and `$d`.
+# The pattern, the expression of the other node, and the pairs of the other node and `$d`.
 SHAPES: Final[dict[str, tuple[str, str, Callable[[], Iterator[tuple[str | None, Row]]]]]] = {
     "bound": ("$d: D", "1", bound),
     "traversed": ("$a: A  $a w $d", "$a.k", written),
@@ -116,40 +116,40 @@ PREDICATES: Final[dict[str, Callable[[Row], bool]]] = {
     "": lambda _: True,
     "$d.n > 2": lambda row: row["n"] is not None and row["n"] > 2,
     "$d.n is null": lambda row: row["n"] is None,
-    'search($d.t, "RED hen")': lambda row: has(row, TextMode.SEARCH, "RED hen"),
-    'match_text($d.t, "red hen")': lambda row: has(row, TextMode.MATCH_TEXT, "red hen"),
+    'search($d.t, "RED hen")': lambda row: has(row, ex.TextMode.SEARCH, "RED hen"),
+    'match_text($d.t, "red hen")': lambda row: has(row, ex.TextMode.MATCH_TEXT, "red hen"),
     'fuzzy($d.t, "bed", 1)': lambda row: (
         row["t"] is not None and any(distance(word, "bed") <= 1 for word in words(row["t"]))
     ),
-    'not search($d.t, "red")': lambda row: row["t"] is not None and not has(row, TextMode.SEARCH, "red"),
-    'search($d.t, "blue") or $d.n = 1': lambda row: has(row, TextMode.SEARCH, "blue") or row["n"] == 1,
+    'not search($d.t, "red")': lambda row: row["t"] is not None and not has(row, ex.TextMode.SEARCH, "red"),
+    'search($d.t, "blue") or $d.n = 1': lambda row: has(row, ex.TextMode.SEARCH, "blue") or row["n"] == 1,
     'search($d.t, "fox") $d.n < 8': lambda row: (
-        has(row, TextMode.SEARCH, "fox") and (row["n"] or 0) < 8 and row["n"] is not None
+        has(row, ex.TextMode.SEARCH, "fox") and (row["n"] or 0) < 8 and row["n"] is not None
     ),
     "$d.v is not null": lambda row: row["v"] is not None,
     '$d.t starts_with "red"': lambda row: row["t"] is not None and row["t"].startswith("red"),
     'not { $d l $z  search($z.t, "red") }': lambda row: (
-        not any(has(BY_KEY[far], TextMode.SEARCH, "red") for near, far in LINKS if near == row["k"])
+        not any(has(BY_KEY[far], ex.TextMode.SEARCH, "red") for near, far in LINKS if near == row["k"])
     ),
 }
 
 
-def has(row: Row, mode: TextMode, query: str) -> bool:
+def has(row: Row, mode: ex.TextMode, query: str) -> bool:
     return row["t"] is not None and matches(mode, row["t"], query, 0)
 
 
-TEXT: Final = ColumnRef("d", "t", STRING, nullable=True)
-VECTOR: Final = ColumnRef("d", "v", VectorType(3), nullable=True)
-RED: Final = Bm25(TEXT, Literal("red fox", STRING))
-NEAR: Final = Nearest(VECTOR, Literal((1.0, 0.5, 0.0), VectorType(3)))
-OTHER: Final = Nearest(VECTOR, Literal((0.0, 0.0, 1.0), VectorType(3)))
-RANKINGS: Final[dict[str, Score]] = {
+TEXT: Final = ex.ColumnRef("d", "t", STRING, nullable=True)
+VECTOR: Final = ex.ColumnRef("d", "v", VectorType(3), nullable=True)
+RED: Final = ex.Bm25(TEXT, ex.Literal("red fox", STRING))
+NEAR: Final = ex.Nearest(VECTOR, ex.Literal((1.0, 0.5, 0.0), VectorType(3)))
+OTHER: Final = ex.Nearest(VECTOR, ex.Literal((0.0, 0.0, 1.0), VectorType(3)))
+RANKINGS: Final[dict[str, ex.Score]] = {
     'bm25($d.t, "red fox")': RED,
     "nearest($d.v, [1.0, 0.5, 0.0])": NEAR,
-    'rrf(bm25($d.t, "red fox"), nearest($d.v, [1.0, 0.5, 0.0]))': Rrf(RED, NEAR, 60),
-    "rrf(nearest($d.v, [1.0, 0.5, 0.0]), nearest($d.v, [0.0, 0.0, 1.0]), k=2)": Rrf(NEAR, OTHER, 2),
+    'rrf(bm25($d.t, "red fox"), nearest($d.v, [1.0, 0.5, 0.0]))': ex.Rrf(RED, NEAR, 60),
+    "rrf(nearest($d.v, [1.0, 0.5, 0.0]), nearest($d.v, [0.0, 0.0, 1.0]), k=2)": ex.Rrf(NEAR, OTHER, 2),
 }
-# Where another key comes first the score only breaks its ties, and no row is left out.
+# If the score is not the first sort key, it only breaks ties, and rows without a score remain.
 TAILS: Final = (
     "limit 3",
     "order { s } limit 99",
@@ -177,12 +177,12 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 
 @pytest.mark.parametrize("predicate", PREDICATES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_ranking(graph: Snapshot, shape: str, predicate: str) -> None:
+def test_ranking_equals_brute_force(graph: Snapshot, shape: str, predicate: str) -> None:
     match, other, _ = SHAPES[shape]
     cache = Cache()
     for text, score in RANKINGS.items():
         for tail in TAILS:
-            if "limit" not in tail and not isinstance(score, Bm25):
+            if "limit" not in tail and not isinstance(score, ex.Bm25):
                 continue
             result = f"return {{ {other} as o, $d.k as k, $d.n as n, {text} as s }}"
             body = f"match {{ {match} {predicate} }} {result} {tail}"
@@ -190,46 +190,46 @@ def test_every_ranking(graph: Snapshot, shape: str, predicate: str) -> None:
             assert shown(rows) == shown(brute_force(shape, predicate, score, tail)), body
 
 
-def brute_force(shape: str, predicate: str, score: Score, tail: str) -> list[tuple[Any, ...]]:
-    pairs = [(end, row) for end, row in SHAPES[shape][2]() if is_kept(shape, predicate, row)]
-    rows = [{f"d.{name}": found for name, found in (row | {"id": row["k"]}).items()} for _, row in pairs]
+def brute_force(shape: str, predicate: str, score: ex.Score, tail: str) -> list[tuple[Any, ...]]:
+    pairs = [(end, row) for end, row in SHAPES[shape][2]() if is_matching(shape, predicate, row)]
+    rows = [{f"d.{name}": cell for name, cell in (row | {"id": row["k"]}).items()} for _, row in pairs]
     scores = scored(score, rows, value)
-    found = [
-        (1 if end is None else end, row["k"], row["n"], one)
-        for (end, row), one in zip(pairs, scores, strict=True)
+    results = [
+        (1 if end is None else end, row["k"], row["n"], row_score)
+        for (end, row), row_score in zip(pairs, scores, strict=True)
     ]
-    descends = "desc" in tail or ("asc" not in tail and not isinstance(score, Nearest))
+    descends = "desc" in tail or ("asc" not in tail and not isinstance(score, ex.Nearest))
     is_first = "$d.n" not in tail
 
-    def compare(one: tuple[Any, ...], two: tuple[Any, ...]) -> int:
-        if not is_first and one[2] != two[2]:
-            return -1 if one[2] is None or (two[2] is not None and one[2] < two[2]) else 1
-        if one[3] != two[3]:
-            if one[3] is None or two[3] is None:
-                return 1 if one[3] is None else -1
-            return -1 if (one[3] < two[3]) is not descends else 1
-        ends = ((one[1] or "", str(one[0])), (two[1] or "", str(two[0])))
-        # The order of the columns that break ties is that of the variables of the text.
+    def compare(left: tuple[Any, ...], right: tuple[Any, ...]) -> int:
+        if not is_first and left[2] != right[2]:
+            return -1 if left[2] is None or (right[2] is not None and left[2] < right[2]) else 1
+        if left[3] != right[3]:
+            if left[3] is None or right[3] is None:
+                return 1 if left[3] is None else -1
+            return -1 if (left[3] < right[3]) is not descends else 1
+        ties = ((left[1] or "", str(left[0])), (right[1] or "", str(right[0])))
+        # Ties are broken by the ids of the variables, in the order of the query text.
         if shape not in {"bound", "hops", "start"}:
-            ends = (ends[0][::-1], ends[1][::-1])
-        return (ends[0] > ends[1]) - (ends[0] < ends[1])
+            ties = (ties[0][::-1], ties[1][::-1])
+        return (ties[0] > ties[1]) - (ties[0] < ties[1])
 
-    found.sort(key=cmp_to_key(compare))
+    results.sort(key=cmp_to_key(compare))
     if "limit" in tail:
         if is_first:
-            found = [row for row in found if row[3] is not None]
-        found = found[: int(tail.rpartition(" ")[2])]
-    return found
+            results = [row for row in results if row[3] is not None]
+        results = results[: int(tail.rpartition(" ")[2])]
+    return results
 
 
-def is_kept(shape: str, predicate: str, row: Row) -> bool:
+def is_matching(shape: str, predicate: str, row: Row) -> bool:
     if row is NOTHING and predicate.startswith(("not search", "$d.n is null")):
         return predicate.startswith("$d.n is null")
     return PREDICATES[predicate](row)
 
 
-def value(expr: Expr, row: Row) -> Any:
-    return expr.value if isinstance(expr, Literal) else row[getattr(expr, "name")]  # noqa: B009
+def value(expr: ex.Expr, row: Row) -> Any:
+    return expr.value if isinstance(expr, ex.Literal) else row[getattr(expr, "name")]  # noqa: B009
 
 
 def shown(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

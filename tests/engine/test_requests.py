@@ -1,4 +1,4 @@
-"""What a warm query asks of the store, counted: as much after a long history as after a short one."""
+"""The number of requests of a warm query does not grow with the history of the graph."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ QUERIES: Final = {
     "filter": "query q() { match { $p: Person  $p.age is null } return { $p.slug } }",
 }
 WARM_MAX: Final = 2
-"""A warm query looks for a newer manifest and reads nothing else, since what it needs is in memory."""
+"""A warm query only checks for a newer manifest; everything else is in memory."""
 FROM_STORAGE_MAX: Final = {"point lookup": 3, "one hop": 5, "filter": 3}
-"""The same without columns in memory: open handles and indexes stay, rows are read."""
+"""The same without cached columns: open handles and indexes are cached, rows are read."""
 HISTORY: Final = 12
 
 
@@ -38,24 +38,30 @@ def proxy(s3_server: S3Server) -> Iterator[S3Proxy]:
         yield running
 
 
-def test_requests_of_a_warm_query_are_flat_in_history(proxy: S3Proxy) -> None:
+def test_requests_of_warm_query_do_not_grow_with_history(proxy: S3Proxy) -> None:
     direct = proxy.server.location(f"{uuid.uuid4().hex}/graph.omni")
     create(direct)
     run(direct, [Change(PERSON, insert=("a", "b", "c")), Change(KNOWS, insert=("a", "b"))])
     run_index(direct, PERSON, [IndexSpec("id", IndexKind.BTREE), IndexSpec("slug", IndexKind.BTREE)])
     run_index(direct, KNOWS, [IndexSpec("src", IndexKind.BTREE)])
-    counted = proxy.location(direct.uri.removeprefix(f"s3://{proxy.server.bucket}/"))
-    kept, bare = Cache(), Cache()
-    warm = QueryRunOptions(EngineOptions(), kept)
-    stored = QueryRunOptions(EngineOptions(mode=TraversalMode.INDEXED, cached=False), bare)
+    counted_location = proxy.location(direct.uri.removeprefix(f"s3://{proxy.server.bucket}/"))
+    column_cache, handle_cache = Cache(), Cache()
+    warm = QueryRunOptions(EngineOptions(), column_cache)
+    stored = QueryRunOptions(EngineOptions(mode=TraversalMode.INDEXED, cached=False), handle_cache)
     short = {
-        name: (_requests(proxy, counted, name, warm), _requests(proxy, counted, name, stored))
+        name: (
+            _requests(proxy, counted_location, name, warm),
+            _requests(proxy, counted_location, name, stored),
+        )
         for name in QUERIES
     }
     for _ in range(HISTORY):
         run(direct, [Change(COMPANY, insert=(uuid.uuid4().hex,))])
     long = {
-        name: (_requests(proxy, counted, name, warm), _requests(proxy, counted, name, stored))
+        name: (
+            _requests(proxy, counted_location, name, warm),
+            _requests(proxy, counted_location, name, stored),
+        )
         for name in QUERIES
     }
     print(f"\nrequests of warm queries, from memory and from storage: {short}, after a history {long}")  # noqa: T201
@@ -66,7 +72,7 @@ def test_requests_of_a_warm_query_are_flat_in_history(proxy: S3Proxy) -> None:
 
 
 def _requests(proxy: S3Proxy, location: Location, name: str, options: QueryRunOptions) -> int:
-    """The requests of one query after others like it."""
+    """Return the number of requests of a query after the same query ran before."""
     graph = Graph(location, read_only=True)
     query = graph.prepare(QUERIES[name])
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Queries over one small graph, step by step: nulls, loops, parallel edges, cycles, ties, extremes, nothing at all."""
+"""Queries over one small graph, step by step: nulls, loops, parallel edges, cycles, ties, extremes, empty tables."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ MODES = (None, *TraversalMode)
         ),
     ],
 )
-def test_pairs(
+def test_reachable_pairs(
     graph: Snapshot, mode: TraversalMode | None, cached: bool, match: str, expected: set[str]
 ) -> None:
     options = EngineOptions(mode=mode, cached=cached, frame_rows=2, expanded_rows_max=2)
@@ -81,7 +81,7 @@ def test_pairs(
 
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("mode", MODES)
-def test_bound_edges_stay_apart(graph: Snapshot, mode: TraversalMode | None, cached: bool) -> None:
+def test_parallel_edges_are_separate_rows(graph: Snapshot, mode: TraversalMode | None, cached: bool) -> None:
     options = EngineOptions(mode=mode, cached=cached, frame_rows=2, expanded_rows_max=2)
 
     def pairs(match: str) -> list[tuple[Any, ...]]:
@@ -110,7 +110,7 @@ def test_optional_keeps_rows_with_nulls(graph: Snapshot, mode: TraversalMode | N
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_ends_of_two_types_do_not_mix(graph: Snapshot, mode: TraversalMode | None) -> None:
+def test_endpoints_of_different_types_are_not_mixed(graph: Snapshot, mode: TraversalMode | None) -> None:
     options = EngineOptions(mode=mode)
     assert sorted(ask(graph, "match { $p r $q } return { $p.k, $q.k }", options)) == [("a", "x"), ("b", "x")]
     both = ask(graph, "match { $p r $q $s r $q $p != $s } return { $p.k, $s.k }", options)
@@ -168,7 +168,7 @@ def test_groups(graph: Snapshot, frame_rows: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["sum($p.u)", "sum($p.n + 1)", "sum($p.n * 1)"])
-def test_a_sum_beyond_its_type_is_an_error(graph: Snapshot, text: str) -> None:
+def test_sum_overflow_is_an_error(graph: Snapshot, text: str) -> None:
     body = f"match {{ $p: P  $q: P }} return {{ {text} as s }}"
     if text == "sum($p.n * 1)":
         assert ask(graph, body) == [(-4,)]
@@ -179,7 +179,7 @@ def test_a_sum_beyond_its_type_is_an_error(graph: Snapshot, text: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_nothing_at_all(empty: Snapshot, mode: TraversalMode | None) -> None:
+def test_empty_tables(empty: Snapshot, mode: TraversalMode | None) -> None:
     options = EngineOptions(mode=mode)
     for match in ("$p: P", "$p e $q", "$p $x:e $p", "$p <e>{1,3} $q", "$p: P optional { $p e $q }"):
         assert ask(empty, f"match {{ {match} }} return {{ $p.k }} order {{ $p.k }}", options) == []
@@ -189,10 +189,10 @@ def test_nothing_at_all(empty: Snapshot, mode: TraversalMode | None) -> None:
         assert ask(empty, f"match {{ {match} }} return {{ $p.n, count($p) as n }}", options) == []
 
 
-def test_more_paths_than_can_be_counted(tmp_path: Path) -> None:
-    """Every node knows every node, so paths of n hops are 8 to the power of n + 1."""
+def test_number_of_paths_overflow_is_an_error(tmp_path: Path) -> None:
+    """All nodes are connected, so there are 8 to the power of n + 1 paths of n hops."""
     keys = "abcdefgh"
-    edges = [{"src": one, "dst": other} for one in keys for other in keys]
+    edges = [{"src": source, "dst": target} for source in keys for target in keys]
     graph = make_snapshot(tmp_path, SCHEMA, {"node:P": [{"k": key} for key in keys], "edge:E": edges})
     chain = " ".join(f"$p{number} e $p{number + 1}" for number in range(19))
     assert ask(graph, f"match {{ {chain} }} return {{ count($p19) as n }}") == [(8**20,)]

@@ -1,4 +1,4 @@
-"""What a plan knows about the tables of a snapshot: rows, indexes, and what they do not cover yet."""
+"""Facts of tables for the planner: rows, indexes, and the rows that indexes do not cover yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.engine.run import QueryRunOptions, gather_facts, run_query
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import optimize_all_tables
-from omnigraph.query.plan.operators import Scan
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.query.plan.walk import steps_of
 from omnigraph.schema.property_types import IndexKind
@@ -24,8 +24,8 @@ from tests.maintenance.graphs import in_place
 QUERY = 'query q() { match { $p: Person { slug: "b" } $p knows $f } return { $f.age } }'
 
 
-def graph(place: Path) -> Location:
-    location = parse_location(str(place / "graph.omni"))
+def graph(directory: Path) -> Location:
+    location = parse_location(str(directory / "graph.omni"))
     create(location)
     run(location, [Change(PERSON, insert=("a", "b", "c")), Change(KNOWS, insert=("a", "b"))])
     return location
@@ -40,15 +40,15 @@ def test_rows_and_coverage(tmp_path: Path) -> None:
     assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3)}
 
     run_index(location, PERSON, [IndexSpec("id", IndexKind.BTREE), IndexSpec("slug", IndexKind.BTREE)])
-    whole = (IndexFact("id", IndexKind.BTREE), IndexFact("slug", IndexKind.BTREE))
-    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3, whole)}
+    complete = (IndexFact("id", IndexKind.BTREE), IndexFact("slug", IndexKind.BTREE))
+    assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(3, complete)}
 
     run(location, [Change(PERSON, insert=("d", "e"))])
     partial = (IndexFact("id", IndexKind.BTREE, 1, 2), IndexFact("slug", IndexKind.BTREE, 1, 2))
     assert gather_facts(read_snapshot(location), (PERSON,)).tables == {PERSON: TableFacts(5, partial)}
 
 
-def test_explain_shows_the_index_and_what_it_lacks(tmp_path: Path) -> None:
+def test_explain_shows_index_and_uncovered_rows(tmp_path: Path) -> None:
     location = graph(tmp_path)
     assert "using" not in plan(location)
     run_index(location, PERSON, [IndexSpec("slug", IndexKind.BTREE)])
@@ -60,19 +60,19 @@ def test_explain_shows_the_index_and_what_it_lacks(tmp_path: Path) -> None:
 
 
 def executed(location: Location, text: str) -> str:
-    """How storage says that it did the scan of the query."""
+    """Return how storage reports that it ran the scan of the query."""
     trace = Trace()
     snapshot = read_snapshot(location)
     query = PreparedQuery(text)
     plan = query.bind(query.plan(snapshot), None)
     for _ in run_query(snapshot, plan, QueryRunOptions(EngineOptions(cached=False), trace=trace)).batches:
         pass
-    (scan,) = (step for step in steps_of(plan.root) if isinstance(step, Scan))
+    (scan,) = (step for step in steps_of(plan.root) if isinstance(step, op.Scan))
     mode, reason = trace.modes[id(scan)]
     return f"{mode}, {reason}"
 
 
-def test_the_executed_scan_asks_the_index_before_and_after_appends_and_optimize(tmp_path: Path) -> None:
+def test_scan_uses_index_before_and_after_appends_and_optimize(tmp_path: Path) -> None:
     location = graph(tmp_path)
     assert executed(location, QUERY) == "from storage, no index"
     specs = [IndexSpec("slug", IndexKind.BTREE)]
@@ -96,4 +96,4 @@ def test_the_executed_scan_asks_the_index_before_and_after_appends_and_optimize(
     by_age = "query q() { match { $p: Person  $p.age > 3 } return { $p.slug } }"
     assert executed(location, by_age) == "from storage, no index"
     everything = "query q() { match { $p: Person } return { $p.slug } }"
-    assert executed(location, everything) == "from storage, no filter that storage can do"
+    assert executed(location, everything) == "from storage, no filter that storage can evaluate"

@@ -21,7 +21,7 @@ from omnigraph.pipeline.query.run import run_query_on_spark
 from omnigraph.query.plan.types import NO_FACTS
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.storage.location import parse_location
-from tests.conformance.spark_world import small_session
+from tests.conformance.spark_backend import small_session
 from tests.engine.pool import Pool, make_pool
 from tests.engine.test_against_reference import rows_of
 from tests.pipeline.exporting import Record, load_records, make_graph

@@ -15,7 +15,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId, as_commit_id
 from omnigraph.engine.mutation.run import BoundMutation
-from omnigraph.engine.mutation.stage import EntityCounts, Mutated, MutationRequest, mutate
+from omnigraph.engine.mutation.stage import EntityCounts, MutationOutcome, MutationRequest, mutate
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -78,7 +78,7 @@ def run_mutation_text(
     prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
     wanted = None if options.if_commit is None else _whole_id(options.if_commit)
     request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted, options.limits)
-    done: Mutated = mutate(root, request, options.world)
+    done: MutationOutcome = mutate(root, request, options.world)
     return MutationResult(
         prepared.query_name,
         options.branch,

@@ -81,7 +81,7 @@ class Result:
 
     def _held_batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self.batches():
-            self.stream.budget.hold(batch.nbytes)
+            self.stream.budget.reserve(batch.nbytes)
             yield batch
 
     def pandas(self) -> pd.DataFrame:

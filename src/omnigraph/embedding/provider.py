@@ -1,7 +1,6 @@
-"""Texts that a query gives to `nearest` become vectors before it runs.
+"""The provider that creates vectors from the text arguments of `nearest`. The caller passes it; it may use a network.
 
-Comes in: a bound plan and the provider that the caller gave. Goes out: a plan whose texts are vectors of the property's
-length. Every text is embedded once per run. What the provider does is its own; nothing here talks to a network.
+This module is separate from `engine`, because the Python API exports it without the engine.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingProvider:
-    """Makes vectors from the texts that a query gives to `nearest`."""
+    """Creates vectors from the text arguments of `nearest`."""
 
     embed: Callable[[str], Sequence[float]]
-    """Makes the vector of a text, as long as the property's."""
+    """Return the vector of a text, with as many numbers as the property."""
     model: str | None = None
-    """The model's name. It must be the one of `@embed(…, model="…")`, when the schema names one."""
+    """The name of the model. If the schema has `@embed(…, model="…")`, both names must be equal."""

@@ -1,9 +1,9 @@
-"""What is kept between queries: decoded columns, adjacency, open datasets, facts. Bounded by bytes and by number.
+"""The cache between queries: decoded columns, adjacency, open datasets, facts. Bounded by bytes and by number.
 
 The first part of a key is a published version of a table, with the identity of its branch. A published version never
 changes, so an entry is never stale. The least recently used entries are removed first. A few versions of each table
 are kept, and a bounded number of all tables, because each has an open dataset: a table that is written to often must
-not fill the memory with its earlier versions. Nothing here is ever written to storage; a crash loses only time.
+not fill the memory with its earlier versions. The cache is never written to storage; a crash loses only time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Final, TypeVar
 from omnigraph.base import limits
 from omnigraph.graph.manifest.identity import BranchIdentity
 
-Found = TypeVar("Found")
+Entry = TypeVar("Entry")
 
 _TOUCHED_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """A published version of a table: what everything that is kept is named by.
+    """A published version of a table: the first part of each key.
 
-    The identity is that of the branch which published it: another graph at the same location has another one.
+    `identity` is that of the branch that published it; another graph at the same location has another identity.
     """
 
     identity: BranchIdentity
@@ -35,12 +35,12 @@ class TableKey:
     version: int
 
     def is_of_same_table(self, other: TableKey) -> bool:
-        """Whether both are versions of one table on one Lance branch."""
+        """Return whether both are versions of one table on one Lance branch."""
         return (self.identity, self.table, self.branch) == (other.identity, other.table, other.branch)
 
 
 Key = tuple[TableKey, *tuple[Hashable, ...]]
-"""A version of a table, and what is kept of it."""
+"""A version of a table, and the name of the entry."""
 
 
 class Cache:
@@ -64,7 +64,7 @@ class Cache:
 
     @property
     def nbytes(self) -> int:
-        """What the entries hold together."""
+        """The bytes of all entries."""
         return self._bytes
 
     @property
@@ -73,8 +73,8 @@ class Cache:
         with self._lock:
             return tuple(self._keys)
 
-    def get(self, key: Key, kind: type[Found]) -> Found | None:
-        """The entry of a key, which is of this kind."""
+    def get(self, key: Key, kind: type[Entry]) -> Entry | None:
+        """Return the entry of a key, which has this type, or None."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -82,11 +82,13 @@ class Cache:
             self._entries.move_to_end(key)
             self._keys.move_to_end(key[0])
         value = entry[0]
-        assert isinstance(value, kind), f"an entry is a {type(value).__name__}"
+        assert isinstance(value, kind), (
+            f"expected an entry of type {kind.__name__}, got {type(value).__name__}"
+        )
         return value
 
     def put(self, key: Key, value: object, size: int) -> None:
-        """Keep an entry, at the cost of older ones; one that is larger than the cache is not kept."""
+        """Add an entry and evict older ones; skip an entry that is larger than the cache."""
         with self._lock:
             if key in self._entries:
                 self._remove(key)
@@ -95,19 +97,22 @@ class Cache:
             self._entries[key] = (value, size)
             self._bytes += size
             if key[0] not in self._keys:
-                self._make_room(key[0])
+                self._evict_for(key[0])
             self._keys.setdefault(key[0], set()).add(key)
             self._keys.move_to_end(key[0])
             while self._bytes > self.bytes_max:
                 self._remove(next(iter(self._entries)))
 
-    def _make_room(self, table: TableKey) -> None:
-        """Remove what is kept of the least recently used versions, so that there is one less than the most."""
-        versions = [known for known in self._keys if known.is_of_same_table(table)]
-        removed = [versions[0]] if len(versions) >= self._versions_max else []
-        if not removed and len(self._keys) >= self._tables_max:
-            removed = [next(iter(self._keys))]
-        for key in [key for known in removed for key in self._keys[known]]:
+    def _evict_for(self, table: TableKey) -> None:
+        """Remove all entries of the least recently used version where a new version would exceed a maximum."""
+        versions = [version for version in self._keys if version.is_of_same_table(table)]
+        if len(versions) >= self._versions_max:
+            evicted = versions[0]
+        elif len(self._keys) >= self._tables_max:
+            evicted = next(iter(self._keys))
+        else:
+            return
+        for key in list(self._keys[evicted]):
             self._remove(key)
 
     def _remove(self, key: Key) -> None:
@@ -118,16 +123,16 @@ class Cache:
         if not keys:
             del self._keys[key[0]]
 
-    def get_or_make(self, key: Key, kind: type[Found], make: Callable[[], Found], size: int) -> Found:
-        """The entry of a key, made if it is not there. Two threads may both make one; either is right."""
-        found = self.get(key, kind)
-        if found is None:
-            found = make()
-            self.put(key, found, size)
-        return found
+    def get_or_make(self, key: Key, kind: type[Entry], make: Callable[[], Entry], size: int) -> Entry:
+        """Return the entry of a key, and make it if it is missing. Two threads may both make one; both are correct."""
+        entry = self.get(key, kind)
+        if entry is None:
+            entry = make()
+            self.put(key, entry, size)
+        return entry
 
     def touch(self, key: Hashable) -> int:
-        """How often this was asked for before, of the things that were asked for lately."""
+        """Return how often this key was requested before, as far as recent keys are remembered."""
         with self._lock:
             count = self._touched.pop(key, 0)
             self._touched[key] = count + 1

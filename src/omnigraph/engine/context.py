@@ -1,4 +1,7 @@
-"""What the steps of one run share: tables, budget, the outer rows of an inner plan, and the way to run a step."""
+"""What the steps of one run share: tables, budget, cache, options, and the outer rows of an inner plan.
+
+`dispatch` breaks the import cycle between the steps and `engine/run.py`, which knows all of them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Dispatch = Callable[[Relation, RequiredColumns, "ExecutionContext"], Iterator[Fr
 
 @dataclass(slots=True)
 class Trace:
-    """What a run noted about each step, by the identity of the step: rows, seconds with those below, and how."""
+    """Figures of a run by the identity of the step: rows, seconds including inputs, and the mode with its reason."""
 
     rows: dict[int, int] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
@@ -30,42 +33,42 @@ class Trace:
 
 
 class Tables:
-    """The tables of a snapshot by type."""
+    """Readers of a snapshot's tables, one per type."""
 
     __slots__ = ("_budget", "_by_type", "_cache", "_catalog", "_options", "_readers", "_snapshot")
 
     def __init__(self, snapshot: Snapshot, cache: Cache, options: EngineOptions, budget: Budget) -> None:
         self._snapshot = snapshot
         self._by_type: Mapping[str, TableRecord] = {
-            str(found.type_id): found for found in snapshot.tables.values()
+            str(record.type_id): record for record in snapshot.tables.values()
         }
-        self._catalog = snapshot.schema
+        self._catalog = snapshot.schema.catalog
         self._cache = cache
         self._options = options
         self._budget = budget
         self._readers: dict[str, TableReader] = {}
 
     def reader(self, table: Table) -> TableReader:
-        """The reader of a type's table."""
+        """Return the reader of a type's table."""
         type_id = str(table.type_id)
-        found = self._readers.get(type_id)
-        if found is None:
+        reader = self._readers.get(type_id)
+        if reader is None:
             record = self._by_type.get(type_id)
             if record is None:
-                raise InvariantError(f"the snapshot has no table {table.alias}", code="plan_invariant")
-            found = TableReader(self._snapshot, record, self._cache, self._options, self._budget)
-            self._readers[type_id] = found
-        return found
+                raise InvariantError(f"the snapshot has no table '{table.alias}'", code="plan_invariant")
+            reader = TableReader(self._snapshot, record, self._cache, self._options, self._budget)
+            self._readers[type_id] = reader
+        return reader
 
-    def is_one_type(self, table: Table) -> bool:
-        """Whether both ends of an edge are of the same node type."""
-        edge = next(found for found in self._catalog.catalog.edges if found.id == table.type_id)
+    def connects_same_type(self, table: Table) -> bool:
+        """Return whether both endpoints of an edge have the same node type."""
+        edge = next(edge for edge in self._catalog.edges if edge.id == table.type_id)
         return edge.source == edge.target
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """The surroundings of a step. `outer` are the outer rows of an inner plan; `is_cut` that a limit may stop it."""
+    """The environment of a step. `outer`: the outer rows of an inner plan; `is_limited`: a limit may stop it early."""
 
     tables: Tables
     budget: Budget
@@ -73,23 +76,23 @@ class ExecutionContext:
     cache: Cache
     dispatch: Dispatch
     outer: Frame | None = None
-    is_cut: bool = False
+    is_limited: bool = False
     depth: int = 0
     trace: Trace | None = None
 
     def rows(self, step: Relation, needed: RequiredColumns) -> Iterator[Frame]:
-        """The frames of a step. Of its columns those in `needed` are there at least."""
+        """Return the frames of a step, with at least the columns in `needed`."""
         return self.dispatch(step, needed, self)
 
-    def inner(self, outer: Frame) -> ExecutionContext:
-        """The surroundings of an inner plan over these outer rows."""
-        return replace(self, outer=outer, is_cut=False, depth=self.depth + 1)
+    def for_inner_plan(self, outer: Frame) -> ExecutionContext:
+        """Return the context of an inner plan over these outer rows."""
+        return replace(self, outer=outer, is_limited=False, depth=self.depth + 1)
 
-    def cut(self, is_cut: bool) -> ExecutionContext:
-        """The same, under a limit or not."""
-        return self if self.is_cut == is_cut else replace(self, is_cut=is_cut)
+    def limited(self, is_limited: bool) -> ExecutionContext:
+        """Return this context, under a limit or not."""
+        return self if self.is_limited == is_limited else replace(self, is_limited=is_limited)
 
-    def note(self, step: Relation, mode: str, reason: str) -> None:
-        """Remember how a step was done."""
+    def record_mode(self, step: Relation, mode: str, reason: str) -> None:
+        """Add the mode of a step, and its reason, to the trace."""
         if self.trace is not None:
             self.trace.modes[id(step)] = (mode, reason)

@@ -1,7 +1,7 @@
-"""Texts that a query gives to `nearest` become vectors before it runs.
+"""Replaces the text arguments of `nearest` by vectors before a query runs.
 
-Comes in: a bound plan and the provider that the caller gave. Goes out: a plan whose texts are vectors of the property's
-length. Every text is embedded once per run. What the provider does is its own; nothing here talks to a network.
+In: a bound plan and the caller's provider. Out: a plan with a vector of the property's length in place of each text.
+Each text is embedded once per run. Only the provider may use a network.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from dataclasses import replace
 
 from omnigraph.base.errors import RunError, UsageError
 from omnigraph.embedding.provider import EmbeddingProvider
-from omnigraph.query.plan.expression_walk import transform
-from omnigraph.query.plan.expressions import Expr, Literal, Nearest, Rrf
-from omnigraph.query.plan.operators import Search
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.expression_walk import rewritten
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.walk import steps_of, transform_plan, with_expressions
 from omnigraph.schema.property_types import VectorType
 
 
-def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
-    """The plan with a vector for every text; the plan itself if it has none."""
-    if not any(_has_text(step) for step in steps_of(plan.root) if isinstance(step, Search)):
+def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
+    """Return the plan with a vector in place of each text; the same plan if it has no text."""
+    if not any(_has_text(step) for step in steps_of(plan.root) if isinstance(step, op.Search)):
         return plan
-    made: dict[str, tuple[float, ...]] = {}
+    vectors: dict[str, tuple[float, ...]] = {}
 
-    def change(expr: Expr) -> Expr:
+    def change(expr: ex.Expr) -> ex.Expr:
         match expr:
-            case Nearest(column, Literal(str() as text), True, model):
+            case ex.Nearest(column, ex.Literal(str() as text), True, model):
                 assert isinstance(column.type, VectorType)
-                if text not in made:
-                    made[text] = _vector(text, model, column.type.size, provider)
-                return Nearest(column, Literal(made[text], column.type))
+                if text not in vectors:
+                    vectors[text] = _embed(text, model, column.type.size, provider)
+                return ex.Nearest(column, ex.Literal(vectors[text], column.type))
             case _:
                 return expr
 
@@ -41,38 +41,38 @@ def with_vectors(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan
     return replace(plan, root=root)
 
 
-def _has_text(step: Search) -> bool:
-    scores = (found.score for found in step.scores)
+def _has_text(step: op.Search) -> bool:
+    scores = (column.score for column in step.scores)
     parts = (part for score in scores for part in _parts(score))
-    return any(isinstance(part, Nearest) and part.embed for part in parts)
+    return any(isinstance(part, ex.Nearest) and part.embed for part in parts)
 
 
-def _parts(score: Expr) -> tuple[Expr, ...]:
-    return (score.first, score.second) if isinstance(score, Rrf) else (score,)
+def _parts(score: ex.Expr) -> tuple[ex.Expr, ...]:
+    return (score.first, score.second) if isinstance(score, ex.Rrf) else (score,)
 
 
-def _vector(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:
+def _embed(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:
     if provider is None:
         raise RunError(
-            "`nearest` has a text, and nothing is configured that makes a vector from it",
+            "cannot embed the text of `nearest`: expected an embedding provider, got none",
             code="embedding_provider_missing",
-            hint="give a vector as the parameter, or in Python pass `embed=EmbeddingProvider(…)`",
+            hint="Pass a vector as the parameter, or pass `embed=EmbeddingProvider(…)` in Python.",
         )
     if model is not None and provider.model != model:
         raise UsageError(
-            f"the vectors were made by the model '{model}', and the provider's is "
-            + ("not named" if provider.model is None else f"'{provider.model}'"),
+            f"embedding model differs: expected '{model}', got "
+            + ("a provider without a model name" if provider.model is None else f"'{provider.model}'"),
             code="embedding_model_differs",
-            hint="vectors of two models cannot be compared; give a provider of the schema's model",
+            hint=f"Pass a provider with `model='{model}'`; vectors of two models cannot be compared.",
             facts={"expected": model, "actual": provider.model},
         )
     vector = tuple(float(number) for number in provider.embed(text))
     if len(vector) != size or not all(math.isfinite(number) for number in vector):
         raise RunError(
-            f"the provider gave {len(vector)} numbers, and the property has {size}"
+            f"invalid vector from the embedding provider: expected {size:,} numbers, got {len(vector):,}"
             if len(vector) != size
-            else "the provider gave a number that is not finite",
+            else "invalid vector from the embedding provider: expected finite numbers, got NaN or infinity",
             code="embedding_malformed",
-            hint="is it the model that made the vectors of the graph?",
+            hint="Pass the provider of the model that created the vectors of the graph.",
         )
     return vector

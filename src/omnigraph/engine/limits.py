@@ -1,8 +1,8 @@
-"""Waiting for storage no longer than a query may take.
+"""The memory and the time that one query may use.
 
-Comes in: an iterator that may be busy for long before it gives anything, as a scan whose filter nothing passes is. Goes
-out: the same items, taken in a thread of their own, while this one watches the time. When the time is over the query
-ends at once; the thread ends by itself at its next item, and at the end of the process.
+In: `EngineOptions`, and iterators over storage that may block for a long time. Out: a `Budget` that raises `RunError`
+when a limit is reached, and the items of an iterator, read by a second thread while this one checks the time. After the
+deadline the query ends immediately; the thread ends at its next item, at the latest with the process.
 """
 
 from __future__ import annotations
@@ -16,85 +16,84 @@ from typing import Final, Generic, TypeVar
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import InvariantError, OmnigraphError, RunError
+from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.engine.options import EngineOptions
 
 
 class Budget:
-    """What one query may still use."""
+    """The memory and the time that a query has left."""
 
-    __slots__ = ("_clock", "_deadline", "_held", "_options")
+    __slots__ = ("_clock", "_deadline", "_options", "_reserved_bytes")
 
     def __init__(self, options: EngineOptions, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
         self._clock = clock
         self._deadline = clock.monotonic() + options.seconds_max
-        self._held = 0
+        self._reserved_bytes = 0
 
-    def hold(self, size: int) -> None:
-        """Count bytes that stay until they are released; raise if there are too many."""
-        self._held += size
-        if self._held > self._options.memory_bytes_max:
-            raise _error("memory", "bytes", self._options.memory_bytes_max)
+    def reserve(self, size: int) -> None:
+        """Count bytes until they are released; raise above the limit."""
+        self._reserved_bytes += size
+        if self._reserved_bytes > self._options.memory_bytes_max:
+            limit = self._options.memory_bytes_max
+            shown = f"{limit:g} bytes" if limit < 1024**2 else f"{limit / 1024**2:.4g} MiB"
+            raise _limit_error("memory", "bytes", limit, shown, Argument("memory_bytes", Placeholder("MIB")))
 
     def release(self, size: int) -> None:
-        """Bytes that are held no longer."""
-        self._held -= size
+        """Stop counting bytes."""
+        self._reserved_bytes -= size
 
-    def allow(self, size: int) -> None:
-        """Raise if this many bytes more would be too many; they are not counted."""
-        self.hold(size)
+    def require_bytes(self, size: int) -> None:
+        """Raise if this many bytes more exceed the limit; do not count them."""
+        self.reserve(size)
         self.release(size)
 
-    def tick(self) -> None:
-        """Raise if the time is over."""
+    def require_time(self) -> None:
+        """Raise after the deadline."""
         if self._clock.monotonic() > self._deadline:
-            raise _error("time", "seconds", self._options.seconds_max)
+            limit = self._options.seconds_max
+            raise _limit_error(
+                "time", "seconds", limit, f"{limit:g} s", Argument("seconds", Placeholder("SECONDS"))
+            )
 
 
-def _error(resource: str, unit: str, limit: float) -> RunError:
-    small = f"{limit:g} bytes" if limit < 1024**2 else f"{limit / 1024**2:.4g} MiB"
-    shown = small if unit == "bytes" else f"{limit:g} s"
-    flag, member = ("--max-memory", "memory_bytes") if unit == "bytes" else ("--max-seconds", "seconds")
-    hint = (
-        f"ask for fewer rows with a filter or a limit, or allow more: `{flag}` on the command line, "
-        f"`limits=QueryLimits({member}=…)` in Python"
-    )
+def _limit_error(resource: str, unit: str, limit: float, shown: str, argument: Argument) -> RunError:
     return RunError(
-        f"the query hit its {resource} budget of {shown}",
+        f"the query reached its {resource} limit of {shown}",
         code=f"query_{resource}",
-        hint=hint,
+        hint=hint("Return fewer rows with a filter or a `limit`, or raise the limit with {}.", argument),
         facts={"resource_limit": {"resource": resource, "limit": limit, "unit": unit}},
     )
 
 
 Item = TypeVar("Item")
 
-_AHEAD: Final = 2
+_PREFETCHED_MAX: Final = 2
 
 
-def taken_in_time(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
-    """The items; raise as soon as the time of the budget is over."""
-    taker = _Taker(items)
-    Thread(target=taker.run, name="omnigraph-scan", daemon=True).start()
+def iterate_until_deadline(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
+    """Yield the items; raise as soon as the budget's time is over."""
+    prefetcher = _Prefetcher(items)
+    Thread(target=prefetcher.run, name="omnigraph-scan", daemon=True).start()
     try:
         while True:
             try:
-                turn = taker.ready.get(timeout=limits.ENGINE_TIMED_POLL_SECONDS)
+                message = prefetcher.messages.get(timeout=limits.ENGINE_TIMED_POLL_SECONDS)
             except Empty:
-                budget.tick()
+                budget.require_time()
                 continue
-            if turn.failure is not None:
-                raise turn.failure
-            if turn.is_last:
+            if message.failure is not None:
+                raise message.failure
+            if message.is_last:
                 return
-            yield from turn.items
+            yield from message.items
     finally:
-        taker.is_unwanted.set()
+        prefetcher.is_cancelled.set()
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn(Generic[Item]):
-    """What the thread has to say: an item, its failure, or that there is nothing more."""
+class _Message(Generic[Item]):
+    """An item, the error of the iterator, or neither at the end."""
 
     items: tuple[Item, ...] = ()
     failure: OmnigraphError | None = None
@@ -104,33 +103,33 @@ class _Turn(Generic[Item]):
         return not self.items
 
 
-class _Taker(Generic[Item]):
-    """Takes the items until nobody wants them."""
+class _Prefetcher(Generic[Item]):
+    """Reads the items until it is cancelled."""
 
     def __init__(self, items: Iterator[Item]) -> None:
-        self.ready: Queue[_Turn[Item]] = Queue(_AHEAD)
-        self.is_unwanted = Event()
+        self.messages: Queue[_Message[Item]] = Queue(_PREFETCHED_MAX)
+        self.is_cancelled = Event()
         self._items = items
 
     def run(self) -> None:
-        last: _Turn[Item] = _Turn(
-            failure=InvariantError("a scan ended without a word", code="plan_invariant")
+        last: _Message[Item] = _Message(
+            failure=InvariantError("a scan ended with an unexpected exception", code="plan_invariant")
         )
         try:
             for item in self._items:
-                self._offer(_Turn((item,)))
-                if self.is_unwanted.is_set():
+                self._put(_Message((item,)))
+                if self.is_cancelled.is_set():
                     return
-            last = _Turn()
+            last = _Message()
         except OmnigraphError as failure:
-            last = _Turn(failure=failure)
+            last = _Message(failure=failure)
         finally:
-            self._offer(last)
+            self._put(last)
 
-    def _offer(self, turn: _Turn[Item]) -> None:
-        while not self.is_unwanted.is_set():
+    def _put(self, message: _Message[Item]) -> None:
+        while not self.is_cancelled.is_set():
             try:
-                self.ready.put(turn, timeout=limits.ENGINE_TIMED_POLL_SECONDS)
+                self.messages.put(message, timeout=limits.ENGINE_TIMED_POLL_SECONDS)
             except Full:
                 continue
             return

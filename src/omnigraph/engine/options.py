@@ -1,4 +1,4 @@
-"""How a query is run: its budgets, and what tests force."""
+"""How a query runs: which engine runs it, its limits, and what tests and benchmarks force."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class QueryEngine(StrEnum):
 
 
 class TraversalMode(Enum):
-    """The ways to follow an edge. All of them give the same rows."""
+    """The ways to follow an edge. All of them return the same rows."""
 
     INDEXED = "indexed"
     ADJACENCY = "adjacency"
@@ -27,45 +27,45 @@ class TraversalMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What one query may take; None is what every query may."""
+    """The limits of one query; None is the default limit."""
 
     memory_bytes: int | None = None
-    """How many bytes of memory; a query that needs more ends with `query_memory`."""
+    """The bytes of memory that the query may use; above them it fails with `query_memory`."""
     seconds: float | None = None
-    """How long it may run; after that it ends with `query_time`."""
+    """The time that the query may take; after it the query fails with `query_time`."""
     hops: int | None = None
-    """How far a traversal without an upper bound, such as `{1,}`, goes; None refuses such traversals."""
+    """The hops of a traversal without an upper bound, such as `{1,}`; None rejects such traversals."""
 
     def __post_init__(self) -> None:
         if self.hops is not None and not 1 <= self.hops <= limits.TRAVERSAL_HOPS_MAX:
             raise UsageError(
-                f"the ceiling of a traversal cannot be {self.hops} hops",
+                f"invalid maximum of hops: expected 1 to {limits.TRAVERSAL_HOPS_MAX}, got {self.hops}",
                 code="query_limits",
-                hint=f"give a number from 1 to {limits.TRAVERSAL_HOPS_MAX}, or leave it out",
+                hint=f"Pass a number from 1 to {limits.TRAVERSAL_HOPS_MAX}, or omit the argument.",
             )
-        for what, value in (("memory", self.memory_bytes), ("time", self.seconds)):
+        for resource, value in (("memory", self.memory_bytes), ("time", self.seconds)):
             if value is not None and not value > 0:
                 raise UsageError(
-                    f"the {what} budget of a query cannot be {value}",
+                    f"invalid {resource} limit of a query: expected a number above 0, got {value}",
                     code="query_limits",
-                    hint="give a number above 0, or leave it out",
+                    hint="Pass a number above 0, or omit the argument.",
                 )
 
-    def engine_options(self, seconds_max: float = limits.ENGINE_SECONDS_MAX) -> EngineOptions:
-        """The same as options of the engine, with so many seconds unless others are given."""
+    def engine_options(self, default_seconds: float = limits.ENGINE_SECONDS_MAX) -> EngineOptions:
+        """Return the options of the engine with these limits."""
         return EngineOptions(
             limits.ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
-            seconds_max if self.seconds is None else self.seconds,
+            default_seconds if self.seconds is None else self.seconds,
         )
 
 
 NO_LIMITS: Final = QueryLimits()
-"""What every query may take, since nothing is said."""
+"""The default limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Budgets of one query. `mode` forces one way to follow edges; `cached` False reads columns from storage only."""
+    """The limits of one query. `mode` forces a way to follow edges; `cached=False` reads columns from storage only."""
 
     memory_bytes_max: int = limits.ENGINE_MEMORY_BYTES
     seconds_max: float = limits.ENGINE_SECONDS_MAX

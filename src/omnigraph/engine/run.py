@@ -1,7 +1,7 @@
 """Runs a read plan over one snapshot.
 
-Comes in: a snapshot, a rewritten plan whose parameters are bound, budgets. Goes out: a schema and a stream of Arrow
-batches, made as they are asked for. Nothing is written; a query that is given up holds nothing but cached columns.
+In: a snapshot, a rewritten plan whose parameters are bound, limits. Out: a schema and a stream of Arrow batches,
+computed while the caller reads them. Nothing is written; an abandoned query leaves nothing but cached columns.
 """
 
 from __future__ import annotations
@@ -18,49 +18,28 @@ from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.engine.cache import SHARED_CACHE, Cache
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.context import ExecutionContext, RequiredColumns, Tables, Trace
-from omnigraph.engine.embedding import with_vectors
+from omnigraph.engine.embedding import embed_texts
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.aggregate import aggregate_rows
-from omnigraph.engine.operators.joins import crossed_rows, exists_rows, left_joined_rows
+from omnigraph.engine.operators.joins import cross_join, exists_join, left_join
 from omnigraph.engine.operators.rows import (
-    filtered_rows,
-    limited_rows,
-    ordered_rows,
-    projected_rows,
+    filter_rows,
+    limit_rows,
+    project_rows,
     result_schema,
+    sort_rows,
 )
-from omnigraph.engine.operators.scan import looked_up_rows, scan_rows
-from omnigraph.engine.operators.search import searched_rows
+from omnigraph.engine.operators.scan import lookup_rows, scan_rows
+from omnigraph.engine.operators.search import score_rows
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.tables import TableReader
-from omnigraph.engine.traversal.edges import edge_expanded_rows, edge_scan_rows
-from omnigraph.engine.traversal.expand import checked_rows, expanded_rows
+from omnigraph.engine.traversal.edges import expand_edges, scan_edges
+from omnigraph.engine.traversal.expand import expand_rows, filter_connected
 from omnigraph.engine.traversal.walker import Walker
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.explain import StepFigures, numbered_steps
-from omnigraph.query.plan.operators import (
-    Aggregate,
-    Argument,
-    CrossJoin,
-    Direction,
-    EdgeExpand,
-    EdgeScan,
-    ExistsJoin,
-    Expand,
-    ExpandInto,
-    FilterRows,
-    LeftJoin,
-    LimitRows,
-    Lookup,
-    Order,
-    Pattern,
-    Project,
-    Relation,
-    Scan,
-    Search,
-    Unit,
-)
-from omnigraph.query.plan.statements import QueryPlan, ReadPlan
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan, Relation
 from omnigraph.query.plan.types import PlanFacts
 
 DEFAULT_OPTIONS: Final = EngineOptions()
@@ -68,7 +47,7 @@ DEFAULT_OPTIONS: Final = EngineOptions()
 
 @dataclass(frozen=True, slots=True)
 class QueryRunOptions:
-    """How a plan is run, what is kept between runs, where to note what each step did, and who embeds texts."""
+    """The limits of a run, the cache between runs, the trace to fill, and the provider that embeds text."""
 
     engine: EngineOptions = DEFAULT_OPTIONS
     cache: Cache = field(default_factory=lambda: SHARED_CACHE)
@@ -78,7 +57,7 @@ class QueryRunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The schema of a result, and its batches, which can be taken once; who keeps them all counts them as held."""
+    """The schema of a result, and its batches, to be read once. Reserve bytes in `budget` to hold all batches."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -86,36 +65,39 @@ class Stream:
 
 
 def run_query(snapshot: Snapshot, plan: ReadPlan, options: QueryRunOptions | None = None) -> Stream:
-    """Start a bound plan; its work happens while the batches are taken."""
-    how = options or QueryRunOptions()
-    root = with_vectors(plan, how.embed).root
-    if not isinstance(root, Project):
-        raise InvariantError("a read plan ends with its columns", code="plan_invariant")
-    scope = _scope(snapshot, how)
-    return Stream(result_schema(root), projected_rows(root, scope), scope.budget)
+    """Start a bound plan; it runs while the caller reads the batches."""
+    options = options or QueryRunOptions()
+    root = embed_texts(plan, options.embed).root
+    if not isinstance(root, op.Project):
+        raise InvariantError("a read plan must end with `Project`", code="plan_invariant")
+    context = _make_context(snapshot, options)
+    return Stream(result_schema(root), project_rows(root, context), context.budget)
 
 
 def run_rows(
     snapshot: Snapshot, relation: Relation, needed: RequiredColumns, budget: Budget
 ) -> Iterator[Frame]:
-    """The rows of any bound relation, as frames with at least the needed columns: what mutations read."""
-    scope = _scope(snapshot, QueryRunOptions(), budget)
-    return scope.rows(relation, needed)
+    """Return the rows of a bound relation, as frames with at least the needed columns; mutations read them."""
+    context = _make_context(snapshot, QueryRunOptions(), budget)
+    return context.rows(relation, needed)
 
 
 def gather_facts(
     snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRunOptions | None = None
 ) -> PlanFacts:
-    """What the rules want to know about these tables (`node:Person`): read once per published version."""
-    how = options or QueryRunOptions()
-    readers = {
-        alias: TableReader(snapshot, snapshot.tables[alias], how.cache, how.engine) for alias in aliases
-    }
-    return PlanFacts({alias: reader.facts() for alias, reader in readers.items()})
+    """Return the sizes and the indexes of tables (`node:Person`), for the rules; read once per published version."""
+    options = options or QueryRunOptions()
+    tables = snapshot.tables
+    return PlanFacts(
+        {
+            alias: TableReader(snapshot, tables[alias], options.cache, options.engine).facts()
+            for alias in aliases
+        }
+    )
 
 
 def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
-    """What a run noted, by the number of the step, for `explain_plan`."""
+    """Return the figures of a run by the number of the step, for `explain_plan`."""
     figures = {}
     for number, step in enumerate(numbered_steps(plan), start=1):
         mode, reason = trace.modes.get(id(step), (None, None))
@@ -126,44 +108,46 @@ def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
 
 
 def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) -> dict[int, tuple[str, str]]:
-    """How each traversal would follow its edges, and why, by the number of the step; `rows` are estimates by number."""
-    scope = _scope(snapshot, QueryRunOptions())
-    found: dict[int, tuple[str, str]] = {}
+    """Return how each traversal would follow its edges, and why, by step number; `rows` has estimates by number."""
+    context = _make_context(snapshot, QueryRunOptions())
+    modes: dict[int, tuple[str, str]] = {}
     for number, step in enumerate(numbered_steps(plan), start=1):
         match step:
-            case Expand() | ExpandInto():
-                walker = Walker(step.table, step.direction, step, scope)
-            case EdgeExpand():
-                walker = Walker(step.edge.table, step.direction, step, scope)
-            case EdgeScan():
-                direction = Direction.BOTH if step.undirected else Direction.OUT
-                walker = Walker(step.edge.table, direction, step, scope)
+            case op.Expand() | op.ExpandInto():
+                walker = Walker(step.table, step.direction, step, context)
+            case op.EdgeExpand():
+                walker = Walker(step.edge.table, step.direction, step, context)
+            case op.EdgeScan():
+                direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
+                walker = Walker(step.edge.table, direction, step, context)
             case _:
                 continue
         # The rows that a traversal starts from are those of the next step.
-        frontier = walker.reader.rows if isinstance(step, EdgeScan) else rows.get(number + 1, 1)
-        mode, reason = walker.guess(frontier)
-        found[number] = (mode.value, reason)
-    return found
+        frontier = walker.reader.row_count if isinstance(step, op.EdgeScan) else rows.get(number + 1, 1)
+        mode, reason = walker.estimate_mode(frontier)
+        modes[number] = (mode.value, reason)
+    return modes
 
 
-def _scope(snapshot: Snapshot, how: QueryRunOptions, given: Budget | None = None) -> ExecutionContext:
-    budget = given or Budget(how.engine)
+def _make_context(
+    snapshot: Snapshot, options: QueryRunOptions, budget: Budget | None = None
+) -> ExecutionContext:
+    budget = budget or Budget(options.engine)
     return ExecutionContext(
-        tables=Tables(snapshot, how.cache, how.engine, budget),
+        tables=Tables(snapshot, options.cache, options.engine, budget),
         budget=budget,
-        options=how.engine,
-        cache=how.cache,
-        dispatch=_step_rows if how.trace is None else _traced_rows,
-        trace=how.trace,
+        options=options.engine,
+        cache=options.cache,
+        dispatch=_step_rows if options.trace is None else _traced_rows,
+        trace=options.trace,
     )
 
 
-def _traced_rows(step: Relation, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    trace = scope.trace
+def _traced_rows(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    trace = context.trace
     assert trace is not None
     trace.rows.setdefault(id(step), 0)
-    frames = _step_rows(step, needed, scope)
+    frames = _step_rows(step, needed, context)
     while True:
         began = time.perf_counter()
         frame = next(frames, None)
@@ -174,50 +158,52 @@ def _traced_rows(step: Relation, needed: RequiredColumns, scope: ExecutionContex
         yield frame
 
 
-def _step_rows(step: Relation, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    for frame in _frames(step, needed, scope):
-        scope.budget.tick()
+def _step_rows(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    for frame in _frames(step, needed, context):
+        context.budget.require_time()
         yield frame
 
 
 def _frames(  # noqa: PLR0912 - one case per step
-    step: Relation, needed: RequiredColumns, scope: ExecutionContext
+    step: Relation, needed: RequiredColumns, context: ExecutionContext
 ) -> Iterator[Frame]:
     match step:
-        case Unit():
+        case op.Unit():
             return iter((Frame(1, {}),))
-        case Argument():
-            assert scope.outer is not None, "an inner plan has outer rows"
-            return iter((scope.outer,))
-        case Scan():
-            return scan_rows(step, needed, scope)
-        case EdgeScan():
-            return edge_scan_rows(step, needed, scope)
-        case Expand():
-            return expanded_rows(step, needed, scope)
-        case ExpandInto():
-            return checked_rows(step, needed, scope)
-        case EdgeExpand():
-            return edge_expanded_rows(step, needed, scope)
-        case Lookup():
-            return looked_up_rows(step, needed, scope)
-        case FilterRows():
-            return filtered_rows(step, needed, scope)
-        case CrossJoin():
-            return crossed_rows(step, needed, scope)
-        case ExistsJoin():
-            return exists_rows(step, needed, scope)
-        case LeftJoin():
-            return left_joined_rows(step, needed, scope)
-        case Aggregate():
-            return aggregate_rows(step, scope.cut(False))
-        case Order():
-            return ordered_rows(step, needed, scope)
-        case LimitRows():
-            return limited_rows(step, needed, scope)
-        case Search():
-            return searched_rows(step, needed, scope)
-        case Project() | Pattern():
-            raise InvariantError(f"{type(step).__name__} is no step to run", code="plan_invariant")
+        case op.Argument():
+            assert context.outer is not None, "an inner plan needs outer rows"
+            return iter((context.outer,))
+        case op.Scan():
+            return scan_rows(step, needed, context)
+        case op.EdgeScan():
+            return scan_edges(step, needed, context)
+        case op.Expand():
+            return expand_rows(step, needed, context)
+        case op.ExpandInto():
+            return filter_connected(step, needed, context)
+        case op.EdgeExpand():
+            return expand_edges(step, needed, context)
+        case op.Lookup():
+            return lookup_rows(step, needed, context)
+        case op.FilterRows():
+            return filter_rows(step, needed, context)
+        case op.CrossJoin():
+            return cross_join(step, needed, context)
+        case op.ExistsJoin():
+            return exists_join(step, needed, context)
+        case op.LeftJoin():
+            return left_join(step, needed, context)
+        case op.Aggregate():
+            return aggregate_rows(step, context.limited(False))
+        case op.Order():
+            return sort_rows(step, needed, context)
+        case op.LimitRows():
+            return limit_rows(step, needed, context)
+        case op.Search():
+            return score_rows(step, needed, context)
+        case op.Project() | op.Pattern():
+            raise InvariantError(
+                f"cannot run a plan step of type {type(step).__name__}", code="plan_invariant"
+            )
         case _:
             assert_never(step)

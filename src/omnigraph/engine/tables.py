@@ -1,8 +1,9 @@
-"""One table at its published version, as the steps of a plan read it: whole columns from the cache, or streams.
+"""Reads one table at its published version: complete columns from the cache, or a stream of batches from storage.
 
-A column enters the cache when it would be read whole anyway, when the table is small, or when it is asked for again;
-never more than a part of the cache for one request: columns that turn out to be larger are given up and remembered as
-such. What is not cached is read from storage, batch by batch, for as long as the query has time.
+A column is added to the cache when the query reads it completely anyway, when the table is small, or when it is
+requested again. One request may use only a part of the cache: columns that turn out to be larger are dropped, and the
+cache remembers that. Columns that are not cached are read from storage, batch by batch, until the deadline of the
+query.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.engine.cache import Cache, Key, TableKey
-from omnigraph.engine.columns.domain import Array, Codes, ValueDictionary
-from omnigraph.engine.limits import Budget, taken_in_time
+from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary
+from omnigraph.engine.limits import Budget, iterate_until_deadline
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, refuse_replaced
@@ -30,26 +31,6 @@ from omnigraph.storage.lance.indexes import (
     read_indexes,
 )
 from omnigraph.storage.location import Location
-
-
-def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
-    """The facts of one table that is open already."""
-    kinds = {(index.column, index.kind) for index in read_indexes(dataset)}
-    specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
-    if not specs:
-        return TableFacts(rows)
-    return TableFacts(rows, tuple(_fact(*entry) for entry in read_coverage(dataset, specs).items()))
-
-
-def _fact(spec: IndexSpec, coverage: Coverage) -> IndexFact:
-    match coverage:
-        case Indexed():
-            return IndexFact(spec.column, spec.kind)
-        case Degraded(fragments, rows):
-            return IndexFact(spec.column, spec.kind, len(fragments), rows)
-        case _:
-            assert_never(coverage)
-
 
 _TEXT_BYTES: Final = 24
 _FACTS_BYTES: Final = 1024
@@ -78,7 +59,7 @@ class TableReader:
         self._budget = budget or Budget(options)
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         return self.record.row_count
 
     @property
@@ -86,81 +67,85 @@ class TableReader:
         return self._snapshot.root
 
     def dataset(self) -> Dataset:
-        """The open dataset; opening one takes longer than many reads."""
-        found = self._cache.get((self.key, "dataset"), Dataset)
-        if found is None:
-            found = open_table(self.root, self.record)
+        """Return the open dataset, from the cache because opening one takes longer than many reads."""
+        dataset = self._cache.get((self.key, "dataset"), Dataset)
+        if dataset is None:
+            dataset = open_table(self.root, self.record)
             refuse_replaced(self._snapshot)
-            self._cache.put((self.key, "dataset"), found, found.handle_bytes)
-        return found
+            self._cache.put((self.key, "dataset"), dataset, dataset.handle_bytes)
+        return dataset
 
     def facts(self) -> TableFacts:
-        """The size and the indexes, for the rules."""
+        """Return the size and the indexes, for the rules."""
         return self._cache.get_or_make(
-            (self.key, "facts"), TableFacts, lambda: read_table_facts(self.dataset(), self.rows), _FACTS_BYTES
+            (self.key, "facts"),
+            TableFacts,
+            lambda: read_table_facts(self.dataset(), self.row_count),
+            _FACTS_BYTES,
         )
 
-    def hot(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:
-        """These columns from memory, or None if they are better read from storage.
+    def cached_columns(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:
+        """Return complete columns from the cache, or None if the caller should read them from storage.
 
-        `whole` says that all of them would be read anyway.
+        Args:
+            whole: The caller would read all rows of these columns anyway.
         """
         if not self._options.cached:
             return None
-        found: dict[str, ValueDictionary] = {}
+        columns: dict[str, ValueDictionary] = {}
         missing: list[str] = []
         for name in names:
-            domain = self._cache.get((self.key, "column", name), ValueDictionary)
-            if domain is None:
+            dictionary = self._cache.get((self.key, "column", name), ValueDictionary)
+            if dictionary is None:
                 missing.append(name)
             else:
-                found[name] = domain
+                columns[name] = dictionary
         if not missing:
-            return found
+            return columns
         if not self._is_admitted(missing, whole=whole):
             return None
-        read = self._read_whole(missing)
-        return None if read is None else found | read
+        new_columns = self._read_whole(missing)
+        return None if new_columns is None else columns | new_columns
 
-    def batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
-        """The rows that pass, from storage. Names come without repetition."""
-        if not self.rows:
+    def read_batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
+        """Read the rows that pass the filter from storage; `names` has no duplicates."""
+        if not self.row_count:
             return
-        found = self.dataset().read_batches(
+        batches = self.dataset().read_batches(
             list(names), where, batch_rows=self._options.frame_rows, batch_bytes=limits.ENGINE_FRAME_BYTES
         )
-        for batch in (
-            taken_in_time(found, self._budget) if self.rows >= limits.ENGINE_TIMED_ROWS_MIN else found
-        ):
-            self._budget.tick()
+        if self.row_count >= limits.ENGINE_TIMED_ROWS_MIN:
+            batches = iterate_until_deadline(batches, self._budget)
+        for batch in batches:
+            self._budget.require_time()
             yield batch
 
-    def rows_with(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
-        """The rows whose text column is one of these, through an index where there is one."""
+    def read_matching(self, names: Sequence[str], name: str, texts: Array) -> Iterator[pa.RecordBatch]:
+        """Read the rows whose column `name` has one of these values, through its index if it has one."""
         values = [str(value) for value in texts.to_pylist()]
         for start in range(0, len(values), limits.LOOKUP_FILTER_VALUES_MAX):
             part = values[start : start + limits.LOOKUP_FILTER_VALUES_MAX]
-            yield from self.batches(names, any_of(name, part))
+            yield from self.read_batches(names, any_of(name, part))
 
-    def at(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
-        """Columns of the rows at these positions, from storage."""
+    def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
+        """Read columns of the rows at these positions from storage."""
         table = self.dataset().take(offsets.tolist(), names)
-        return {name: one_array(table.column(name)) for name in names}
+        return {name: combine_chunks(table.column(name)) for name in names}
 
-    def size_of(self, names: Sequence[str]) -> int:
-        """About how many bytes whole columns take."""
+    def estimate_bytes(self, names: Sequence[str]) -> int:
+        """Return about how many bytes complete columns take."""
         schema = self.dataset().schema
-        return sum(_width(schema.field(name).type) for name in names) * self.rows
+        return sum(_width(schema.field(name).type) for name in names) * self.row_count
 
     def _is_admitted(self, names: Sequence[str], *, whole: bool) -> bool:
         if any(self._cache.get((self.key, "large", name), bool) for name in names):
             return False
         if (
-            self.rows <= limits.ENGINE_EAGER_ROWS_MAX
+            self.row_count <= limits.ENGINE_EAGER_ROWS_MAX
             and self.dataset().data_bytes() <= limits.ENGINE_EAGER_BYTES_MAX
         ):
             return True
-        if self.size_of(names) > self._bytes_max:
+        if self.estimate_bytes(names) > self._bytes_max:
             return False
         touched = self._cache.touch((self.key, "column", tuple(names)))
         return whole or touched >= limits.ENGINE_TOUCHES_MIN
@@ -170,41 +155,60 @@ class TableReader:
         return self._cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART
 
     def _read_whole(self, names: Sequence[str]) -> dict[str, ValueDictionary] | None:
-        """Whole columns, which the cache keeps from now on; None if they are larger than they looked."""
+        """Read complete columns and cache them; None if they are larger than estimated."""
         batches, size = [], 0
         for batch in self.dataset().read_batches(list(names), batch_bytes=limits.ENGINE_FRAME_BYTES):
-            self._budget.tick()
+            self._budget.require_time()
             batches.append(batch)
             size += batch.nbytes
-            if size > self._bytes_max and self.rows > 1:
-                widest = max(names, key=lambda name: sum(one.column(name).nbytes for one in batches))
+            if size > self._bytes_max and self.row_count > 1:
+                widest = max(names, key=lambda name: sum(part.column(name).nbytes for part in batches))
                 self._cache.put((self.key, "large", widest), True, _MARK_BYTES)
                 return None
         table = pa.Table.from_batches(batches, batches[0].schema if batches else self._schema_of(names))
-        found = {}
+        columns = {}
         for name in names:
-            domain = ValueDictionary(one_array(table.column(name)), is_unique=name == "id")
-            domain.on_growth = _keeping(self._cache, (self.key, "column", name))
-            domain.on_growth(domain)
-            found[name] = domain
-        return found
+            dictionary = ValueDictionary(combine_chunks(table.column(name)), is_unique=name == "id")
+            dictionary.on_growth = _cache_updater(self._cache, (self.key, "column", name))
+            dictionary.on_growth(dictionary)
+            columns[name] = dictionary
+        return columns
 
     def _schema_of(self, names: Sequence[str]) -> pa.Schema:
         schema = self.dataset().schema
         return pa.schema([schema.field(name) for name in names])
 
 
-def _keeping(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
-    """What keeps a column, again whenever it has grown. It must not hold the reader: that holds a snapshot."""
-    return lambda domain: cache.put(key, domain, domain.nbytes)
+def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
+    """Read the size and the indexes of an open table."""
+    kinds = {(index.column, index.kind) for index in read_indexes(dataset)}
+    specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
+    if not specs:
+        return TableFacts(rows)
+    return TableFacts(rows, tuple(_fact(*entry) for entry in read_coverage(dataset, specs).items()))
 
 
-def one_array(column: Any) -> Array:
-    """A column of a table as one array."""
+def combine_chunks(column: Any) -> Array:
+    """Return a column of a table as one array."""
     whole: Any = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
     return whole  # type: ignore[no-any-return]
+
+
+def _fact(spec: IndexSpec, coverage: Coverage) -> IndexFact:
+    match coverage:
+        case Indexed():
+            return IndexFact(spec.column, spec.kind)
+        case Degraded(fragments, rows):
+            return IndexFact(spec.column, spec.kind, len(fragments), rows)
+        case _:
+            assert_never(coverage)
+
+
+def _cache_updater(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:
+    """Return a function that caches a column with its current size. It must not keep the reader's snapshot alive."""
+    return lambda dictionary: cache.put(key, dictionary, dictionary.nbytes)
 
 
 def _width(kind: pa.DataType) -> int:

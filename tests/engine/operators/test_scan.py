@@ -1,4 +1,4 @@
-"""Filters in storage against the same filters in the process: the same rows, for every type and its extremes."""
+"""Filters in storage return the same rows as the same filters in the process, for all types and extreme values."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.columns.expressions import holds
+from omnigraph.engine.columns.expressions import condition_mask
 from omnigraph.engine.columns.frame import Frame
-from omnigraph.engine.operators.scan import pushed_text
+from omnigraph.engine.operators.scan import storage_filter
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.query.plan.expressions import (
-    ColumnRef,
-    Compare,
-    Expr,
-    InList,
-    IsNull,
-    Literal,
-    Not,
-    Or,
-    Prefix,
-)
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType
 from omnigraph.storage.lance.dataset import open_dataset
@@ -86,7 +76,7 @@ INDEXED = ("tExt", "i", "l", "u", "b", "f", "d", "a", "m")
 
 @pytest.fixture(scope="module", params=["plain", "indexed"])
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """One row per value, nulls everywhere else."""
+    """Return a graph with one row per value; all other columns are null."""
     rows: list[dict[str, Any]] = [
         {"k": f"{name}{number}", name: value}
         for name, (_, values) in VALUES.items()
@@ -100,23 +90,23 @@ def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
 
 
-def conditions(name: str) -> list[Expr]:
+def conditions_on(name: str) -> list[ex.Expr]:
     kind, values = VALUES[name]
-    column = ColumnRef("x", name, kind, nullable=True)
-    found: list[Expr] = [IsNull(column), IsNull(column, negated=True)]
+    column = ex.ColumnRef("x", name, kind, nullable=True)
+    conditions: list[ex.Expr] = [ex.IsNull(column), ex.IsNull(column, negated=True)]
     signs = [
         sign
         for sign in ComparisonOperator
         if sign not in {ComparisonOperator.IN, ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH}
     ]
     for value in values:
-        literal = Literal(value, kind)
-        found.extend(Compare(sign, column, literal) for sign in signs)
-        found.append(Not(InList(column, (literal, Literal(values[0], kind)))))
-        found.append(Or((Compare(ComparisonOperator.EQ, column, literal), IsNull(column))))
+        literal = ex.Literal(value, kind)
+        conditions.extend(ex.Compare(sign, column, literal) for sign in signs)
+        conditions.append(ex.Not(ex.InList(column, (literal, ex.Literal(values[0], kind)))))
+        conditions.append(ex.Or((ex.Compare(ComparisonOperator.EQ, column, literal), ex.IsNull(column))))
         if isinstance(value, str):
-            found.extend((Prefix(column, literal), Not(Prefix(column, literal))))
-    return found
+            conditions.extend((ex.Prefix(column, literal), ex.Not(ex.Prefix(column, literal))))
+    return conditions
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -130,23 +120,25 @@ def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
     )
     keys = table.column("k").combine_chunks()
     pushed = 0
-    for condition in conditions(name):
-        expected = [str(key) for key in keys.filter(pa.array(holds((condition,), frame))).to_pylist()]
-        where, rest = pushed_text((condition,))
+    for condition in conditions_on(name):
+        expected = [
+            str(key) for key in keys.filter(pa.array(condition_mask((condition,), frame))).to_pylist()
+        ]
+        where, rest = storage_filter((condition,))
         if where is None:
             assert rest == (condition,)
             continue
         assert rest == ()
         pushed += 1
-        found = [str(key) for key in dataset.read(["k"], where).column("k").to_pylist()]
-        assert sorted(found) == sorted(expected), where
-    assert pushed > len(conditions(name)) // 2
+        keys_read = [str(key) for key in dataset.read(["k"], where).column("k").to_pylist()]
+        assert sorted(keys_read) == sorted(expected), where
+    assert pushed > len(conditions_on(name)) // 2
 
 
-def test_what_cannot_be_said_stays() -> None:
-    column = ColumnRef("x", "d", ScalarType(Scalar.F64))
-    infinite = Compare(ComparisonOperator.LT, column, Literal(float("inf"), ScalarType(Scalar.F64)))
-    fine = IsNull(column)
-    assert pushed_text((fine, infinite)) == ("(`d` IS NULL)", (infinite,))
-    assert pushed_text((Or((fine, infinite)),)) == (None, (Or((fine, infinite)),))
-    assert pushed_text(()) == (None, ())
+def test_condition_without_storage_text_remains() -> None:
+    column = ex.ColumnRef("x", "d", ScalarType(Scalar.F64))
+    infinite = ex.Compare(ComparisonOperator.LT, column, ex.Literal(float("inf"), ScalarType(Scalar.F64)))
+    is_null = ex.IsNull(column)
+    assert storage_filter((is_null, infinite)) == ("(`d` IS NULL)", (infinite,))
+    assert storage_filter((ex.Or((is_null, infinite)),)) == (None, (ex.Or((is_null, infinite)),))
+    assert storage_filter(()) == (None, ())

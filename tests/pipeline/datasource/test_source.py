@@ -93,7 +93,7 @@ def test_over_spark_connect(world: WriteEnvironment) -> None:
     assert seen["queries"][0] == [{"p.slug": "a", "f.age": 3}]
     assert [row["n"] for row in seen["queries"][1]] == [1, 1]
     assert [text.split(" of ")[0] for text in seen["refused"]] == [
-        "the query hit its time budget",
-        "the query hit its memory budget",
+        "the query reached its time limit",
+        "the query reached its memory limit",
     ]
-    assert "left the range of I64" in seen["overflow"]
+    assert "integer overflow" in seen["overflow"]

@@ -1,8 +1,7 @@
 """Evaluates typed expressions over the columns of a frame.
 
-Comes in: an expression whose parameters are bound, and a frame. Goes out: an Arrow array of its type, or a scalar where
-every row has the same value. Logic is three-valued. Scores and aggregates are made by steps of their own and read here
-as columns.
+In: an expression whose parameters are bound, and a frame. Out: an Arrow array of the type of the expression, one value
+per row. Logic is three-valued. Scores and aggregates are computed by their own steps and are read here as columns.
 """
 
 from __future__ import annotations
@@ -18,30 +17,10 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import bool_array, mask_of
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
-from omnigraph.engine.columns.compute import Value, compared, computed, negated, repeated
-from omnigraph.engine.columns.domain import Array, Mask, Scalar, ValueDictionary, without_negative_zero
+from omnigraph.engine.columns.compute import Value, broadcast, calculate, compare, negate
+from omnigraph.engine.columns.dictionary import Array, Mask, Scalar, without_negative_zero
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
-from omnigraph.query.plan.expressions import (
-    And,
-    BinaryOperation,
-    ColumnRef,
-    Compare,
-    ConstantUnlessNull,
-    EntityRef,
-    Expr,
-    InList,
-    IsNull,
-    ListMembership,
-    Literal,
-    Negation,
-    Not,
-    Or,
-    OutputRef,
-    Prefix,
-    Substring,
-    TextMatch,
-    TextMode,
-)
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import EntityValueType, NullType, Table, ValueType
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
@@ -54,7 +33,7 @@ _SYSTEM_NAMES: Final = {"id": "@id", "src": "@from", "dst": "@to"}
 
 @cache
 def value_arrow_type(value_type: ValueType) -> pa.DataType:
-    """The Arrow type of a value; an entity alone is its id."""
+    """Return the Arrow type of a value; for an entity, the type of its id."""
     if isinstance(value_type, EntityValueType):
         return pa.utf8()
     if isinstance(value_type, NullType):
@@ -64,227 +43,223 @@ def value_arrow_type(value_type: ValueType) -> pa.DataType:
 
 @cache
 def entity_arrow_type(table: Table) -> pa.DataType:
-    """The struct in which a whole entity is shown."""
+    """Return the struct type of an entity in a result."""
     return pa.struct([pa.field(shown, kind) for _, shown, kind in entity_members(table)])
 
 
 @cache
 def entity_members(table: Table) -> tuple[tuple[str, str, pa.DataType], ...]:
-    """For each shown column: its name in the table, its name in the object, its type."""
+    """Return the name in the table, the name in the struct and the type of each column of an entity."""
     system = {"id"} if table.kind is TypeKind.NODE else {"id", "src", "dst"}
-    found = []
+    members = []
     for name in table.entity_columns:
         column = table.column(name)
         assert column is not None
         shown = _SYSTEM_NAMES[name] if name in system else name
-        found.append((name, shown, arrow_type(column.type)))
-    return tuple(found)
+        members.append((name, shown, arrow_type(column.type)))
+    return tuple(members)
 
 
-def literal_scalar(literal: Literal) -> Scalar:
-    """A literal as an Arrow scalar of its type."""
-    wanted = value_arrow_type(literal.type)
+def literal_scalar(literal: ex.Literal) -> Scalar:
+    """Return a literal as an Arrow scalar of its type."""
+    kind = value_arrow_type(literal.type)
     value: Any = literal.value
-    if pa.types.is_floating(wanted) and isinstance(value, int | Decimal):
+    if pa.types.is_floating(kind) and isinstance(value, int | Decimal):
         value = float(value)
     elif isinstance(value, tuple):
         value = list(value)
-    return pa.scalar(value, type=wanted)
+    return pa.scalar(value, type=kind)
 
 
-def evaluate(expr: Expr, frame: Frame) -> Array:
-    """The values of an expression, one per row of the frame (weights aside)."""
-    value = repeated(_value(expr, frame), frame.length)
-    wanted = value_arrow_type(expr.type)
-    if value.type != wanted and not pa.types.is_struct(value.type):
-        value = value.cast(wanted)
-    return value
+def evaluate(expr: ex.Expr, frame: Frame) -> Array:
+    """Return the values of an expression, one per row of the frame; weights are ignored."""
+    values = broadcast(_value(expr, frame), frame.length)
+    kind = value_arrow_type(expr.type)
+    if values.type != kind and not pa.types.is_struct(values.type):
+        values = values.cast(kind)
+    return values
 
 
-def evaluate_entity(expr: EntityRef, frame: Frame) -> Array:
-    """A whole entity as a struct; null where the entity is absent."""
+def evaluate_entity(expr: ex.EntityRef, frame: Frame) -> Array:
+    """Return an entity as a struct; null where the entity is null."""
     arrays = []
     for name, _, kind in entity_members(expr.table):
         array = frame.array(f"{expr.entity}.{name}")
         arrays.append(array if array.type == kind else array.cast(kind))
     missing: Any = arrays[0].is_null()
-    shape: Any = entity_arrow_type(expr.table)
-    found: Array = pa.StructArray.from_arrays(
-        arrays, fields=list(shape), mask=missing if expr.nullable else None
+    struct_type: Any = entity_arrow_type(expr.table)
+    structs: Array = pa.StructArray.from_arrays(
+        arrays, fields=list(struct_type), mask=missing if expr.nullable else None
     )
-    return found
+    return structs
 
 
-def holds(conditions: tuple[Expr, ...], frame: Frame) -> Mask:
-    """Where every condition is true; null is not true."""
-    kept = np.ones(frame.length, dtype=np.bool_)
+def condition_mask(conditions: tuple[ex.Expr, ...], frame: Frame) -> Mask:
+    """Return where all conditions are true; null is not true."""
+    mask = np.ones(frame.length, dtype=np.bool_)
     for condition in conditions:
         value = _value(condition, frame)
         if isinstance(value, pa.Scalar):
             if value.as_py() is not True:
                 return np.zeros(frame.length, dtype=np.bool_)
             continue
-        answered: Any = value.fill_null(False) if value.null_count else value
-        kept &= mask_of(answered)
-    return kept
+        without_nulls: Any = value.fill_null(False) if value.null_count else value
+        mask &= mask_of(without_nulls)
+    return mask
 
 
-def _value(expr: Expr, frame: Frame) -> Value:
+def _value(expr: ex.Expr, frame: Frame) -> Value:
     match expr:
-        case Literal():
+        case ex.Literal():
             return literal_scalar(expr)
-        case ColumnRef() | OutputRef():
+        case ex.ColumnRef() | ex.OutputRef():
             return frame.array(expr.name)
-        case EntityRef():
+        case ex.EntityRef():
             return frame.array(expr.id.name)
-        case Negation(operand):
-            return negated(_value(operand, frame), value_arrow_type(expr.type))
-        case BinaryOperation(sign, left, right):
-            return computed(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
-        case And(operands) | Or(operands):
-            join: Any = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
-            found = _value(operands[0], frame)
+        case ex.Negation(operand):
+            return negate(_value(operand, frame), value_arrow_type(expr.type))
+        case ex.BinaryOperation(sign, left, right):
+            return calculate(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
+        case ex.And(operands) | ex.Or(operands):
+            join: Any = pc.and_kleene if isinstance(expr, ex.And) else pc.or_kleene
+            value = _value(operands[0], frame)
             for operand in operands[1:]:
-                found = join(found, _value(operand, frame))
-            return found
-        case Not(operand):
+                value = join(value, _value(operand, frame))
+            return value
+        case ex.Not(operand):
             return pc.invert(_value(operand, frame))  # type: ignore[no-any-return]
-        case IsNull(operand, is_not):
-            return _null_test(operand, is_not, frame)
-        case ConstantUnlessNull(answer, operand):
-            present: Any = _null_test(operand, True, frame)
-            nothing = pa.scalar(None, pa.bool_())
-            return pc.if_else(present, pa.scalar(answer), nothing)  # type: ignore[no-any-return]
+        case ex.IsNull(operand, is_not):
+            return _test_null(operand, is_not, frame)
+        case ex.ConstantUnlessNull(answer, operand):
+            present: Any = _test_null(operand, True, frame)
+            null = pa.scalar(None, pa.bool_())
+            return pc.if_else(present, pa.scalar(answer), null)  # type: ignore[no-any-return]
         case _:
             return _condition(expr, frame)
 
 
-def _condition(expr: Expr, frame: Frame) -> Value:
+def _condition(expr: ex.Expr, frame: Frame) -> Value:
     match expr:
-        case Compare(operator, left, right):
-            same = _same_positions(operator, left, right, frame)
-            if same is not None:
-                return same
-            return compared(operator, _value(left, frame), _value(right, frame))
-        case InList(operand, items):
+        case ex.Compare(operator, left, right):
+            result = _compare_codes(operator, left, right, frame)
+            if result is not None:
+                return result
+            return compare(operator, _value(left, frame), _value(right, frame))
+        case ex.InList(operand, items):
             return _in_list(_value(operand, frame), [_value(item, frame) for item in items])
-        case ListMembership(item, collection):
-            return _member(_value(item, frame), _value(collection, frame), frame.length)
-        case Substring(text, part):
-            return _text_test(_value(text, frame), _value(part, frame), frame.length, is_prefix=False)
-        case Prefix(text, part):
-            return _text_test(_value(text, frame), _value(part, frame), frame.length, is_prefix=True)
-        case TextMatch(mode, column, query, edits):
+        case ex.ListMembership(item, collection):
+            return _test_membership(_value(item, frame), _value(collection, frame), frame.length)
+        case ex.Substring(text, part):
+            return _test_text(_value(text, frame), _value(part, frame), frame.length, is_prefix=False)
+        case ex.Prefix(text, part):
+            return _test_text(_value(text, frame), _value(part, frame), frame.length, is_prefix=True)
+        case ex.TextMatch(mode, column, query, edits):
             return _text_match(frame.columns[column.name], mode, _value(query, frame), edits)
         case _:
-            raise InvariantError(f"{type(expr).__name__} is not evaluated row by row", code="plan_invariant")
+            raise InvariantError(f"cannot evaluate {type(expr).__name__} row by row", code="plan_invariant")
 
 
-def _text_match(column: Column, mode: TextMode, query: Value, edits: int) -> Value:
-    """A text predicate, by the words of the texts; null for a text that is not there."""
-    assert isinstance(query, pa.Scalar), "the words that are looked for are the same for all rows"
-    coded = (
-        column
-        if isinstance(column, DictionaryColumn)
-        else DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
-    )
-    words, size = str(query.as_py()), int(coded.domain.array.nbytes)
-    if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.domain.has_words:
-        return _found_texts(coded, mode, words, edits)
-    # The words of all these texts at once would take many times their bytes.
-    step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.domain) // size)
+def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> Value:
+    """Evaluate a text predicate with the words in the texts; null for a null text."""
+    assert isinstance(query, pa.Scalar), "a text predicate has one query for all rows"
+    coded = DictionaryColumn.of(column)
+    words, size = str(query.as_py()), int(coded.dictionary.array.nbytes)
+    if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words:
+        return _match_texts(coded, mode, words, edits)
+    # An index of all these texts together would take many times their bytes.
+    step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.dictionary) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
-        texts = DictionaryColumn(coded.codes[start : start + step], coded.domain).array()
-        few = DictionaryColumn(np.arange(len(texts)), ValueDictionary(texts, is_own=True))
-        parts.append(_found_texts(few, mode, words, edits))
+        texts = DictionaryColumn(coded.codes[start : start + step], coded.dictionary).array()
+        parts.append(_match_texts(DictionaryColumn.of(texts), mode, words, edits))
     return pa.concat_arrays(parts)
 
 
-def _found_texts(coded: DictionaryColumn, mode: TextMode, words: str, edits: int) -> Array:
-    index = coded.domain.text_index()
-    found = index.matching(mode, words, edits)
+def _match_texts(coded: DictionaryColumn, mode: ex.TextMode, words: str, edits: int) -> Array:
+    index = coded.dictionary.text_index()
+    matches = index.matching_mask(mode, words, edits)
     codes = coded.codes
     if not index.has_missing and len(codes) and codes.min() >= 0:
-        return bool_array(found[codes])
+        return bool_array(matches[codes])
     missing = np.append(index.missing, True)
-    answer: Array = pa.array(np.append(found, False)[codes], mask=missing[codes])
-    return answer
+    result: Array = pa.array(np.append(matches, False)[codes], mask=missing[codes])
+    return result
 
 
-def _null_test(operand: Expr, is_not: bool, frame: Frame) -> Value:
-    if isinstance(operand, ColumnRef) and operand.type == ScalarType(PropertyScalar.BLOB):
+def _test_null(operand: ex.Expr, is_not: bool, frame: Frame) -> Value:
+    if isinstance(operand, ex.ColumnRef) and operand.type == ScalarType(PropertyScalar.BLOB):
         value: Any = frame.array(operand.name)
     else:
         value = _value(operand, frame)
     if isinstance(value, pa.Scalar):
         return pa.scalar(value.is_valid is is_not)
-    answer: Value = value.is_valid() if is_not else value.is_null()
-    return answer
+    result: Value = value.is_valid() if is_not else value.is_null()
+    return result
 
 
-def _same_positions(operator: ComparisonOperator, left: Expr, right: Expr, frame: Frame) -> Value | None:
-    """Two ids of one domain are equal where their positions are; no text is made for that."""
+def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, frame: Frame) -> Value | None:
+    """Compare two ids of one dictionary by their codes, without creating texts; None if that is impossible."""
     if operator not in {ComparisonOperator.EQ, ComparisonOperator.NE}:
         return None
     columns = []
     for side in (left, right):
-        if not isinstance(side, ColumnRef | EntityRef):
+        if not isinstance(side, ex.ColumnRef | ex.EntityRef):
             return None
-        columns.append(frame.columns[side.id.name if isinstance(side, EntityRef) else side.name])
-    one, other = columns
-    if not isinstance(one, DictionaryColumn) or not isinstance(other, DictionaryColumn):
+        columns.append(frame.columns[side.id.name if isinstance(side, ex.EntityRef) else side.name])
+    first, second = columns
+    if not isinstance(first, DictionaryColumn) or not isinstance(second, DictionaryColumn):
         return None
-    if one.domain is not other.domain or not one.domain.is_unique:
+    if first.dictionary is not second.dictionary or not first.dictionary.is_unique:
         return None
-    answer = one.codes == other.codes if operator is ComparisonOperator.EQ else one.codes != other.codes
-    return pa.array(answer, mask=(one.codes < 0) | (other.codes < 0))  # type: ignore[no-any-return]
+    is_equal = first.codes == second.codes
+    result = is_equal if operator is ComparisonOperator.EQ else ~is_equal
+    return pa.array(result, mask=(first.codes < 0) | (second.codes < 0))  # type: ignore[no-any-return]
 
 
 def _in_list(operand: Value, items: list[Value]) -> Value:
-    # `is_in` would say false, not null, beside a null item.
+    # `is_in` returns false, not null, if an item is null.
     scalars = [
         item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type and item.is_valid
     ]
     if isinstance(operand, pa.Array) and len(scalars) == len(items) and items:
         choices: Array = pa.array([item.as_py() for item in scalars], type=operand.type)
-        found: Value = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
+        is_listed: Value = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))
         if operand.null_count:
-            found = pc.if_else(operand.is_valid(), found, pa.scalar(None, pa.bool_()))
-        return found
-    answer: Value = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
+            is_listed = pc.if_else(operand.is_valid(), is_listed, pa.scalar(None, pa.bool_()))
+        return is_listed
+    result: Value = pc.if_else(pc.is_valid(operand), pa.scalar(False), pa.scalar(None, pa.bool_()))
     for item in items:
-        answer = pc.or_kleene(answer, compared(ComparisonOperator.EQ, operand, item))
-    return answer
+        result = pc.or_kleene(result, compare(ComparisonOperator.EQ, operand, item))
+    return result
 
 
-def _member(item: Value, collection: Value, length: int) -> Value:
-    """Whether the item of each row is in the list of the row."""
-    lists: Any = repeated(collection, length)
+def _test_membership(item: Value, collection: Value, length: int) -> Value:
+    """Return whether the item of each row is in the list of the row."""
+    lists: Any = broadcast(collection, length)
     parents: Any = pc.list_parent_indices(lists)
     members: Any = pc.list_flatten(lists)
-    asked = item if isinstance(item, pa.Scalar) else item.take(parents)
-    equal: Any = compared(ComparisonOperator.EQ, members, asked)
+    items = item if isinstance(item, pa.Scalar) else item.take(parents)
+    equal: Any = compare(ComparisonOperator.EQ, members, items)
     hits = parents.filter(equal.fill_null(False) if isinstance(equal, pa.Array) else equal)
-    found = np.zeros(length, dtype=np.bool_)
-    found[hits.to_numpy(zero_copy_only=False)] = True
+    is_member = np.zeros(length, dtype=np.bool_)
+    is_member[hits.to_numpy(zero_copy_only=False)] = True
     missing: Any = lists.is_null()
     if isinstance(item, pa.Scalar):
         missing = pc.or_(missing, pa.scalar(not item.is_valid))
     else:
         missing = pc.or_(missing, item.is_null())
-    return pa.array(found, mask=missing.to_numpy(zero_copy_only=False))
+    return pa.array(is_member, mask=missing.to_numpy(zero_copy_only=False))
 
 
-def _text_test(text: Value, part: Value, length: int, *, is_prefix: bool) -> Value:
+def _test_text(text: Value, part: Value, length: int, *, is_prefix: bool) -> Value:
     if isinstance(part, pa.Scalar) and isinstance(text, pa.Array):
         if not part.is_valid:
             return pa.nulls(length, pa.bool_())
         kernel: Any = pc.starts_with if is_prefix else pc.match_substring
-        answer: Value = kernel(text, part.as_py())
-        return answer
-    texts: Any = repeated(text, length)
-    parts: Any = repeated(part, length)
+        result: Value = kernel(text, part.as_py())
+        return result
+    texts: Any = broadcast(text, length)
+    parts: Any = broadcast(part, length)
     missing: Any = pc.or_(texts.is_null(), parts.is_null())
     kind = np.dtypes.StringDType()
     whole = texts.fill_null("").to_numpy(zero_copy_only=False).astype(kind)

@@ -1,8 +1,7 @@
-"""Following the edges of one table from a set of nodes, in one of three ways that give the same pairs.
+"""Rows in memory as columns: `Frame`, the unit that steps pass to each other, and operations on codes and row ranges.
 
-The way is chosen at every hop, from the frontier that is really there: adjacency when it is in memory or quickly made;
-lookups by index for a small frontier; adjacency again for a large one, as long as it fits the cache; otherwise a scan
-of the edge table.
+A column is an Arrow array, or codes into a `ValueDictionary`, so that joins and expansions copy numbers instead of
+texts. A frame may have weights: equal rows are then stored once with their number. Nothing here reads storage.
 """
 
 from __future__ import annotations
@@ -15,25 +14,32 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.engine.cache import Cache
-from omnigraph.engine.columns.compute import overflow
-from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary, numbered
+from omnigraph.engine.columns.compute import overflow_error
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, compact_codes
 
 Weights = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class DictionaryColumn:
-    """A column as positions in a domain."""
+    """A column as positions in a dictionary; -1 is null."""
 
     codes: Codes
-    domain: ValueDictionary
+    dictionary: ValueDictionary
+
+    @classmethod
+    def of(cls, column: Column) -> DictionaryColumn:
+        """Return a column with a dictionary; the dictionary of an array is the array itself."""
+        if isinstance(column, DictionaryColumn):
+            return column
+        return cls(np.arange(len(column)), ValueDictionary(column, is_own=True))
 
     def array(self) -> Array:
-        """The values."""
-        return gathered(self.domain.array, self.codes)
+        """Return the values."""
+        return gather(self.dictionary.array, self.codes)
 
     def take(self, rows: Codes) -> DictionaryColumn:
-        return DictionaryColumn(self.codes[rows], self.domain)
+        return DictionaryColumn(self.codes[rows], self.dictionary)
 
 
 Column = Array | DictionaryColumn
@@ -41,63 +47,61 @@ Column = Array | DictionaryColumn
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Some rows. `weights` None means that every row stands for itself."""
+    """Some rows. A row with weight n counts as n equal rows; `weights` None means that all weights are 1."""
 
     length: int
     columns: Mapping[str, Column]
     weights: Weights | None = None
 
     def array(self, name: str) -> Array:
-        """The values of a column."""
-        column = self.columns[name]
-        return column.array() if isinstance(column, DictionaryColumn) else column
+        """Return the values of a column."""
+        return array_of(self.columns[name])
 
     def take(self, rows: Codes) -> Frame:
-        """Some of the rows, in the given order, as often as they are given."""
-        columns = {name: _taken(column, rows) for name, column in self.columns.items()}
+        """Return the rows at these positions, in their order, with repetitions."""
+        columns = {name: _take(column, rows) for name, column in self.columns.items()}
         weights = None if self.weights is None else self.weights[rows]
         return Frame(len(rows), columns, weights)
 
-    def keep(self, mask: Mask) -> Frame:
-        """The rows where the mask is true."""
+    def filter(self, mask: Mask) -> Frame:
+        """Return the rows where the mask is true."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def slice(self, start: int, stop: int) -> Frame:
-        """The rows from `start` up to `stop`."""
+        """Return the rows from `start` up to `stop`."""
         if start <= 0 and stop >= self.length:
             return self
         stop = min(stop, self.length)
         columns = {
-            name: DictionaryColumn(column.codes[start:stop], column.domain)
+            name: DictionaryColumn(column.codes[start:stop], column.dictionary)
             if isinstance(column, DictionaryColumn)
             else column.slice(start, stop - start)
             for name, column in self.columns.items()
         }
         return Frame(stop - start, columns, None if self.weights is None else self.weights[start:stop])
 
-    def plus(self, columns: Mapping[str, Column]) -> Frame:
-        """The same rows with more columns."""
+    def with_columns(self, columns: Mapping[str, Column]) -> Frame:
+        """Return the rows with more columns."""
         return replace(self, columns={**self.columns, **columns})
 
-    def only(self, names: Iterable[str]) -> Frame:
-        """The same rows with these columns alone, as far as they are there."""
-        kept = {name: self.columns[name] for name in names if name in self.columns}
-        return replace(self, columns=kept)
+    def select(self, names: Iterable[str]) -> Frame:
+        """Return the rows with only these columns; ignore names that the frame does not have."""
+        return replace(self, columns={name: self.columns[name] for name in names if name in self.columns})
 
-    def spread(self) -> Frame:
-        """Every row once for each time it stands there."""
+    def repeat_by_weight(self) -> Frame:
+        """Return each row as often as its weight says, without weights."""
         if self.weights is None:
             return self
         rows = np.repeat(np.arange(self.length), self.weights)
         return replace(self, weights=None).take(rows)
 
-    def settled(self) -> Frame:
-        """The same rows without the other values of their own domains, so that only these rows are held."""
+    def compact(self) -> Frame:
+        """Return the rows without unused values of their own dictionaries, so that memory holds only these rows."""
         columns = {
             name: column.array()
             if isinstance(column, DictionaryColumn)
-            and column.domain.is_own
-            and len(column.domain) > self.length
+            and column.dictionary.is_own
+            and len(column.dictionary) > self.length
             else column
             for name, column in self.columns.items()
         }
@@ -105,29 +109,34 @@ class Frame:
 
     @property
     def row_count(self) -> int:
-        """How many rows these are, counting weights."""
+        """The number of rows, with weights."""
         return self.length if self.weights is None else int(self.weights.sum())
 
     @property
     def nbytes(self) -> int:
-        """Roughly what the frame holds that nobody else holds."""
+        """About the bytes that only this frame holds."""
         total = 0 if self.weights is None else self.weights.nbytes
-        own: dict[int, int] = {}
+        own_bytes: dict[int, int] = {}
         for column in self.columns.values():
             if isinstance(column, DictionaryColumn):
                 total += column.codes.nbytes
-                if column.domain.is_own:
-                    own[id(column.domain)] = int(column.domain.array.nbytes)
+                if column.dictionary.is_own:
+                    own_bytes[id(column.dictionary)] = int(column.dictionary.array.nbytes)
             else:
                 total += int(column.nbytes)
-        return total + sum(own.values())
+        return total + sum(own_bytes.values())
+
+
+def array_of(column: Column) -> Array:
+    """Return the values of a column."""
+    return column.array() if isinstance(column, DictionaryColumn) else column
 
 
 def concat_frames(frames: Sequence[Frame]) -> Frame:
-    """The rows of all frames, which have the same columns; there is at least one."""
+    """Return the rows of all frames; there is at least one, and all have the same columns."""
     if len(frames) == 1:
         return frames[0]
-    columns = {name: _joined([frame.columns[name] for frame in frames]) for name in frames[0].columns}
+    columns = {name: _concat_columns([frame.columns[name] for frame in frames]) for name in frames[0].columns}
     weights = None
     if any(frame.weights is not None for frame in frames):
         weights = np.concatenate([weights_of(frame) for frame in frames])
@@ -135,33 +144,33 @@ def concat_frames(frames: Sequence[Frame]) -> Frame:
 
 
 def weights_of(frame: Frame) -> Weights:
-    """How often each row stands there."""
+    """Return the weight of each row."""
     return np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
 
 
-def gathered(values: Array, codes: Codes) -> Array:
-    """The values at these positions, null at -1."""
+def gather(values: Array, codes: Codes) -> Array:
+    """Return the values at these positions, null for -1."""
     missing = codes < 0
     indices = pa.array(codes, mask=missing) if missing.any() else pa.array(codes)
     return values.take(indices)
 
 
-def multiplied(one: Weights, other: Weights) -> Weights:
-    """Row by row the product of weights; more rows than an I64 can count are an error."""
-    if len(one) and int(one.max()) * int(other.max()) >= 2**63:
-        raise overflow()
-    return one * other
+def multiply_weights(left: Weights, right: Weights) -> Weights:
+    """Return the product of weights, row by row; raise if it may exceed the range of I64."""
+    if len(left) and int(left.max()) * int(right.max()) >= 2**63:
+        raise overflow_error()
+    return left * right
 
 
-def counted(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, Weights]:
-    """The distinct positions and the sum of weights of each; more than an I64 can count is an error."""
+def count_codes(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, Weights]:
+    """Return the distinct codes and the sum of the weights of each; raise if it may exceed the range of I64."""
     total = 0.0 if weights is None else float(weights.sum(dtype=np.float64))
     if total >= 2**63:
-        raise overflow()
+        raise overflow_error()
     if len(codes) * 8 >= size and total < 2**53:
         counts = np.bincount(codes, weights=weights, minlength=size)
-        kept = np.flatnonzero(counts)
-        return kept, counts[kept].astype(np.int64)
+        used = np.flatnonzero(counts)
+        return used, counts[used].astype(np.int64)
     if weights is None:
         return np.unique(codes, return_counts=True)
     order = np.argsort(codes, kind="stable")
@@ -171,7 +180,7 @@ def counted(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes, We
     return ordered[first], sums
 
 
-def _taken(column: Column, rows: Codes) -> Column:
+def _take(column: Column, rows: Codes) -> Column:
     if isinstance(column, DictionaryColumn):
         return column.take(rows)
     if pa.types.is_primitive(column.type):
@@ -179,60 +188,62 @@ def _taken(column: Column, rows: Codes) -> Column:
     return DictionaryColumn(rows.astype(np.int64, copy=False), ValueDictionary(column, is_own=True))
 
 
-def _joined(columns: list[Column]) -> Column:
+def _concat_columns(columns: list[Column]) -> Column:
     first = columns[0]
     if isinstance(first, DictionaryColumn) and all(
-        isinstance(other, DictionaryColumn) and other.domain is first.domain for other in columns
+        isinstance(other, DictionaryColumn) and other.dictionary is first.dictionary for other in columns
     ):
         codes = [column.codes for column in columns if isinstance(column, DictionaryColumn)]
-        return DictionaryColumn(np.concatenate(codes), first.domain)
-    arrays = [column.array() if isinstance(column, DictionaryColumn) else column for column in columns]
-    return pa.concat_arrays(arrays)
+        return DictionaryColumn(np.concatenate(codes), first.dictionary)
+    return pa.concat_arrays([array_of(column) for column in columns])
 
 
-def positions_in(domain: ValueDictionary, column: Column, cache: Cache) -> Codes:
-    """The position of each id of the column in the domain, -1 for null and for ids that are not there."""
+def positions_in(dictionary: ValueDictionary, column: Column, cache: Cache) -> Codes:
+    """Return the position of each id of the column in the dictionary, -1 for null and for missing ids."""
     if not isinstance(column, DictionaryColumn):
-        return domain.find(column)
-    if column.domain is domain:
+        return dictionary.find(column)
+    if column.dictionary is dictionary:
         return column.codes
-    if column.domain.is_own:
-        if len(column.domain) <= 2 * len(column.codes):
-            return _mapped(domain.find(column.domain.array), column.codes)
-        return domain.find(column.array())
-    translation = column.domain.translation(domain)
+    if column.dictionary.is_own:
+        if len(column.dictionary) <= 2 * len(column.codes):
+            return _map_codes(dictionary.find(column.dictionary.array), column.codes)
+        return dictionary.find(column.array())
+    translation = column.dictionary.translation(dictionary)
     if translation is None:
-        key = ("translation", id(column.domain), id(domain))
-        if len(column.codes) * 16 < len(column.domain) and cache.touch(key) < 2:
-            return domain.find(column.array())
-        translation = column.domain.translate(domain)
-    return _mapped(translation, column.codes)
+        key = ("translation", id(column.dictionary), id(dictionary))
+        if len(column.codes) * 16 < len(column.dictionary) and cache.touch(key) < 2:
+            return dictionary.find(column.array())
+        translation = column.dictionary.translate(dictionary)
+    return _map_codes(translation, column.codes)
 
 
-def _mapped(codes: Codes, at: Codes) -> Codes:
-    if not len(codes):
-        return np.full(len(at), -1, dtype=np.int64)
-    found = codes[at]
-    missing = at < 0
+def _map_codes(translation: Codes, codes: Codes) -> Codes:
+    if not len(translation):
+        return np.full(len(codes), -1, dtype=np.int64)
+    translated = translation[codes]
+    missing = codes < 0
     if missing.any():
-        found[missing] = -1
-    return found
+        translated[missing] = -1
+    return translated
 
 
-def spread_ranges(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
-    """Every index of `starts[code] : starts[code + 1]` for each code, beside the place of the code; -1 has none."""
+def expand_ranges(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
+    """Return all indices of `starts[code] : starts[code + 1]` for each code, after the position of that code.
+
+    The code -1 has no indices.
+    """
     if len(starts) < 2:
         empty = np.zeros(0, dtype=np.int64)
         return empty, empty
     begins, counts = range_counts(starts, codes)
-    places = np.repeat(np.arange(len(codes)), counts)
+    positions = np.repeat(np.arange(len(codes)), counts)
     before = np.cumsum(counts) - counts
-    at = np.arange(len(places)) + np.repeat(begins - before, counts)
-    return places, at
+    indices = np.arange(len(positions)) + np.repeat(begins - before, counts)
+    return positions, indices
 
 
 def range_counts(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
-    """Where the range of each code begins, and how long it is; -1 has length 0."""
+    """Return the begin and the length of the range of each code; -1 has length 0."""
     begins = starts[codes]
     counts = starts[codes + 1] - begins
     missing = codes < 0
@@ -241,22 +252,21 @@ def range_counts(starts: Codes, codes: Codes) -> tuple[Codes, Codes]:
     return begins, counts
 
 
-def output_slices(sizes: Codes, most: int) -> Iterator[tuple[int, int]]:
-    """Rows that give about so many rows together, at least one at a time."""
+def output_slices(sizes: Codes, output_rows_max: int) -> Iterator[tuple[int, int]]:
+    """Yield slices of rows that produce at most `output_rows_max` rows together, or that have one row."""
     total = np.cumsum(sizes)
     start, done = 0, 0
     while start < len(sizes):
-        stop = max(int(np.searchsorted(total, done + most, side="right")), start + 1)
+        stop = max(int(np.searchsorted(total, done + output_rows_max, side="right")), start + 1)
         yield start, stop
         done = int(total[stop - 1])
         start = stop
 
 
 def distinct_sources(column: Column) -> tuple[DictionaryColumn, Codes]:
-    """The distinct sources, and for each row the number of its source, -1 for null."""
-    if not isinstance(column, DictionaryColumn) or not column.domain.is_unique:
-        array = column.array() if isinstance(column, DictionaryColumn) else column
-        codes, distinct = ValueDictionary(array).factors()
+    """Return the distinct values, and for each row the number of its value, -1 for null."""
+    if not isinstance(column, DictionaryColumn) or not column.dictionary.is_unique:
+        codes, distinct = ValueDictionary(array_of(column)).factors()
         return DictionaryColumn(np.arange(len(distinct)), distinct), codes
-    used, numbers = numbered(column.codes, len(column.domain))
-    return DictionaryColumn(used, column.domain), numbers
+    used, numbers = compact_codes(column.codes, len(column.dictionary))
+    return DictionaryColumn(used, column.dictionary), numbers

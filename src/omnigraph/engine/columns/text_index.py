@@ -1,8 +1,9 @@
-"""The words of a column of texts, and which texts have which.
+"""An index of the words in a column of texts.
 
-Comes in: an array of texts. Goes out: for every text its words in order, as positions in a vocabulary. Words are runs
-of letters and digits, without case, as Lance's index has them without stemming and stop words. Kept with the domain of
-a cached column, so a column is split once per published version. Nothing depends on what an index in storage covers.
+In: an array of texts. Out: the words in each text in order, as positions in a vocabulary. Words are sequences of
+letters and digits in lower case, as in Lance's index without stemming and stop words. The index is cached with the
+dictionary of a column, so a column is split once per published version. It does not depend on what an index in storage
+covers.
 """
 
 from __future__ import annotations
@@ -15,125 +16,126 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary
-from omnigraph.query.plan.expressions import TextMode
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary
+from omnigraph.query.plan import expressions as ex
 
 _BETWEEN_WORDS: Final = r"[^\pL\pN]+"
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 _PAD: Final = -1
-Places = npt.NDArray[np.int32]
+Positions = npt.NDArray[np.int32]
 
 
 class TextIndex:
-    """The words of texts, in order: `words` one after another, and the text that each is in.
+    """The words in texts: `words` has all words in order, and `texts` the text of each.
 
-    The places of a word are kept together, so that what a search costs follows how often its words stand there.
+    The positions of each word are stored together, so the cost of a search grows with the occurrences of its words.
     """
 
     def __init__(self, texts: Array) -> None:
         parents, words = _split(texts)
         encoded: Any = words.dictionary_encode()
         self.vocabulary = ValueDictionary(encoded.dictionary, is_unique=True)
-        self.words: Places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
-        self.texts: Places = parents
+        self.words: Positions = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+        self.texts: Positions = parents
         self.lengths: Codes = np.bincount(parents, minlength=len(texts))
         missing: Any = texts.is_null()
         self.missing: Mask = missing.to_numpy(zero_copy_only=False)
         self.has_missing = texts.null_count > 0
-        self._order: Places = np.argsort(self.words, kind="stable").astype(np.int32)
+        self._order: Positions = np.argsort(self.words, kind="stable").astype(np.int32)
         counts = np.bincount(self.words, minlength=len(self.vocabulary))
         self._starts: Codes = np.concatenate(([0], np.cumsum(counts)))
 
     @property
     def nbytes(self) -> int:
-        """What is held beside the texts."""
+        """The bytes of the index without the texts."""
         arrays = (self.words, self.texts, self.lengths, self.missing, self._order, self._starts)
-        return self.vocabulary.nbytes + sum(int(found.nbytes) for found in arrays)
+        return self.vocabulary.nbytes + sum(int(array.nbytes) for array in arrays)
 
-    def matching(self, mode: TextMode, query: str, edits: int) -> Mask:
-        """Which texts a predicate finds."""
-        wanted = query_words(query)
-        found = np.zeros(len(self.lengths), dtype=np.bool_)
-        if not len(wanted):
-            return found
-        codes = self.vocabulary.find(wanted)
+    def matching_mask(self, mode: ex.TextMode, query: str, edits: int) -> Mask:
+        """Return which texts match a predicate."""
+        words = query_words(query)
+        mask = np.zeros(len(self.lengths), dtype=np.bool_)
+        if not len(words):
+            return mask
+        codes = self.vocabulary.find(words)
         match mode:
-            case TextMode.SEARCH:
-                hits = [self._places(word) for word in codes[codes >= 0]]
-            case TextMode.FUZZY:
-                hits = [self._places(word) for word in self._near(wanted.to_pylist(), edits)]
-            case TextMode.MATCH_TEXT:
-                hits = [self._begins(codes)]
-        for places in hits:
-            found[self.texts[places]] = True
-        return found
+            case ex.TextMode.SEARCH:
+                hits = [self._positions(word) for word in codes[codes >= 0]]
+            case ex.TextMode.FUZZY:
+                hits = [self._positions(word) for word in self._similar_words(words.to_pylist(), edits)]
+            case ex.TextMode.MATCH_TEXT:
+                hits = [self._phrase_positions(codes)]
+        for positions in hits:
+            mask[self.texts[positions]] = True
+        return mask
 
-    def occurrences(self, word: int) -> tuple[Places, Codes]:
-        """The texts with a word, and how often each has it."""
-        texts = self.texts[self._places(word)]  # in order, as the places are
+    def occurrences(self, word: int) -> tuple[Positions, Codes]:
+        """Return the texts that contain a word, and how often each contains it."""
+        texts = self.texts[self._positions(word)]  # sorted, because the positions are
         first = np.flatnonzero(np.append(True, texts[1:] != texts[:-1]))
         return texts[first], np.diff(first, append=len(texts))
 
-    def _places(self, word: int) -> Places:
-        """Where a word stands, in order."""
+    def _positions(self, word: int) -> Positions:
+        """Return the positions of a word, sorted."""
         return self._order[self._starts[word] : self._starts[word + 1]]
 
-    def _begins(self, codes: Codes) -> Places:
-        """The places where these words stand one after another in one text."""
+    def _phrase_positions(self, codes: Codes) -> Positions:
+        """Return the positions where these words follow each other in one text."""
         if (codes < 0).any():
             return np.zeros(0, dtype=np.int32)
-        places = self._places(int(codes[0]))
-        places = places[places <= len(self.words) - len(codes)]
-        for further, code in enumerate(codes):
-            same_text = self.texts[places + further] == self.texts[places]
-            places = places[same_text & (self.words[places + further] == code)]
-        return places
+        positions = self._positions(int(codes[0]))
+        positions = positions[positions <= len(self.words) - len(codes)]
+        for offset, code in enumerate(codes):
+            same_text = self.texts[positions + offset] == self.texts[positions]
+            positions = positions[same_text & (self.words[positions + offset] == code)]
+        return positions
 
-    def _near(self, wanted: list[Any], edits: int) -> Codes:
-        """The words of the vocabulary within so many edits of one that is wanted."""
-        near = np.zeros(len(self.vocabulary), dtype=np.bool_)
-        if not len(near):
-            return np.flatnonzero(near)
+    def _similar_words(self, words: list[Any], edits: int) -> Codes:
+        """Return the vocabulary words within `edits` edits of one of these words."""
+        mask = np.zeros(len(self.vocabulary), dtype=np.bool_)
+        if not len(mask):
+            return np.flatnonzero(mask)
         lengths: Any = pc.utf8_length(self.vocabulary.array)
         sizes = lengths.to_numpy(zero_copy_only=False)
-        for word in wanted:
-            alike = np.flatnonzero(np.abs(sizes - len(word)) <= edits)
-            if len(alike):
-                texts: Any = self.vocabulary.array.take(pa.array(alike))
-                near[alike[_distances(texts, sizes[alike], word) <= edits]] = True
-        return np.flatnonzero(near)
+        for word in words:
+            similar = np.flatnonzero(np.abs(sizes - len(word)) <= edits)
+            if len(similar):
+                texts: Any = self.vocabulary.array.take(pa.array(similar))
+                mask[similar[_distances(texts, sizes[similar], word) <= edits]] = True
+        return np.flatnonzero(mask)
 
 
 def query_words(text: str) -> Array:
-    """The words of a query, in order, as often as they stand there."""
+    """Return the words in a query, in order, with repetitions."""
     if text.isascii():
-        # Making ready the pattern for all letters of the world takes longer than the rest of a search.
+        # To compile the pattern for all letters of Unicode takes longer than the rest of a search.
         return pa.array(_ASCII_WORD.findall(text.lower()), pa.utf8())
     return _split(pa.array([text], pa.utf8()))[1]
 
 
-def _split(texts: Array) -> tuple[Places, Array]:
-    """The words of all texts, and for each the text it is from."""
+def _split(texts: Array) -> tuple[Positions, Array]:
+    """Return the text of each word, and the words in all texts."""
     lists: Any = pc.split_pattern_regex(pc.utf8_lower(texts.fill_null("")), _BETWEEN_WORDS)
     words: Any = pc.list_flatten(lists)
     parents: Any = pc.list_parent_indices(lists)
-    there: Any = pc.not_equal(words, "")
-    kept = parents.filter(there).to_numpy(zero_copy_only=False).astype(np.int32)
-    return kept, words.filter(there)
+    is_word: Any = pc.not_equal(words, "")
+    word_texts = parents.filter(is_word).to_numpy(zero_copy_only=False).astype(np.int32)
+    return word_texts, words.filter(is_word)
 
 
 def _distances(texts: Array, sizes: npt.NDArray[Any], word: str) -> npt.NDArray[np.int64]:
-    """How many letters must be put in, left out or replaced, for every text at once."""
+    """Return the edit distance (inserted, deleted and replaced letters) of each text to the word."""
     letters = np.full((len(texts), int(sizes.max())), _PAD, dtype=np.int64)
     for row, text in enumerate(texts.to_pylist()):
         letters[row, : len(text or "")] = [ord(letter) for letter in text or ""]
     before = np.tile(np.arange(letters.shape[1] + 1), (len(letters), 1))
-    for at, letter in enumerate(word, start=1):
-        now = np.empty_like(before)
-        now[:, 0] = at
-        for place in range(letters.shape[1]):
-            replaced = before[:, place] + (letters[:, place] != ord(letter))
-            now[:, place + 1] = np.minimum(np.minimum(before[:, place + 1], now[:, place]) + 1, replaced)
-        before = now
-    found: npt.NDArray[np.int64] = before[np.arange(len(letters)), sizes]
-    return found
+    for row, letter in enumerate(word, start=1):
+        current = np.empty_like(before)
+        current[:, 0] = row
+        for column in range(letters.shape[1]):
+            replaced = before[:, column] + (letters[:, column] != ord(letter))
+            inserted = np.minimum(before[:, column + 1], current[:, column]) + 1
+            current[:, column + 1] = np.minimum(inserted, replaced)
+        before = current
+    distances: npt.NDArray[np.int64] = before[np.arange(len(letters)), sizes]
+    return distances

@@ -1,8 +1,8 @@
-"""Runs the statements of a mutation over a snapshot: each sees what the ones before it did. Nothing is written.
+"""Runs the statements of a mutation over a snapshot; each statement sees the changes of those before it.
 
-Comes in: a snapshot, and a mutation whose plan is rewritten and bound. Goes out: the `MutationChange` it makes:
-overlays by type, and everything that breaks a rule. A statement touches rows of the pinned table and rows of the
-overlay; validation is of the whole change, as it will be.
+In: a snapshot, and a mutation whose plan is rewritten and bound. Out: a `MutationChange`: an overlay per type, and all
+violations of rules. A statement changes rows of the pinned table and rows of the overlay; `require_valid` checks the
+change as a whole. Nothing is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.arrow.columns import nulls
 from omnigraph.base.errors import ContentError
 from omnigraph.base.ids import TypeId
-from omnigraph.engine.columns.domain import Array
+from omnigraph.engine.columns.dictionary import Array
 from omnigraph.engine.columns.expressions import evaluate
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.limits import Budget
@@ -33,18 +33,18 @@ from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, take_value
 from omnigraph.integrity.report import ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
-from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue
-from omnigraph.query.plan.operators import Scan
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.schema.tables import arrow_schema, arrow_type
 
-_ENDS = {"src": "from", "dst": "to"}
+_ENDPOINT_NAMES = {"src": "from", "dst": "to"}
 
 
 @dataclass(frozen=True, slots=True)
 class BoundMutation:
-    """A mutation that can be run: its plan, the line of each statement, and what messages call the text."""
+    """A mutation that can run: its plan, the line of each statement, and the name of its source in messages."""
 
     plan: MutationPlan
     lines: tuple[int, ...]
@@ -56,7 +56,7 @@ class BoundMutation:
 
 
 class MutationRejectedError(ContentError):
-    """The change breaks rules; nothing was written."""
+    """The change violates rules of the schema; nothing was written."""
 
     def __init__(self, name: str, report: ViolationReport) -> None:
         first = report.first[0]
@@ -64,22 +64,22 @@ class MutationRejectedError(ContentError):
         super().__init__(
             f"query {name}: {first.describe()}{more}",
             code="mutation_rejected",
-            hint="nothing was written; the schema says what rows must be like",
-            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
+            hint="Nothing was written. Change the values so that they satisfy the rules of the schema.",
+            facts={"validation_errors": [error.to_json() for error in report.first], "total": report.total},
         )
         self.report = report
 
     def render(self) -> str:
-        """Each kept violation on a line of its own, and how many there are in all."""
+        """Return the number of violations, and each reported violation on its own line."""
         shown = self.report.first
-        count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
-        more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
-        return "\n".join([f"the change has {count}{more}", *(f"  {found.describe()}" for found in shown)])
+        count = "1 error" if self.report.total == 1 else f"{self.report.total:,} errors"
+        more = "" if self.report.total == len(shown) else f" (first {len(shown)} shown)"
+        return "\n".join([f"the change has {count}{more}", *(f"  {error.describe()}" for error in shown)])
 
 
 @dataclass(slots=True)
 class MutationChange:
-    """What a mutation does: its overlays, and the types that it is validated against."""
+    """The overlays of a mutation, its violations so far, and the types that its validity depends on."""
 
     overlays: dict[TypeId, Overlay] = field(default_factory=dict)
     reports: list[ViolationReport] = field(default_factory=list)
@@ -93,29 +93,29 @@ class MutationChange:
 def run_mutation(
     snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimits = NO_LIMITS
 ) -> MutationChange:
-    """The change that the statements make, in order; it is not validated against the graph yet."""
+    """Run the statements in order; return their change, which is not yet validated against the graph."""
     budget = Budget(limits.engine_options())
     running = _MutationRun(snapshot, mutation, snapshot.schema.catalog, budget)
     for statement, lines in running.groups():
         match statement:
             case [InsertRow(), *_]:
-                running.insert([found for found in statement if isinstance(found, InsertRow)], lines)
+                running.insert([insert for insert in statement if isinstance(insert, InsertRow)], lines)
             case [UpdateRows() as update]:
                 running.update(update, lines[0])
             case [DeleteRows() as delete]:
                 running.delete(delete)
             case _:
-                raise AssertionError("a group has one statement, or inserts of one type")
+                raise AssertionError("expected one statement, or inserts of one type")
     return running.change
 
 
-def refuse_broken_rules(snapshot: Snapshot, mutation: BoundMutation, change: MutationChange) -> None:
-    """Raise `MutationRejectedError` with everything that the change breaks in this snapshot."""
+def require_valid(snapshot: Snapshot, mutation: BoundMutation, change: MutationChange) -> None:
+    """Raise `MutationRejectedError` with all violations of the change in this snapshot."""
     changes = [_type_change(overlay) for overlay in change.written]
-    found = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
+    violations = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
     reports = [
-        ViolationReport.of_batch(breaches, overlay.places(mutation.source))
-        for overlay, breaches in zip(change.written, found, strict=True)
+        ViolationReport.of_batch(breaches, overlay.row_origins(mutation.source))
+        for overlay, breaches in zip(change.written, violations, strict=True)
         if breaches
     ]
     report = merge_reports([*change.reports, *reports])
@@ -129,7 +129,7 @@ def _type_change(overlay: Overlay) -> TypeChange:
 
 @dataclass(slots=True)
 class _MutationRun:
-    """A mutation under way."""
+    """A mutation in progress."""
 
     snapshot: Snapshot
     mutation: BoundMutation
@@ -138,7 +138,7 @@ class _MutationRun:
     change: MutationChange = field(default_factory=MutationChange)
 
     def groups(self) -> Iterator[tuple[list[Any], list[int]]]:
-        """The statements in order, inserts of one type that follow each other together."""
+        """Yield the statements with their lines, in order; consecutive inserts of one type are one group."""
         pairs = zip(self.mutation.plan.statements, self.mutation.lines, strict=True)
 
         def key(pair: tuple[int, tuple[Any, int]]) -> tuple[object, ...]:
@@ -146,101 +146,103 @@ class _MutationRun:
             return (type_of(statement),) if isinstance(statement, InsertRow) else (number,)
 
         for _, group in groupby(enumerate(pairs), key):
-            found = [pair for _, pair in group]
-            yield [statement for statement, _ in found], [line for _, line in found]
+            members = [pair for _, pair in group]
+            yield [statement for statement, _ in members], [line for _, line in members]
 
     def insert(self, statements: list[InsertRow], lines: list[int]) -> None:
         overlay = self._overlay(statements[0].table.type_id)
         records = [_record(overlay.entity, statement.values) for statement in statements]
         checked = check_batch(overlay.entity, RawBatch.from_records(records))
-        at = np.array(lines, dtype=np.int64)
-        self._report(checked.violations, at)
-        # Also with mistakes, so that one attempt shows those of the rows together as well; it is never written.
-        overlay.insert(pa.Table.from_batches([checked.rows]), at)
-        self._note_read(overlay.entity)
+        row_lines = np.array(lines, dtype=np.int64)
+        self._report(checked.breaches, row_lines)
+        # Insert invalid rows too, so that one run also reports the violations between rows; they are never written.
+        overlay.insert(pa.Table.from_batches([checked.rows]), row_lines)
+        self._add_read_types(overlay.entity)
 
     def update(self, statement: UpdateRows, line: int) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
         conditions = conditions_of(statement)
-        found = overlay.matching(statement.entity, conditions)
-        old = self._old_rows(statement, overlay)
-        fresh = overlay.add_old(old, line)
-        which = np.concatenate([found, np.zeros(old.num_rows, np.bool_)]) | fresh
+        overlay_mask = overlay.matching_mask(statement.entity, conditions)
+        stored = self._matching_rows(statement, overlay)
+        stored_mask = overlay.add_existing(stored, line)
+        mask = np.concatenate([overlay_mask, np.zeros(stored.num_rows, np.bool_)]) | stored_mask
         self.change.read.add(overlay.entity.id)
-        if which.any():
-            rows = overlay.frame(statement.entity).keep(which)
-            overlay.update(which, self._values(overlay.entity, statement.values, rows, line), line)
+        if mask.any():
+            rows = overlay.frame(statement.entity).filter(mask)
+            overlay.update(mask, self._values(overlay.entity, statement.values, rows, line), line)
 
     def delete(self, statement: DeleteRows) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
-        gone = overlay.remove(_column(self._old_rows(statement, overlay), "id"))
+        rows = self._matching_rows(statement, overlay)
+        deleted = overlay.remove(rows.column("id").combine_chunks() if rows.num_rows else NO_IDS)
         self.change.read.add(overlay.entity.id)
         if isinstance(overlay.entity, NodeType):
-            self._delete_edges(overlay.entity, gone)
+            self._delete_edges(overlay.entity, deleted)
 
-    def _delete_edges(self, node: NodeType, gone: Array) -> None:
-        """The edges of deleted nodes go with them."""
+    def _delete_edges(self, node: NodeType, deleted: Array) -> None:
+        """Delete the edges of deleted nodes."""
         lookup = SnapshotLookup(self.snapshot)
         for edge in self.catalog.edges:
-            ends = [end for end, found in (("src", edge.source), ("dst", edge.target)) if found == node.id]
+            ends = [
+                end for end, type_id in (("src", edge.source), ("dst", edge.target)) if type_id == node.id
+            ]
             if ends:
                 self.change.read.add(edge.id)
-            for end in ends if len(gone) else ():
-                removed = self._overlay(edge.id).remove(lookup.edges_at(edge.id, end, gone))
-                self.budget.hold(removed.nbytes)
+            for end in ends if len(deleted) else ():
+                removed = self._overlay(edge.id).remove(lookup.edges_at(edge.id, end, deleted))
+                self.budget.reserve(removed.nbytes)
 
-    def _old_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
-        """The rows of the pinned table that match and that no earlier statement has touched."""
+    def _matching_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
+        """Read the rows of the pinned table that match and that no earlier statement changed."""
         scan, name = statement.rows, statement.entity.name
-        assert isinstance(scan, Scan), "the rows of a statement are one scan"
-        wanted = overlay.columns if isinstance(statement, UpdateRows) else ("id",)
-        schema = pa.schema([arrow_schema(overlay.entity).field(column) for column in wanted])
-        needed = frozenset(f"{name}.{column}" for column in wanted)
+        assert isinstance(scan, op.Scan), "the rows of a statement are one scan"
+        columns = overlay.columns if isinstance(statement, UpdateRows) else ("id",)
+        schema = pa.schema([arrow_schema(overlay.entity).field(column) for column in columns])
+        needed = frozenset(f"{name}.{column}" for column in columns)
         tables = [schema.empty_table()]
-        for frame in run_rows(self.snapshot, replace(scan, columns=wanted), needed, self.budget):
-            fresh = frame.keep(overlay.unseen(frame.array(f"{name}.id")))
-            arrays = [_stored(fresh.array(f"{name}.{found.name}"), found.type) for found in schema]
+        for frame in run_rows(self.snapshot, replace(scan, columns=columns), needed, self.budget):
+            rows = frame.filter(overlay.untouched_mask(frame.array(f"{name}.id")))
+            arrays = [_as_stored(rows.array(f"{name}.{column.name}"), column.type) for column in schema]
             tables.append(pa.Table.from_arrays(arrays, schema=schema))
-            # What a statement touches stays until the commit.
-            self.budget.hold(tables[-1].nbytes)
+            # The rows are held until the commit.
+            self.budget.reserve(tables[-1].nbytes)
         return pa.concat_tables(tables)
 
     def _values(
         self, entity: Entity, values: tuple[ColumnAssignment, ...], rows: Frame, line: int
     ) -> dict[str, Array]:
-        """The new values: arrays of one, or computed for each row; what breaks a rule is reported and null."""
+        """Return new values, as arrays of one value or of one per row; report invalid values, which become null."""
         lines = np.full(rows.length, line, dtype=np.int64)
-        columns = {found.name: nulls(1, arrow_type(found.type)) for found in entity.properties}
-        made: dict[str, Array] = {}
+        columns = {prop.name: nulls(1, arrow_type(prop.type)) for prop in entity.properties}
+        new_values: dict[str, Array] = {}
         for assigned in values:
-            found = entity.property_named(assigned.column)
-            assert found is not None, "an update sets properties"
-            is_literal = isinstance(assigned.value, Literal)
-            raw = MixedColumn([_cell(assigned)]) if is_literal else _raw(assigned.value, rows)
-            converted = convert(raw, found.type)
-            made[found.name] = columns[found.name] = converted.values
-            mistakes = (
-                RuleViolations(
-                    mistake.rule, found.name, mistake.message, mistake.rows, take_values(raw, mistake.rows)
-                )
-                for mistake in converted.invalid
+            prop = entity.property_named(assigned.column)
+            assert prop is not None, "an update sets properties"
+            is_literal = isinstance(assigned.value, ex.Literal)
+            raw = MixedColumn([_assigned_value(assigned)]) if is_literal else _evaluate(assigned.value, rows)
+            converted = convert(raw, prop.type)
+            new_values[prop.name] = columns[prop.name] = converted.values
+            violations = (
+                RuleViolations(error.rule, prop.name, error.message, error.rows, taken(raw, error.rows))
+                for error in converted.mistakes
             )
-            self._report(tuple(mistakes), lines)
-            if not (is_literal or found.nullable):
-                self._report(tuple(check_required(found.name, raw)), lines)
+            self._report(tuple(violations), lines)
+            if not (is_literal or prop.nullable):
+                self._report(tuple(check_required(prop.name, raw)), lines)
         self._report(tuple(check_property_values(entity, columns)), lines)
-        return made
+        return new_values
 
     def _overlay(self, type_id: TypeId) -> Overlay:
-        found = self.change.overlays.get(type_id)
-        if found is None:
+        overlay = self.change.overlays.get(type_id)
+        if overlay is None:
             entity = self.catalog.type_with_id(type_id)
-            assert entity is not None, "the plan is of this catalog"
-            found = self.change.overlays[type_id] = Overlay(entity, held_columns(entity, self.mutation.plan))
-        return found
+            assert entity is not None, "the plan belongs to this catalog"
+            overlay = Overlay(entity, held_columns(entity, self.mutation.plan))
+            self.change.overlays[type_id] = overlay
+        return overlay
 
-    def _note_read(self, entity: Entity) -> None:
-        """What an insert is validated against: the ends of an edge."""
+    def _add_read_types(self, entity: Entity) -> None:
+        """Add the types that the validity of an insert depends on: of an edge also those of its endpoints."""
         self.change.read.add(entity.id)
         if isinstance(entity, EdgeType):
             self.change.read.update((entity.source, entity.target))
@@ -249,41 +251,39 @@ class _MutationRun:
         self, breaches: tuple[RuleViolations, ...], lines: np.ndarray[Any, np.dtype[np.int64]]
     ) -> None:
         if breaches:
-            places = RowOrigins.in_file(self.mutation.source, lines)
-            self.change.reports.append(ViolationReport.of_batch(breaches, places))
+            origins = RowOrigins.in_file(self.mutation.source, lines)
+            self.change.reports.append(ViolationReport.of_batch(breaches, origins))
 
 
 def _record(entity: Entity, values: tuple[ColumnAssignment, ...]) -> dict[str, object]:
-    """The values under the names that data has: the ends of an edge are `from` and `to`."""
-    ends = _ENDS if isinstance(entity, EdgeType) else {}
-    return {ends.get(found.column, found.column): _cell(found) for found in values}
+    """Return the values by their names in input data: the endpoints of an edge are `from` and `to`."""
+    names = _ENDPOINT_NAMES if isinstance(entity, EdgeType) else {}
+    return {names.get(assigned.column, assigned.column): _assigned_value(assigned) for assigned in values}
 
 
-def _cell(assigned: ColumnAssignment) -> object:
-    """The value of an expression that reads no row."""
-    if not isinstance(assigned.value, Literal):
-        raw = _raw(assigned.value, Frame(1, {}))
+def _assigned_value(assigned: ColumnAssignment) -> object:
+    """Return the value of an expression that reads no row."""
+    if not isinstance(assigned.value, ex.Literal):
+        raw = _evaluate(assigned.value, Frame(1, {}))
         return raw.values[0] if isinstance(raw, MixedColumn) else raw.to_pylist()[0]
-    value: LiteralValue = assigned.value.value
+    value: ex.LiteralValue = assigned.value.value
     return list(value) if isinstance(value, tuple) else value
 
 
-def _raw(value: Expr, rows: Frame) -> RawColumn:
-    """The computed values, one per row, not yet of the property's type."""
-    if not isinstance(value, ListOf):
+def _evaluate(value: ex.Expr, rows: Frame) -> RawColumn:
+    """Evaluate an expression, one value per row, before the conversion to the type of the property."""
+    if not isinstance(value, ex.ListOf):
         return evaluate(value, rows)
     columns = [evaluate(item, rows).to_pylist() for item in value.items]
     return MixedColumn([list(items) for items in zip(*columns, strict=True)])
 
 
-def _column(table: pa.Table, name: str) -> Array:
-    return table.column(name).combine_chunks() if table.num_rows else NO_IDS
-
-
-def _stored(array: Array, wanted: pa.DataType) -> Array:
-    """A column in its stored type; of a Blob only whether it is there."""
-    if array.type == wanted or not pa.types.is_struct(wanted):
-        return array if array.type == wanted else array.cast(wanted)
-    there: Any = array.is_valid()
-    empty: list[Any] = [None if not found else {"data": b""} for found in there.to_pylist()]
-    return pa.array(empty, wanted)
+def _as_stored(array: Array, stored_type: pa.DataType) -> Array:
+    """Return a column in its stored type; a Blob becomes empty, or null."""
+    if array.type == stored_type:
+        return array
+    if not pa.types.is_struct(stored_type):
+        return array.cast(stored_type)
+    is_valid: Any = array.is_valid()
+    empty: list[Any] = [{"data": b""} if has_blob else None for has_blob in is_valid.to_pylist()]
+    return pa.array(empty, stored_type)

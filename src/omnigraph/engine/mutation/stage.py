@@ -1,8 +1,8 @@
-"""A mutation through the write path: one commit, or none when nothing matches.
+"""A mutation through the write path: one commit, or none if nothing matches.
 
-In: how to prepare the mutation for a snapshot, a branch, an actor. Out: counts and the commit. An insert-only mutation
-keeps what it made and is only validated again when the branch moved meanwhile; any other runs again under the lease.
-A crash is the write path's to survive: nothing is written here but staged files.
+In: a function that prepares the mutation for a snapshot, a branch, an actor. Out: counts and the commit. If the branch
+moved before the commit, an insert-only mutation keeps its staged rows and is validated again; any other mutation runs
+again under the lease. Only unreferenced files are written here; the write path recovers from crashes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.ids import CommitId
-from omnigraph.engine.columns.domain import Array, Mask
+from omnigraph.engine.columns.dictionary import Array, Mask
 from omnigraph.engine.mutation.overlay import Overlay
-from omnigraph.engine.mutation.run import BoundMutation, MutationChange, refuse_broken_rules, run_mutation
+from omnigraph.engine.mutation.run import BoundMutation, MutationChange, require_valid, run_mutation
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
@@ -44,12 +44,12 @@ from omnigraph.storage.lance.stage import (
 from omnigraph.storage.location import Location
 
 Prepare = Callable[[Snapshot], BoundMutation]
-"""The mutation as it is for the schema and the tables of a snapshot."""
+"""Returns the mutation bound to the schema and the tables of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class MutationRequest:
-    """What to run, as whom, where, which head the caller insists on, and what it may take."""
+    """The mutation to run, its actor and branch, the required head, and the limits."""
 
     prepare: Prepare
     actor: str
@@ -60,18 +60,18 @@ class MutationRequest:
 
 @dataclass(frozen=True, slots=True)
 class EntityCounts:
-    """How many nodes, or edges, a mutation changed."""
+    """The numbers of nodes, or edges, that a mutation changed."""
 
     inserted: int = 0
-    """Those that are new."""
+    """New entities."""
     updated: int = 0
-    """Those that were there, also when an insert gave the same key."""
+    """Existing entities that were changed, also by an insert with the same key."""
     deleted: int = 0
-    """Those that are gone."""
+    """Deleted entities."""
 
     @property
     def total(self) -> int:
-        """All three together."""
+        """The sum of all three."""
         return self.inserted + self.updated + self.deleted
 
     def __add__(self, other: EntityCounts) -> EntityCounts:
@@ -80,32 +80,34 @@ class EntityCounts:
         )
 
     def to_json(self) -> dict[str, int]:
-        """The three as a dictionary."""
+        """Return the three numbers as a dictionary."""
         return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
 
 
 @dataclass(frozen=True, slots=True)
-class Mutated:
-    """What a mutation did; without a commit nothing matched."""
+class MutationOutcome:
+    """The changes and the commit of a mutation; `commit` is None if nothing matched."""
 
     nodes: EntityCounts = EntityCounts()
     edges: EntityCounts = EntityCounts()
     commit: CommitRecord | None = None
 
 
-def mutate(root: Location, request: MutationRequest, world: WriteEnvironment | None = None) -> Mutated:
+def mutate(
+    root: Location, request: MutationRequest, world: WriteEnvironment | None = None
+) -> MutationOutcome:
     """Run a mutation as one commit, or raise with nothing written."""
-    running = _Mutating(request)
-    wanted = WriteRequest(WriterKind.MUTATE, request.actor, running.stage, running.restage)
-    published = write(root, request.branch, wanted, world)
+    writer = _MutationWriter(request)
+    write_request = WriteRequest(WriterKind.MUTATE, request.actor, writer.stage, writer.restage)
+    published = write(root, request.branch, write_request, world)
     if published is None:
-        return Mutated()
-    return Mutated(running.nodes, running.edges, published.publication.commit)
+        return MutationOutcome()
+    return MutationOutcome(writer.nodes, writer.edges, published.publication.commit)
 
 
 @dataclass(slots=True)
-class _Mutating:
-    """One mutation under way. Fragments of new rows are kept, so that a moved branch does not make them again."""
+class _MutationWriter:
+    """A mutation in progress. It reuses the fragments of new rows when the branch has moved."""
 
     request: MutationRequest
     mutation: BoundMutation | None = None
@@ -114,103 +116,105 @@ class _Mutating:
     edges: EntityCounts = EntityCounts()
     fragments: dict[tuple[str, str | None], Sequence[Any]] = field(default_factory=dict)
 
-    def stage(self, at: StagingArea) -> StagedWrite | None:
+    def stage(self, area: StagingArea) -> StagedWrite | None:
         expected = self.request.if_commit
-        if expected is not None and at.snapshot.head != expected:
-            raise precondition_failed(expected, at.snapshot.head)
+        if expected is not None and area.snapshot.head != expected:
+            raise precondition_failed(expected, area.snapshot.head)
         self.fragments.clear()
-        self.mutation = self.request.prepare(at.snapshot)
-        self.change = run_mutation(at.snapshot, self.mutation, self.request.limits)
-        return self._finish(at, self.mutation, self.change)
+        self.mutation = self.request.prepare(area.snapshot)
+        self.change = run_mutation(area.snapshot, self.mutation, self.request.limits)
+        return self._finish(area, self.mutation, self.change)
 
-    def restage(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
-        same_schema = staged.snapshot.schema.hash == at.snapshot.schema.hash
+    def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
+        same_schema = staged.snapshot.schema.hash == area.snapshot.schema.hash
         if (
             self.mutation is None
             or self.change is None
             or not same_schema
             or not self.mutation.is_insert_only
         ):
-            return self.stage(at)
-        return self._finish(at, self.mutation, self.change)
+            return self.stage(area)
+        return self._finish(area, self.mutation, self.change)
 
-    def _finish(self, at: StagingArea, mutation: BoundMutation, change: MutationChange) -> StagedWrite | None:
-        refuse_broken_rules(at.snapshot, mutation, change)
+    def _finish(
+        self, area: StagingArea, mutation: BoundMutation, change: MutationChange
+    ) -> StagedWrite | None:
+        require_valid(area.snapshot, mutation, change)
         if not change.written:
             return None
         self.nodes = self.edges = EntityCounts()
-        effects = tuple(self._effect(at, overlay) for overlay in change.written)
-        reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in change.read)
+        effects = tuple(self._effect(area, overlay) for overlay in change.written)
+        reads = frozenset(table.id for table in area.snapshot.tables.values() if table.type_id in change.read)
         counts = {"nodes": self.nodes.total, "edges": self.edges.total}
-        return at.finish(effects, reads, Outcome(counts, if_commit=self.request.if_commit))
+        return area.finish(effects, reads, Outcome(counts, if_commit=self.request.if_commit))
 
-    def _effect(self, at: StagingArea, overlay: Overlay) -> Effect:
-        target = at.writable(overlay.entity.alias)
+    def _effect(self, area: StagingArea, overlay: Overlay) -> Effect:
+        target = area.writable(overlay.entity.alias)
         if len(overlay.removed):
             self._count(overlay, EntityCounts(deleted=len(overlay.removed)))
             transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))
-            return at.transaction_effect(target, transaction, target.table.row_count - len(overlay.removed))
-        there = _is_there(at.snapshot, overlay)
-        fresh, updated = int((~there).sum()), int(there.sum())
-        self._count(overlay, EntityCounts(inserted=fresh, updated=updated))
-        transaction = self._transaction(target, overlay, there)
-        return at.transaction_effect(target, transaction, target.table.row_count + fresh)
+            return area.transaction_effect(target, transaction, target.table.row_count - len(overlay.removed))
+        existing = _existing_mask(area.snapshot, overlay)
+        inserted, updated = int((~existing).sum()), int(existing.sum())
+        self._count(overlay, EntityCounts(inserted=inserted, updated=updated))
+        transaction = self._stage_rows(target, overlay, existing)
+        return area.transaction_effect(target, transaction, target.table.row_count + inserted)
 
-    def _count(self, overlay: Overlay, counted: EntityCounts) -> None:
+    def _count(self, overlay: Overlay, counts: EntityCounts) -> None:
         if isinstance(overlay.entity, NodeType):
-            self.nodes += counted
+            self.nodes += counts
         else:
-            self.edges += counted
+            self.edges += counts
 
-    def _transaction(self, target: WritableTable, overlay: Overlay, there: Mask) -> StagedTransaction:
-        if not there.any():
-            place = (overlay.entity.alias, target.dataset.branch)
-            if place not in self.fragments:
-                self.fragments[place] = write_rows(target.dataset, _whole(overlay))
-            return stage_fragments(target.dataset, self.fragments[place])
-        if overlay.is_old.all():
+    def _stage_rows(self, target: WritableTable, overlay: Overlay, existing: Mask) -> StagedTransaction:
+        if not existing.any():
+            key = (overlay.entity.alias, target.dataset.branch)
+            if key not in self.fragments:
+                self.fragments[key] = write_rows(target.dataset, _full_rows(overlay))
+            return stage_fragments(target.dataset, self.fragments[key])
+        if overlay.is_existing.all():
             names = [name for name in overlay.columns if name == "id" or name in overlay.updated]
             return stage_update(target.dataset, _with_blobs(target, overlay, overlay.rows.select(names)))
-        return stage_upsert(target.dataset, _with_blobs(target, overlay, _whole(overlay)))
+        return stage_upsert(target.dataset, _with_blobs(target, overlay, _full_rows(overlay)))
 
 
-def _is_there(snapshot: Snapshot, overlay: Overlay) -> Mask:
-    """Which rows replace one that the table has."""
-    inserted = ~overlay.is_old
+def _existing_mask(snapshot: Snapshot, overlay: Overlay) -> Mask:
+    """Return which rows replace a row of the table."""
+    inserted = ~overlay.is_existing
     if not overlay.entity.key or not inserted.any():
-        return overlay.is_old
+        return overlay.is_existing
     ids: Any = overlay.ids.filter(pa.array(inserted))
-    there = overlay.is_old.copy()
+    existing = overlay.is_existing.copy()
     present: Any = SnapshotLookup(snapshot).present_ids(overlay.entity.id, ids)
-    there[np.flatnonzero(inserted)] = present.to_numpy(zero_copy_only=False)
-    return there
+    existing[np.flatnonzero(inserted)] = present.to_numpy(zero_copy_only=False)
+    return existing
 
 
-def _whole(overlay: Overlay) -> pa.Table:
+def _full_rows(overlay: Overlay) -> pa.Table:
     schema = arrow_schema(overlay.entity)
     return overlay.rows.select(schema.names).cast(schema)
 
 
 def _with_blobs(target: WritableTable, overlay: Overlay, rows: pa.Table) -> pa.Table:
-    """The rows with the contents of the Blobs that stay as they are."""
-    for name, kept in overlay.kept_blobs.items():
-        if name not in rows.schema.names or not kept.any():
+    """Return the rows with the contents of the Blobs that no statement set."""
+    for name, is_stored in overlay.stored_blobs.items():
+        if name not in rows.schema.names or not is_stored.any():
             continue
-        ids: Any = overlay.ids.filter(pa.array(kept))
+        ids: Any = overlay.ids.filter(pa.array(is_stored))
         contents = read_blobs(target.dataset, name, _addresses(target, ids))
         values = rows.column(name).to_pylist()
-        for at, content in zip(np.flatnonzero(kept), contents, strict=True):
-            values[at] = None if content is None else {"data": content}
+        for row, content in zip(np.flatnonzero(is_stored), contents, strict=True):
+            values[row] = None if content is None else {"data": content}
         index = rows.schema.get_field_index(name)
-        field_of = rows.schema.field(index)
-        rows = rows.set_column(index, field_of, pa.array(values, field_of.type))
+        column_field = rows.schema.field(index)
+        rows = rows.set_column(index, column_field, pa.array(values, column_field.type))
     return rows
 
 
 def _addresses(target: WritableTable, ids: Array) -> list[int]:
-    """Where the rows of these ids lie, in their order."""
-    found = target.dataset.read_by_text("id", ids, ["id"])
-    at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
-    places: Any = found.column(ADDRESS).combine_chunks().take(at)
-    answer: list[int] = places.to_pylist()
-    return answer
+    """Read the row addresses of these ids, in their order."""
+    rows = target.dataset.read_by_text("id", ids, ["id"])
+    positions: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
+    addresses: Any = rows.column(ADDRESS).combine_chunks().take(positions)
+    result: list[int] = addresses.to_pylist()
+    return result

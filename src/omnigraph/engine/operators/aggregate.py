@@ -1,4 +1,10 @@
-"""Reduces rows to one row of states per group: counts, sums, least and greatest values, which can be reduced again."""
+"""Aggregation: numbers rows by group, and reduces them to one row of states per group.
+
+In: an `Aggregate` step. Out: one frame with one row per group. States (counts, sums, minima, maxima) can be merged, so
+memory holds one row per group and the frames since the last reduction; `count(distinct …)` holds the distinct rows.
+Sums of integers are exact: as I64, or as wide decimals until the final value is checked. `group_rows` also serves
+joins.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +19,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import mask_of
-from omnigraph.engine.columns.compute import overflow
-from omnigraph.engine.columns.domain import Array, Codes, distinct_numbers, without_negative_zero
+from omnigraph.engine.columns.compute import overflow_error
+from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, without_negative_zero
 from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
-from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, concat_frames
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, array_of, concat_frames
 from omnigraph.engine.context import ExecutionContext
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
-from omnigraph.query.plan.expressions import AggregateCall, ColumnRef, EntityRef, Expr, Function, OutputRef
-from omnigraph.query.plan.operators import Aggregate
 
 _NUMBERS_MAX: Final = 2**62
+_WIDE_DECIMAL: Final = pa.decimal256(76, 0)
+_REDUCE_ROWS: Final = 1 << 18
+_HELD_PART: Final = 4
+
+
+def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Frame]:
+    """Return one frame with one row per group."""
+    calls = tuple(aggregate.call for aggregate in step.aggregates)
+    states = _states(calls)
+    reads = frozenset(
+        name for expr in (*(key.expression for key in step.keys), *calls) for name in required_names(expr)
+    )
+    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, context)
+    for frame in context.rows(step.input, reads):
+        work: dict[str, Column] = {
+            name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
+        }
+        for state in states:
+            work[state.name] = _state_input(state, frame)
+        reducer.add(Frame(frame.length, work, frame.weights))
+    groups = reducer.finish()
+    if groups is None and step.keys:
+        return
+    columns: dict[str, Column] = {}
+    for name, key in zip(reducer.keys, step.keys, strict=True):
+        assert groups is not None
+        columns[key.name] = groups.columns[name]
+    for number, aggregate in enumerate(step.aggregates):
+        columns[aggregate.name] = _final_value(number, aggregate.call, groups)
+    yield Frame(1 if groups is None else groups.length, columns)
+
+
+def required_names(expr: ex.Expr) -> Iterator[str]:
+    """Yield the columns that an expression reads; of an entity only the id."""
+    if isinstance(expr, ex.EntityRef):
+        yield expr.id.name
+        return
+    if isinstance(expr, ex.AggregateCall):
+        if not is_row_count(expr):
+            yield from required_names(expr.argument)
+        return
+    yield from reads_of(expr)
+
+
+def is_row_count(call: ex.AggregateCall) -> bool:
+    """Return whether a call counts all rows, so that it needs no column."""
+    return call.function is ex.Function.COUNT and not call.distinct and not call.argument.nullable
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The group of each row, how many groups there are, and a row of each of them."""
+    """The group of each row, the number of groups, and one row of each group."""
 
     numbers: Codes
     count: int
@@ -48,24 +101,24 @@ def group_rows(columns: Sequence[Column], length: int) -> Groups:
     if size > 4 * length + 1024:
         unique, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
         return Groups(inverse.reshape(-1), len(unique), first)
-    # Few possible numbers: the last row of each group is found without sorting.
-    at = np.full(size, -1, dtype=np.int64)
-    at[numbers] = np.arange(length)
-    used = np.flatnonzero(at >= 0)
+    # Few possible numbers: get the last row of each group without sorting.
+    last_rows = np.full(size, -1, dtype=np.int64)
+    last_rows[numbers] = np.arange(length)
+    used = np.flatnonzero(last_rows >= 0)
     if len(used) == size:
-        return Groups(numbers, size, at)
-    again = np.zeros(size, dtype=np.int64)
-    again[used] = np.arange(len(used))
-    return Groups(again[numbers], len(used), at[used])
+        return Groups(numbers, size, last_rows)
+    ranks = np.zeros(size, dtype=np.int64)
+    ranks[used] = np.arange(len(used))
+    return Groups(ranks[numbers], len(used), last_rows[used])
 
 
 def value_numbers(column: Column) -> tuple[Codes, int]:
-    """A number from 0 for each row, equal for equal values, and a bound of them; null has number 0."""
-    if isinstance(column, DictionaryColumn) and not pa.types.is_list(column.domain.array.type):
-        if column.domain.is_unique:
-            return column.codes + 1, len(column.domain) + 1
-        if not column.domain.is_own or len(column.domain) <= len(column.codes):
-            factors, distinct = column.domain.factors()
+    """Return a number from 0 for each row, equal for equal values, and their upper bound; null has number 0."""
+    if isinstance(column, DictionaryColumn) and not pa.types.is_list(column.dictionary.array.type):
+        if column.dictionary.is_unique:
+            return column.codes + 1, len(column.dictionary) + 1
+        if not column.dictionary.is_own or len(column.dictionary) <= len(column.codes):
+            factors, distinct = column.dictionary.factors()
             return np.where(column.codes < 0, -1, factors[column.codes]) + 1, len(distinct) + 1
     if isinstance(column, DictionaryColumn):
         column = column.array()
@@ -82,19 +135,71 @@ def _dense(numbers: Codes) -> tuple[Codes, int]:
 
 
 def _list_numbers(column: Any) -> tuple[Codes, int]:
-    """Lists have no dictionary; their Python values are few and only ever group keys."""
-    seen: dict[tuple[object, ...] | None, int] = {None: 0}
-    found = [
-        seen.setdefault(None if items is None else tuple(items), len(seen)) for items in column.to_pylist()
+    """Number lists, which Arrow cannot encode; they are only group keys, so few Python values are created."""
+    by_value: dict[tuple[object, ...] | None, int] = {None: 0}
+    numbers = [
+        by_value.setdefault(None if items is None else tuple(items), len(by_value))
+        for items in column.to_pylist()
     ]
-    return np.asarray(found, dtype=np.int64), len(seen)
+    return np.asarray(numbers, dtype=np.int64), len(by_value)
 
 
-_WIDE: Final = pa.decimal256(76, 0)
+class _Reducer:
+    """Collects frames of keys and inputs, and reduces them when they become large."""
+
+    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], context: ExecutionContext) -> None:
+        self.keys = keys
+        self._states = states
+        self._context = context
+        self._fresh: list[Frame] = []
+        self._fresh_rows = 0
+        self._reduced: Frame | None = None
+        self._held = 0
+        self._is_distinct = any(state.kind == StateKind.DISTINCT for state in states)
+
+    def add(self, frame: Frame) -> None:
+        self._fresh.append(frame)
+        self._fresh_rows += frame.length
+        self._hold(frame.nbytes)
+        done = self._reduced.length if self._reduced else 0
+        bytes_max = self._context.options.memory_bytes_max // _HELD_PART
+        is_large = self._fresh_rows > done and self._held > bytes_max
+        if is_large or self._fresh_rows >= max(_REDUCE_ROWS, 2 * done):
+            self._reduce()
+
+    def finish(self) -> Frame | None:
+        """Return the groups with their states; None if there were no rows."""
+        self._reduce()
+        if self._reduced is not None and self._is_distinct:
+            return reduce_groups(self._reduced, self.keys, self._states, merge=False)
+        return self._reduced
+
+    def _reduce(self) -> None:
+        if not self._fresh:
+            return
+        fresh = concat_frames(self._fresh)
+        if self._is_distinct:
+            # The distinct rows of keys and inputs with their weights are enough to compute all states.
+            rows = fresh if self._reduced is None else concat_frames([self._reduced, fresh])
+            self._reduced = distinct_rows(rows)
+        else:
+            reduced = reduce_groups(fresh, self.keys, self._states, merge=False)
+            if self._reduced is not None:
+                both = concat_frames(with_equal_types([self._reduced, reduced]))
+                reduced = reduce_groups(both, self.keys, self._states, merge=True)
+            self._reduced = reduced
+        self._fresh, self._fresh_rows = [], 0
+        self._context.budget.release(self._held)
+        self._held = 0
+        self._hold(self._reduced.nbytes)
+
+    def _hold(self, size: int) -> None:
+        self._context.budget.reserve(size)
+        self._held += size
 
 
 class StateKind(Enum):
-    """What a state is. Distinct values are counted once, from all rows; the others can be merged."""
+    """The kinds of states. Distinct values are counted at the end, from all rows; the others can be merged."""
 
     DISTINCT = "distinct"
     COUNT = "count"
@@ -105,47 +210,109 @@ class StateKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One column of states: what it is, for which aggregate, and the argument it is made from."""
+    """One column of states: its kind, the number of its aggregate, and the argument of the aggregate."""
 
     kind: StateKind
     number: int
-    argument: Expr
+    argument: ex.Expr
 
     @property
     def name(self) -> str:
         return f"{self.kind.value} {self.number}"
 
 
+def _states(calls: tuple[ex.AggregateCall, ...]) -> tuple[State, ...]:
+    return tuple(
+        State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call)
+    )
+
+
+def _kinds(call: ex.AggregateCall) -> tuple[StateKind, ...]:
+    match call.function:
+        case ex.Function.COUNT:
+            return (StateKind.DISTINCT,) if call.distinct else (StateKind.COUNT,)
+        case ex.Function.SUM:
+            return (StateKind.SUM,)
+        case ex.Function.AVG:
+            return (StateKind.SUM, StateKind.COUNT)
+        case ex.Function.MIN:
+            return (StateKind.MIN,)
+        case ex.Function.MAX:
+            return (StateKind.MAX,)
+
+
+def _column(expr: ex.Expr, frame: Frame) -> Column:
+    """Return the values of an expression; a column remains a dictionary column."""
+    if isinstance(expr, ex.ColumnRef | ex.OutputRef):
+        return frame.columns[expr.name]
+    if isinstance(expr, ex.EntityRef):
+        return frame.columns[expr.id.name]
+    return evaluate(expr, frame)
+
+
+def _state_input(state: State, frame: Frame) -> Column:
+    if state.kind is StateKind.COUNT and not state.argument.nullable:
+        return pa.array(np.ones(frame.length, dtype=np.bool_))
+    column = _column(state.argument, frame)
+    if state.kind is not StateKind.COUNT:
+        return column if state.kind is StateKind.DISTINCT else array_of(column)
+    if isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
+        return pa.array(column.codes >= 0)
+    values: Any = array_of(column)
+    is_valid: Column = values.is_valid()
+    return is_valid
+
+
+def _final_value(number: int, call: ex.AggregateCall, groups: Frame | None) -> Array:
+    """Return the values of an aggregate from its states."""
+    kind = value_arrow_type(call.type)
+    if groups is None:
+        return pa.array([0 if call.function is ex.Function.COUNT else None], type=kind)
+    first, *others = (
+        groups.array(State(state_kind, number, call.argument).name) for state_kind in _kinds(call)
+    )
+    if call.function is ex.Function.AVG:
+        totals: Any = first.cast(pa.float64(), safe=False)
+        means: Array = pc.divide(totals, others[0].cast(pa.float64()))
+        return means
+    if first.type == kind:
+        return first
+    try:
+        return first.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise overflow_error() from error
+
+
 def distinct_rows(frame: Frame) -> Frame:
-    """The distinct rows, each with the number of its rows as weight."""
+    """Return the distinct rows, each with its number of rows as weight."""
     groups = group_rows(list(frame.columns.values()), frame.length)
     weights = np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
-    totals = _whole_sums(groups, weights)
+    totals = _exact_sums(groups, weights)
     if totals.dtype == object:
-        raise overflow()
-    kept = Frame(frame.length, frame.columns).take(groups.first_rows)
-    return Frame(kept.length, kept.columns, totals.astype(np.int64))
+        raise overflow_error()
+    distinct = Frame(frame.length, frame.columns).take(groups.first_rows)
+    return Frame(distinct.length, distinct.columns, totals.astype(np.int64))
 
 
-def reduced_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...], *, merge: bool) -> Frame:
-    """One row per group with its states. With `merge` the inputs are states already."""
+def reduce_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...], *, merge: bool) -> Frame:
+    """Return one row per group with its states. With `merge` the input rows are states."""
     groups = group_rows([frame.columns[name] for name in keys], frame.length)
     first = Frame(frame.length, {name: frame.columns[name] for name in keys}).take(groups.first_rows)
     columns: dict[str, Column] = dict(first.columns)
     for state in states:
         column = frame.columns[state.name]
         kind = StateKind.SUM if merge and state.kind == StateKind.COUNT else state.kind
-        columns[state.name] = _reduced(kind, column, groups, frame.weights)
+        columns[state.name] = _reduce_column(kind, column, groups, frame.weights)
     return Frame(groups.count, columns)
 
 
-def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights | None) -> Array:
+def _reduce_column(kind: StateKind, column: Column, groups: Groups, weights: Weights | None) -> Array:
     if kind == StateKind.DISTINCT:
         numbers, size = value_numbers(column)
         present = numbers > 0
         pairs = distinct_numbers(groups.numbers[present] * size + numbers[present])
         return pa.array(np.bincount(pairs // size, minlength=groups.count))
-    array = column.array() if isinstance(column, DictionaryColumn) else column
+    array = array_of(column)
     if kind == StateKind.COUNT:
         return pa.array(_counts(array, groups, weights))
     if array.null_count:
@@ -160,20 +327,20 @@ def _reduced(kind: StateKind, column: Column, groups: Groups, weights: Weights |
 
 def _counts(present: Array, groups: Groups, weights: Weights | None) -> npt.NDArray[np.int64]:
     mask = mask_of(present)
-    every = bool(mask.all())
-    numbers = groups.numbers if every else groups.numbers[mask]
+    is_complete = bool(mask.all())
+    numbers = groups.numbers if is_complete else groups.numbers[mask]
     if weights is None:
         return np.bincount(numbers, minlength=groups.count)
-    totals = _whole_sums(
-        Groups(numbers, groups.count, groups.first_rows), weights if every else weights[mask]
+    totals = _exact_sums(
+        Groups(numbers, groups.count, groups.first_rows), weights if is_complete else weights[mask]
     )
     if totals.dtype == object:
-        raise overflow()
+        raise overflow_error()
     return totals.astype(np.int64)
 
 
 def _sums(array: Array, groups: Groups, weights: Weights | None) -> Array:
-    """Null for a group without values. Integers are exact, as I64 or as wide decimals."""
+    """Return the sum of each group, null without values. Integers are exact, as I64 or as wide decimals."""
     present = np.bincount(groups.numbers, minlength=groups.count) > 0
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -185,17 +352,17 @@ def _sums(array: Array, groups: Groups, weights: Weights | None) -> Array:
         numbers = np.array([int(str(value)) for value in array.to_pylist()], dtype=object)
     else:
         numbers = array.to_numpy(zero_copy_only=False)
-    exact = _whole_sums(groups, numbers, weights)
+    exact = _exact_sums(groups, numbers, weights)
     if exact.dtype == object:
-        values_list = [int(value) if there else None for value, there in zip(exact, present, strict=True)]
-        return pa.array(values_list, type=_WIDE)
+        wide = [int(total) if has_values else None for total, has_values in zip(exact, present, strict=True)]
+        return pa.array(wide, type=_WIDE_DECIMAL)
     return pa.array(exact.astype(np.int64), mask=~present)
 
 
-def _whole_sums(
+def _exact_sums(
     groups: Groups, numbers: npt.NDArray[Any], weights: Weights | None = None
 ) -> npt.NDArray[Any]:
-    """The exact sum of each group: as floats while these are exact, as 64 bits, or as Python integers."""
+    """Return the exact sum of each group: computed as floats while these are exact, as I64 or as Python integers."""
     if not len(numbers):
         return np.zeros(groups.count, dtype=np.int64)
     largest = max(abs(int(numbers.max())), abs(int(numbers.min())))
@@ -214,7 +381,7 @@ def _whole_sums(
 
 
 def _extremes(array: Array, groups: Groups, *, is_min: bool) -> Array:
-    """The least or greatest value of each group; null for a group without values."""
+    """Return the minimum or maximum of each group; null without values."""
     numbers = _as_numbers(array)
     if numbers is not None:
         bounds: Any = np.iinfo(numbers.dtype) if numbers.dtype.kind in "iu" else np.finfo(numbers.dtype)
@@ -223,14 +390,14 @@ def _extremes(array: Array, groups: Groups, *, is_min: bool) -> Array:
             best[:] = np.inf if is_min else -np.inf
         (np.minimum if is_min else np.maximum).at(best, groups.numbers, numbers)
         empty = np.bincount(groups.numbers, minlength=groups.count) == 0
-        found: Any = pa.array(best, mask=empty, from_pandas=False)
-        answer: Array = found.cast(array.type)
-        return answer
+        extremes: Any = pa.array(best, mask=empty, from_pandas=False)
+        typed: Array = extremes.cast(array.type)
+        return typed
     codes = np.full(groups.count, -1, dtype=np.int64)
     if len(array):
         order: Any = pc.sort_indices(array, sort_keys=[("", "ascending" if is_min else "descending")])
         rows = order.to_numpy(zero_copy_only=False).astype(np.int64)[::-1]
-        # The last write wins, so the best value comes last.
+        # The last assignment wins, so the best value must be last.
         codes[groups.numbers[rows]] = rows
     missing = codes < 0
     return array.take(pa.array(codes, mask=missing))
@@ -247,181 +414,14 @@ def _as_numbers(array: Array) -> npt.NDArray[Any] | None:
     return None
 
 
-def alike(one: Frame, other: Frame) -> list[Frame]:
-    """Two frames of states with the same column types: exact sums may be wide in one and not in the other."""
+def with_equal_types(frames: list[Frame]) -> list[Frame]:
+    """Return frames of states with equal column types: exact sums may be wide decimals in only some of them."""
     wide = {
         name
-        for frame in (one, other)
+        for frame in frames
         for name, column in frame.columns.items()
         if not isinstance(column, DictionaryColumn) and pa.types.is_decimal(column.type)
     }
-
-    def widened(frame: Frame) -> Frame:
-        return frame.plus({name: frame.array(name).cast(_WIDE) for name in wide})
-
-    return [widened(one), widened(other)] if wide else [one, other]
-
-
-_REDUCE_ROWS: Final = 1 << 18
-_HELD_PART: Final = 4
-
-
-def aggregate_rows(step: Aggregate, scope: ExecutionContext) -> Iterator[Frame]:
-    """One frame with one row per group."""
-    calls = tuple(found.call for found in step.aggregates)
-    states = _states(calls)
-    reads = frozenset(
-        name for expr in (*(key.expression for key in step.keys), *calls) for name in read_names(expr)
-    )
-    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, scope)
-    for frame in scope.rows(step.input, reads):
-        work: dict[str, Column] = {
-            name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
-        }
-        for state in states:
-            work[state.name] = _state_input(state, frame)
-        reducer.add(Frame(frame.length, work, frame.weights))
-    groups = reducer.finish()
-    if groups is None and step.keys:
-        return
-    columns: dict[str, Column] = {}
-    for name, key in zip(reducer.keys, step.keys, strict=True):
-        assert groups is not None
-        columns[key.name] = groups.columns[name]
-    for number, found in enumerate(step.aggregates):
-        columns[found.name] = _final(number, found.call, groups)
-    yield Frame(1 if groups is None else groups.length, columns)
-
-
-def read_names(expr: Expr) -> Iterator[str]:
-    """The columns of the rows that an expression reads; an entity counts by its id alone."""
-    if isinstance(expr, EntityRef):
-        yield expr.id.name
-        return
-    if isinstance(expr, AggregateCall):
-        if not counts_rows(expr):
-            yield from read_names(expr.argument)
-        return
-    yield from reads_of(expr)
-
-
-def counts_rows(call: AggregateCall) -> bool:
-    """Whether a call counts rows, whatever is in them: then no column is needed for it."""
-    return call.function is Function.COUNT and not call.distinct and not call.argument.nullable
-
-
-class _Reducer:
-    """Collects frames of keys and inputs, and reduces them when they grow."""
-
-    def __init__(self, keys: tuple[str, ...], states: tuple[State, ...], scope: ExecutionContext) -> None:
-        self.keys = keys
-        self._states = states
-        self._scope = scope
-        self._fresh: list[Frame] = []
-        self._fresh_rows = 0
-        self._reduced: Frame | None = None
-        self._held = 0
-        self._is_distinct = any(state.kind == StateKind.DISTINCT for state in states)
-
-    def add(self, frame: Frame) -> None:
-        self._fresh.append(frame)
-        self._fresh_rows += frame.length
-        self._hold(frame.nbytes)
-        done = self._reduced.length if self._reduced else 0
-        most = self._scope.options.memory_bytes_max // _HELD_PART
-        if self._fresh_rows >= max(_REDUCE_ROWS, 2 * done) or (self._fresh_rows > done and self._held > most):
-            self._reduce()
-
-    def finish(self) -> Frame | None:
-        """The groups with their states; None if there were no rows."""
-        self._reduce()
-        if self._reduced is not None and self._is_distinct:
-            return reduced_groups(self._reduced, self.keys, self._states, merge=False)
-        return self._reduced
-
-    def _reduce(self) -> None:
-        if not self._fresh:
-            return
-        fresh = concat_frames(self._fresh)
-        if self._is_distinct:
-            # The distinct rows of keys and inputs, counted, are as good as the rows themselves.
-            every = fresh if self._reduced is None else concat_frames([self._reduced, fresh])
-            self._reduced = distinct_rows(every)
-        else:
-            reduced = reduced_groups(fresh, self.keys, self._states, merge=False)
-            if self._reduced is not None:
-                both = concat_frames(alike(self._reduced, reduced))
-                reduced = reduced_groups(both, self.keys, self._states, merge=True)
-            self._reduced = reduced
-        self._fresh, self._fresh_rows = [], 0
-        self._scope.budget.release(self._held)
-        self._held = 0
-        self._hold(self._reduced.nbytes)
-
-    def _hold(self, size: int) -> None:
-        self._scope.budget.hold(size)
-        self._held += size
-
-
-def _states(calls: tuple[AggregateCall, ...]) -> tuple[State, ...]:
-    return tuple(
-        State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call)
-    )
-
-
-def _kinds(call: AggregateCall) -> tuple[StateKind, ...]:
-    match call.function:
-        case Function.COUNT:
-            return (StateKind.DISTINCT,) if call.distinct else (StateKind.COUNT,)
-        case Function.SUM:
-            return (StateKind.SUM,)
-        case Function.AVG:
-            return (StateKind.SUM, StateKind.COUNT)
-        case Function.MIN:
-            return (StateKind.MIN,)
-        case Function.MAX:
-            return (StateKind.MAX,)
-
-
-def _column(expr: Expr, frame: Frame) -> Column:
-    """The values of an expression; a column as it is, so that its domain stays known."""
-    if isinstance(expr, ColumnRef | OutputRef):
-        return frame.columns[expr.name]
-    if isinstance(expr, EntityRef):
-        return frame.columns[expr.id.name]
-    return evaluate(expr, frame)
-
-
-def _state_input(state: State, frame: Frame) -> Column:
-    if state.kind is StateKind.COUNT and not state.argument.nullable:
-        return pa.array(np.ones(frame.length, dtype=np.bool_))
-    column = _column(state.argument, frame)
-    if state.kind is not StateKind.COUNT:
-        return (
-            column
-            if state.kind is StateKind.DISTINCT or not isinstance(column, DictionaryColumn)
-            else column.array()
-        )
-    if isinstance(column, DictionaryColumn) and column.domain.is_unique:
-        return pa.array(column.codes >= 0)
-    values: Any = column.array() if isinstance(column, DictionaryColumn) else column
-    answer: Column = values.is_valid()
-    return answer
-
-
-def _final(number: int, call: AggregateCall, groups: Frame | None) -> Array:
-    """The value of an aggregate from its states."""
-    wanted = value_arrow_type(call.type)
-    if groups is None:
-        return pa.array([0 if call.function is Function.COUNT else None], type=wanted)
-    first, *others = (groups.array(State(kind, number, call.argument).name) for kind in _kinds(call))
-    if call.function is Function.AVG:
-        totals: Any = first.cast(pa.float64(), safe=False)
-        answer: Array = pc.divide(totals, others[0].cast(pa.float64()))
-        return answer
-    if first.type == wanted:
-        return first
-    try:
-        return first.cast(wanted)
-    except pa.ArrowInvalid as beyond:
-        raise overflow() from beyond
+    return [
+        frame.with_columns({name: frame.array(name).cast(_WIDE_DECIMAL) for name in wide}) for frame in frames
+    ]

@@ -1,7 +1,7 @@
-"""Joins: the inner plans of `not` and `optional`, and parts of a pattern that nothing connects.
+"""Joins: the inner plans of `not` and `optional`, and parts of a pattern that are not connected.
 
-An inner plan runs once per frame of outer rows. It gets each distinct outer row once, with a hidden column that has the
-row's number; the number comes out of the inner plan again and says which outer rows have a match.
+An inner plan runs once per frame of outer rows. Its input has each distinct outer row once, with a hidden column for
+the number of the row; the output of the inner plan has this number too, so it says which outer rows have a match.
 """
 
 from __future__ import annotations
@@ -13,116 +13,117 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.arrow.columns import mask_of
-from omnigraph.engine.columns.domain import Array, Codes
+from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import (
     Column,
     DictionaryColumn,
     Frame,
     concat_frames,
-    gathered,
-    multiplied,
+    expand_ranges,
+    gather,
+    multiply_weights,
     output_slices,
-    spread_ranges,
     weights_of,
 )
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.aggregate import Groups, group_rows
-from omnigraph.query.plan.expressions import Fields, names
-from omnigraph.query.plan.operators import CrossJoin, ExistsJoin, LeftJoin, Relation
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.walk import argument_columns
 
 
-def exists_rows(step: ExistsJoin, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """The rows for which the inner plan has a match, or none."""
+def exists_join(step: op.ExistsJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows for which the inner plan has a match, or has none if the step is negated."""
     outer_columns = argument_columns(step.inner)
-    answer: bool | None = None
-    for frame in scope.rows(step.input, needed | outer_columns | {*step.keys}):
+    has_match: bool | None = None
+    for frame in context.rows(step.input, needed | outer_columns | {*step.keys}):
         if not step.keys:
-            if answer is None:
-                answer = any(found.length for found in scope.cut(True).rows(step.inner, frozenset()))
-            if answer is not step.negated:
+            if has_match is None:
+                inner_frames = context.limited(True).rows(step.inner, frozenset())
+                has_match = any(inner_frame.length for inner_frame in inner_frames)
+            if has_match is not step.negated:
                 yield frame
             continue
         groups = group_rows([frame.columns[key] for key in step.keys], frame.length)
-        inner, hidden = _inner_scope(frame, groups, outer_columns | {*step.keys}, scope)
+        inner, hidden = _inner_context(frame, groups, outer_columns | {*step.keys}, context)
         matched = np.zeros(groups.count, dtype=np.bool_)
-        for found in inner.rows(step.inner, frozenset({hidden})):
-            matched[found.array(hidden).to_numpy(zero_copy_only=False)] = True
-        kept = frame.keep(matched[groups.numbers] != step.negated)
-        if kept.length:
-            yield kept
+        for inner_frame in inner.rows(step.inner, frozenset({hidden})):
+            matched[inner_frame.array(hidden).to_numpy(zero_copy_only=False)] = True
+        matching = frame.filter(matched[groups.numbers] != step.negated)
+        if matching.length:
+            yield matching
 
 
-def left_joined_rows(step: LeftJoin, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """Each row with each match of the inner plan, or once with nulls."""
+def left_join(step: op.LeftJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return each row with each match of the inner plan, or once with nulls."""
     outer_columns = argument_columns(step.inner)
-    outside = set(names(step.input.outputs))
+    outside = set(ex.names(step.input.outputs))
     new = tuple(field for field in step.inner.outputs if field.name not in outside and field.name in needed)
-    inner_needed = frozenset(names(new))
-    same: Frame | None = None
-    kept = 0
-    for frame in scope.rows(step.input, needed - inner_needed | outer_columns | {*step.keys}):
+    inner_needed = frozenset(ex.names(new))
+    uncorrelated: Frame | None = None
+    uncorrelated_bytes = 0
+    for frame in context.rows(step.input, needed - inner_needed | outer_columns | {*step.keys}):
         if not frame.length:
             continue
         if step.keys:
             groups = group_rows([frame.columns[key] for key in step.keys], frame.length)
-            inner, hidden = _inner_scope(frame, groups, outer_columns | {*step.keys}, scope)
-            found, held = _collected(step.inner, inner_needed | {hidden}, inner)
-            numbers = groups.numbers
-            count = groups.count
-            at = np.zeros(0, dtype=np.int64) if found is None else _numbers(found, hidden)
+            inner, hidden = _inner_context(frame, groups, outer_columns | {*step.keys}, context)
+            collected, held_bytes = _collect(step.inner, inner_needed | {hidden}, inner)
+            numbers, count = groups.numbers, groups.count
+            matches = collected or Frame(0, _null_columns(new, 0))
+            match_numbers = np.zeros(0, dtype=np.int64) if collected is None else _numbers(matches, hidden)
         else:
-            if same is None:
-                once, kept = _collected(step.inner, inner_needed, scope)
-                same = once or Frame(0, _null_columns(new, 0))
-            found, held, numbers, count = same, 0, np.zeros(frame.length, dtype=np.int64), 1
-            at = np.zeros(same.length, dtype=np.int64)
-        matches = found or Frame(0, _null_columns(new, 0))
-        order = np.argsort(at, kind="stable")
-        starts = np.searchsorted(at[order], np.arange(count + 1))
-        yield from _paired(frame, (matches.only(inner_needed), order), (starts, numbers), scope)
-        scope.budget.release(held)
-    scope.budget.release(kept)
+            if uncorrelated is None:
+                collected, uncorrelated_bytes = _collect(step.inner, inner_needed, context)
+                uncorrelated = collected or Frame(0, _null_columns(new, 0))
+            matches, held_bytes = uncorrelated, 0
+            numbers, count = np.zeros(frame.length, dtype=np.int64), 1
+            match_numbers = np.zeros(matches.length, dtype=np.int64)
+        order = np.argsort(match_numbers, kind="stable")
+        starts = np.searchsorted(match_numbers[order], np.arange(count + 1))
+        yield from _join_matches(frame, (matches.select(inner_needed), order), (starts, numbers), context)
+        context.budget.release(held_bytes)
+    context.budget.release(uncorrelated_bytes)
 
 
-def crossed_rows(step: CrossJoin, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """Every pair of rows, or with `on` every pair that is equal there. The right side is held."""
+def cross_join(step: op.CrossJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return each pair of rows that is equal in the columns of `on`. The right side is held in memory."""
     on_left = [left for left, _ in step.on]
     on_right = [right for _, right in step.on]
     below = needed | {*on_left, *on_right}
-    of_right = below & frozenset(names(step.right.outputs))
-    right, held = _collected(step.right, of_right, scope.cut(False))
+    of_right = below & frozenset(ex.names(step.right.outputs))
+    right, held_bytes = _collect(step.right, of_right, context.limited(False))
     if right is None or not right.length:
         return
-    for left in scope.rows(step.left, below - of_right):
-        numbers, at = _equal_numbers(left, right, on_left, on_right)
-        order = np.argsort(at, kind="stable")
-        starts = np.searchsorted(
-            at[order], np.arange(max(int(at.max(initial=-1)), int(numbers.max(initial=-1))) + 2)
-        )
-        for rows, places in _pairs(starts, numbers, scope):
-            part = right.take(order[places])
-            yield _side_by_side(left.take(rows), part)
-    scope.budget.release(held)
+    for left in context.rows(step.left, below - of_right):
+        numbers, right_numbers = _number_keys(left, right, on_left, on_right)
+        order = np.argsort(right_numbers, kind="stable")
+        largest = max(int(right_numbers.max(initial=-1)), int(numbers.max(initial=-1)))
+        starts = np.searchsorted(right_numbers[order], np.arange(largest + 2))
+        for rows, positions in _pairs(starts, numbers, context):
+            part = right.take(order[positions])
+            yield _concat_pairs(left.take(rows), part)
+    context.budget.release(held_bytes)
 
 
-def _inner_scope(
-    frame: Frame, groups: Groups, columns: frozenset[str], scope: ExecutionContext
+def _inner_context(
+    frame: Frame, groups: Groups, columns: frozenset[str], context: ExecutionContext
 ) -> tuple[ExecutionContext, str]:
-    hidden = f"#{scope.depth}"
-    outer = Frame(frame.length, frame.columns).only(columns).take(groups.first_rows)
-    numbered = outer.plus({hidden: pa.array(np.arange(groups.count))})
-    return scope.inner(numbered), hidden
+    hidden = f"#{context.depth}"
+    outer = Frame(frame.length, frame.columns).select(columns).take(groups.first_rows)
+    numbered = outer.with_columns({hidden: pa.array(np.arange(groups.count))})
+    return context.for_inner_plan(numbered), hidden
 
 
-def _collected(step: Relation, needed: RequiredColumns, scope: ExecutionContext) -> tuple[Frame | None, int]:
-    """All rows of a step, and their bytes, which are held until the caller releases them."""
+def _collect(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> tuple[Frame | None, int]:
+    """Return all rows of a step, and their bytes, which are reserved until the caller releases them."""
     frames, size = [], 0
-    for frame in scope.rows(step, needed):
-        frames.append(frame.only(needed).settled())
+    for frame in context.rows(step, needed):
+        frames.append(frame.select(needed).compact())
         size += frames[-1].nbytes
-        scope.budget.hold(frames[-1].nbytes)
+        context.budget.reserve(frames[-1].nbytes)
     return (concat_frames(frames) if frames else None), size
 
 
@@ -130,73 +131,73 @@ def _numbers(frame: Frame, hidden: str) -> Codes:
     return frame.array(hidden).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _paired(
-    frame: Frame, inner: tuple[Frame, Codes], match: tuple[Codes, Codes], scope: ExecutionContext
+def _join_matches(
+    frame: Frame, inner: tuple[Frame, Codes], match: tuple[Codes, Codes], context: ExecutionContext
 ) -> Iterator[Frame]:
-    """Outer rows beside their matches; one null row where there is none."""
+    """Return outer rows with their matches; a row without a match has nulls."""
     (matches, order), (starts, numbers) = inner, match
     counts = starts[numbers + 1] - starts[numbers]
     sizes = np.maximum(counts, 1)
-    for begin, end in output_slices(sizes, scope.options.expanded_rows_max):
+    for begin, end in output_slices(sizes, context.options.expanded_rows_max):
         size = sizes[begin:end]
-        places = np.repeat(np.arange(begin, end), size)
+        positions = np.repeat(np.arange(begin, end), size)
         before = np.cumsum(size) - size
-        at = np.arange(len(places)) + np.repeat(starts[numbers[begin:end]] - before, size)
-        there = np.repeat(counts[begin:end] > 0, size)
-        rows = np.full(len(places), -1, dtype=np.int64)
-        rows[there] = order[at[there]]
-        part = frame.take(places)
-        columns = {name: _taken_or_null(column, rows) for name, column in matches.columns.items()}
+        indices = np.arange(len(positions)) + np.repeat(starts[numbers[begin:end]] - before, size)
+        has_match = np.repeat(counts[begin:end] > 0, size)
+        rows = np.full(len(positions), -1, dtype=np.int64)
+        rows[has_match] = order[indices[has_match]]
+        part = frame.take(positions)
+        columns = {name: _take_or_null(column, rows) for name, column in matches.columns.items()}
         weights = part.weights
         if matches.weights is not None:
-            own = np.ones(len(rows), dtype=np.int64)
-            own[there] = matches.weights[rows[there]]
-            weights = multiplied(own, weights_of(part))
+            match_weights = np.ones(len(rows), dtype=np.int64)
+            match_weights[has_match] = matches.weights[rows[has_match]]
+            weights = multiply_weights(match_weights, weights_of(part))
         yield Frame(part.length, {**part.columns, **columns}, weights)
 
 
-def _taken_or_null(column: Column, rows: Codes) -> Column:
+def _take_or_null(column: Column, rows: Codes) -> Column:
     if isinstance(column, DictionaryColumn):
         codes = np.full(len(rows), -1, dtype=np.int64)
-        there = rows >= 0
-        codes[there] = column.codes[rows[there]]
-        return DictionaryColumn(codes, column.domain)
-    return gathered(column, rows)
+        has_row = rows >= 0
+        codes[has_row] = column.codes[rows[has_row]]
+        return DictionaryColumn(codes, column.dictionary)
+    return gather(column, rows)
 
 
-def _null_columns(fields: Fields, length: int) -> dict[str, Array]:
-    found: dict[str, Array] = {}
+def _null_columns(fields: ex.Fields, length: int) -> dict[str, Array]:
+    columns: dict[str, Array] = {}
     for field in fields:
         kind: Any = value_arrow_type(field.type)
-        found[field.name] = pa.nulls(length, kind)
-    return found
+        columns[field.name] = pa.nulls(length, kind)
+    return columns
 
 
-def _equal_numbers(left: Frame, right: Frame, on_left: list[str], on_right: list[str]) -> tuple[Codes, Codes]:
-    """A number for each row of both sides, equal where the columns are; -1 on the left for a null."""
+def _number_keys(left: Frame, right: Frame, on_left: list[str], on_right: list[str]) -> tuple[Codes, Codes]:
+    """Return a number for each row of both sides, equal for equal keys; -1 on the left for a null."""
     if not on_left:
         return np.zeros(left.length, dtype=np.int64), np.zeros(right.length, dtype=np.int64)
     columns: list[Column] = []
     missing = np.zeros(left.length, dtype=np.bool_)
-    for one, other in zip(on_left, on_right, strict=True):
-        array = left.array(one)
+    for left_name, right_name in zip(on_left, on_right, strict=True):
+        array = left.array(left_name)
         missing |= mask_of(array.is_null())
-        columns.append(pa.concat_arrays([array, right.array(other)]))
+        columns.append(pa.concat_arrays([array, right.array(right_name)]))
     numbers = group_rows(columns, left.length + right.length).numbers
     return np.where(missing, -1, numbers[: left.length]), numbers[left.length :]
 
 
-def _pairs(starts: Codes, numbers: Codes, scope: ExecutionContext) -> Iterator[tuple[Codes, Codes]]:
+def _pairs(starts: Codes, numbers: Codes, context: ExecutionContext) -> Iterator[tuple[Codes, Codes]]:
     counts = np.where(numbers < 0, 0, starts[numbers + 1] - starts[numbers])
-    for begin, end in output_slices(counts, scope.options.expanded_rows_max):
-        scope.budget.tick()
-        places, at = spread_ranges(starts, numbers[begin:end])
-        if len(places):
-            yield places + begin, at
+    for begin, end in output_slices(counts, context.options.expanded_rows_max):
+        context.budget.require_time()
+        positions, indices = expand_ranges(starts, numbers[begin:end])
+        if len(positions):
+            yield positions + begin, indices
 
 
-def _side_by_side(left: Frame, right: Frame) -> Frame:
+def _concat_pairs(left: Frame, right: Frame) -> Frame:
     weights = None
     if left.weights is not None or right.weights is not None:
-        weights = multiplied(weights_of(left), weights_of(right))
+        weights = multiply_weights(weights_of(left), weights_of(right))
     return Frame(left.length, {**left.columns, **right.columns}, weights)

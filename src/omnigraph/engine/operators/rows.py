@@ -1,7 +1,8 @@
-"""Sorting: keys with nulls first ascending and last descending (scores: last), then ids, so that the order is total.
+"""Steps on rows: filter, sort, limit, and the columns of the result.
 
-Under a limit only the rows that can still be among the first are held. Where the first key is a number, rows that
-cannot be among them are dropped by it alone, before any text is made.
+In: frames of the input step. Out: frames, and from `project_rows` Arrow batches. Nulls sort first ascending and last
+descending (scores: always last); ids break ties, so that the order is total. Under a limit only the rows that can still
+be among the first are held; if the first sort key is a number, it alone drops rows, before texts are created.
 """
 
 from __future__ import annotations
@@ -15,134 +16,72 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import mask_of
-from omnigraph.engine.columns.domain import Array, Codes
+from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import (
+    condition_mask,
     entity_arrow_type,
     evaluate,
     evaluate_entity,
-    holds,
     value_arrow_type,
 )
-from omnigraph.engine.columns.frame import DictionaryColumn, Frame, concat_frames
+from omnigraph.engine.columns.frame import Frame, concat_frames
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
-from omnigraph.engine.operators.aggregate import read_names
+from omnigraph.engine.operators.aggregate import required_names
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
-from omnigraph.query.plan.expressions import ColumnRef, EntityRef, Expr, Literal, OutputRef
-from omnigraph.query.plan.operators import FilterRows, LimitRows, Order, Project
 
 
-def ordered_rows(
-    step: Order, needed: RequiredColumns, scope: ExecutionContext, top: int | None = None
+def filter_rows(step: op.FilterRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows for which all conditions are true."""
+    reads = {name for condition in step.conditions for name in required_names(condition)}
+    for frame in context.rows(step.input, needed | reads):
+        matching = frame.filter(condition_mask(step.conditions, frame))
+        if matching.length:
+            yield matching
+
+
+def sort_rows(
+    step: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int | None = None
 ) -> Iterator[Frame]:
-    """The rows in order, in one frame; with `top` at most so many."""
-    reads = {name for key in step.keys for name in read_names(key.expression)}
+    """Return the sorted rows in one frame; with `top` only the first ones."""
+    reads = {name for key in step.keys for name in required_names(key.expression)}
     below = needed | reads | {*step.ties}
-    held: list[Frame] = []
+    frames: list[Frame] = []
     size = rows = 0
-    for given in scope.cut(False).rows(step.input, below):
-        frame = given.spread() if top is None else _cut_weights(given, top).spread()
+    for weighted in context.limited(False).rows(step.input, below):
+        frame = weighted if top is None else _limit_weights(weighted, top)
+        frame = frame.repeat_by_weight()
         if top is not None and frame.length > top:
-            frame = frame.take(_first(step, frame, top)).settled()
-        held.append(frame)
+            frame = frame.take(_first(step, frame, top)).compact()
+        frames.append(frame)
         rows += frame.length
         size += frame.nbytes
-        scope.budget.hold(frame.nbytes)
+        context.budget.reserve(frame.nbytes)
         if top is not None and rows > 4 * top + 4096:
-            whole = concat_frames(held)
-            kept = whole.take(_first(step, whole, top)).settled()
-            scope.budget.release(size)
-            held, rows, size = [kept], kept.length, kept.nbytes
-            scope.budget.hold(size)
-    if held:
-        whole = concat_frames(held)
-        yield whole.take(_first(step, whole, whole.length if top is None else top))
-        scope.budget.release(size)
+            collected = concat_frames(frames)
+            candidates = collected.take(_first(step, collected, top)).compact()
+            context.budget.release(size)
+            frames, rows, size = [candidates], candidates.length, candidates.nbytes
+            context.budget.reserve(size)
+    if frames:
+        collected = concat_frames(frames)
+        yield collected.take(_first(step, collected, collected.length if top is None else top))
+        context.budget.release(size)
 
 
-def _cut_weights(frame: Frame, top: int) -> Frame:
-    """No row is needed more often than there are places."""
-    if frame.weights is None:
-        return frame
-    return Frame(frame.length, frame.columns, np.minimum(frame.weights, top))
-
-
-def _first(step: Order, frame: Frame, top: int) -> Codes:
-    """The positions of the first rows, in order."""
-    rows = _candidates(step, frame, top) if top < frame.length else None
-    kept = frame if rows is None else frame.take(rows)
-    keys: list[tuple[Array, bool]] = []
-    for key in step.keys:
-        keys.extend(_sortable(evaluate(key.expression, kept), key.descending, key.nulls_last))
-    columns = [column for column, _ in keys]
-    order = [(str(number), "descending" if down else "ascending") for number, (_, down) in enumerate(keys)]
-    for name in step.ties:
-        for column, _ in _sortable(kept.array(name), False):
-            order.append((str(len(columns)), "ascending"))
-            columns.append(column)
-    if not columns:
-        found = np.arange(kept.length)
-    else:
-        table = pa.table({str(number): column for number, column in enumerate(columns)})
-        indices: Any = pc.sort_indices(table, sort_keys=order)
-        found = indices.to_numpy().astype(np.int64)
-    found = found[:top]
-    return found if rows is None else rows[found]
-
-
-def _candidates(step: Order, frame: Frame, top: int) -> Codes | None:
-    """The rows that can be among the first by the first key alone; None if that is not quickly known."""
-    if not step.keys or top == 0:
-        return None
-    first = step.keys[0]
-    array = evaluate(first.expression, frame)
-    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-        return None
-    there: Codes | None = None
-    if array.null_count:
-        # Nulls that come last do not matter while there is enough else.
-        if not (first.descending or first.nulls_last) or len(array) - array.null_count < top:
-            return None
-        there = np.flatnonzero(mask_of(array.is_valid()))
-        array = array.take(pa.array(there))
-    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    if first.descending:
-        edge = np.partition(values, len(values) - top)[len(values) - top]
-        kept = np.flatnonzero(values >= edge)
-    else:
-        edge = np.partition(values, top - 1)[top - 1]
-        kept = np.flatnonzero(values <= edge)
-    return kept if there is None else there[kept]
-
-
-def _sortable(array: Array, descending: bool, nulls_last: bool = False) -> list[tuple[Array, bool]]:
-    """A key as one or two keys without nulls in the way: whether it is there goes first."""
-    if not array.null_count:
-        return [(array, descending)]
-    present: Any = array.is_valid()
-    return [(present.cast(pa.int8()), descending or nulls_last), (array, descending)]
-
-
-def filtered_rows(step: FilterRows, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """The rows for which every condition is true."""
-    reads = {name for condition in step.conditions for name in read_names(condition)}
-    for frame in scope.rows(step.input, needed | reads):
-        kept = frame.keep(holds(step.conditions, frame))
-        if kept.length:
-            yield kept
-
-
-def limited_rows(step: LimitRows, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """At most so many rows after the first ones; what is below is not asked for more than that."""
-    skip = 0 if step.offset is None else whole_number(step.offset)
-    left = whole_number(step.count)
+def limit_rows(step: op.LimitRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows of the limit after its offset; stop reading the input after them."""
+    skip = 0 if step.offset is None else limit_count(step.offset)
+    left = limit_count(step.count)
     if left == 0:
         return
-    if isinstance(step.input, Order):
-        frames = ordered_rows(step.input, needed, scope, top=skip + left)
+    if isinstance(step.input, op.Order):
+        frames = sort_rows(step.input, needed, context, top=skip + left)
     else:
-        frames = scope.cut(True).rows(step.input, needed)
-    for given in frames:
-        frame = given.spread()
+        frames = context.limited(True).rows(step.input, needed)
+    for weighted in frames:
+        frame = weighted.repeat_by_weight()
         if skip >= frame.length:
             skip -= frame.length
             continue
@@ -154,17 +93,17 @@ def limited_rows(step: LimitRows, needed: RequiredColumns, scope: ExecutionConte
             return
 
 
-def projected_rows(step: Project, scope: ExecutionContext) -> Iterator[pa.RecordBatch]:
-    """The rows of the result as batches."""
+def project_rows(step: op.Project, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+    """Return the rows of the result as batches."""
     schema = result_schema(step)
-    reads = frozenset(name for found in step.columns for name in reads_of(found.expression))
-    for given in scope.rows(step.input, reads):
-        yield result_batch(step, schema, given.spread())
+    reads = frozenset(name for column in step.columns for name in reads_of(column.expression))
+    for frame in context.rows(step.input, reads):
+        yield make_result_batch(step, schema, frame.repeat_by_weight())
 
 
-def result_batch(step: Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
-    """The columns of the result over some rows; the schema is that of `result_schema`."""
-    arrays = [_result(found.expression, frame) for found in step.columns]
+def make_result_batch(step: op.Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
+    """Return the columns of the result for some rows; the schema is that of `result_schema`."""
+    arrays = [_result_array(column.expression, frame) for column in step.columns]
     typed = [
         array if array.type == field.type else array.cast(field.type)
         for array, field in zip(arrays, schema, strict=True)
@@ -172,27 +111,91 @@ def result_batch(step: Project, schema: pa.Schema, frame: Frame) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
-def result_schema(step: Project) -> pa.Schema:
-    """The columns of the result with their types."""
+def result_schema(step: op.Project) -> pa.Schema:
+    """Return the schema of the result."""
     fields = []
-    for found in step.columns:
-        expr = found.expression
-        kind = entity_arrow_type(expr.table) if isinstance(expr, EntityRef) else value_arrow_type(expr.type)
-        fields.append(pa.field(found.name, kind, nullable=expr.nullable or pa.types.is_null(kind)))
+    for column in step.columns:
+        expr = column.expression
+        kind = (
+            entity_arrow_type(expr.table) if isinstance(expr, ex.EntityRef) else value_arrow_type(expr.type)
+        )
+        fields.append(pa.field(column.name, kind, nullable=expr.nullable or pa.types.is_null(kind)))
     return pa.schema(fields)
 
 
-def _result(expr: Expr, frame: Frame) -> Array:
-    if isinstance(expr, EntityRef):
-        return evaluate_entity(expr, frame)
-    if isinstance(expr, ColumnRef | OutputRef):
-        column: Any = frame.columns[expr.name]
-        return column.array() if isinstance(column, DictionaryColumn) else column
-    return evaluate(expr, frame)
-
-
-def whole_number(expr: Expr) -> int:
-    """The count or the offset of a limit in a bound plan."""
-    assert isinstance(expr, Literal), "the plan is bound"
-    assert isinstance(expr.value, int), "a limit is a whole number"
+def limit_count(expr: ex.Expr) -> int:
+    """Return the count or the offset of a limit in a bound plan."""
+    assert isinstance(expr, ex.Literal), "the plan is bound"
+    assert isinstance(expr.value, int), "a limit is an integer"
     return expr.value
+
+
+def _limit_weights(frame: Frame, top: int) -> Frame:
+    """Return the rows with weights of at most `top`."""
+    if frame.weights is None:
+        return frame
+    return Frame(frame.length, frame.columns, np.minimum(frame.weights, top))
+
+
+def _first(step: op.Order, frame: Frame, top: int) -> Codes:
+    """Return the positions of the first rows, in order."""
+    rows = _candidates(step, frame, top) if top < frame.length else None
+    candidates = frame if rows is None else frame.take(rows)
+    keys: list[tuple[Array, bool]] = []
+    for key in step.keys:
+        keys.extend(_sortable(evaluate(key.expression, candidates), key.descending, key.nulls_last))
+    columns = [column for column, _ in keys]
+    order = [(str(number), "descending" if down else "ascending") for number, (_, down) in enumerate(keys)]
+    for name in step.ties:
+        for column, _ in _sortable(candidates.array(name), False):
+            order.append((str(len(columns)), "ascending"))
+            columns.append(column)
+    if not columns:
+        positions = np.arange(candidates.length)
+    else:
+        table = pa.table({str(number): column for number, column in enumerate(columns)})
+        indices: Any = pc.sort_indices(table, sort_keys=order)
+        positions = indices.to_numpy().astype(np.int64)
+    positions = positions[:top]
+    return positions if rows is None else rows[positions]
+
+
+def _candidates(step: op.Order, frame: Frame, top: int) -> Codes | None:
+    """Return the rows that can be among the first by the first key; None if that cannot be decided quickly."""
+    if not step.keys or top == 0:
+        return None
+    first = step.keys[0]
+    array = evaluate(first.expression, frame)
+    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        return None
+    valid_rows: Codes | None = None
+    if array.null_count:
+        # Nulls that are sorted last can be ignored if there are enough other rows.
+        if not (first.descending or first.nulls_last) or len(array) - array.null_count < top:
+            return None
+        valid_rows = np.flatnonzero(mask_of(array.is_valid()))
+        array = array.take(pa.array(valid_rows))
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    if first.descending:
+        threshold = np.partition(values, len(values) - top)[len(values) - top]
+        rows = np.flatnonzero(values >= threshold)
+    else:
+        threshold = np.partition(values, top - 1)[top - 1]
+        rows = np.flatnonzero(values <= threshold)
+    return rows if valid_rows is None else valid_rows[rows]
+
+
+def _sortable(array: Array, descending: bool, nulls_last: bool = False) -> list[tuple[Array, bool]]:
+    """Return a sort key as one key, or for a key with nulls as two: whether it is null, and the value."""
+    if not array.null_count:
+        return [(array, descending)]
+    present: Any = array.is_valid()
+    return [(present.cast(pa.int8()), descending or nulls_last), (array, descending)]
+
+
+def _result_array(expr: ex.Expr, frame: Frame) -> Array:
+    if isinstance(expr, ex.EntityRef):
+        return evaluate_entity(expr, frame)
+    if isinstance(expr, ex.ColumnRef | ex.OutputRef):
+        return frame.array(expr.name)
+    return evaluate(expr, frame)

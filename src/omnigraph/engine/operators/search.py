@@ -1,7 +1,8 @@
-"""Scores: the distance of vectors, BM25 of texts, and two rankings joined, over exactly the rows that matched.
+"""Scores: distances of vectors (`nearest`), BM25 of texts, and the fusion of two rankings (`rrf`).
 
-Filters have been applied when rows come here, so what is ranked is what matches, whatever an index covers. All rows are
-held, within the budget of the query; scores are worked out once per entity. `nearest` is exact.
+In: frames after all filters, so the ranking covers exactly the rows that match, whatever an index covers. Out: one
+frame with a column per score. All rows are held in memory, within the budget of the query; the score of an entity is
+computed once. `nearest` is exact.
 """
 
 from __future__ import annotations
@@ -16,108 +17,107 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import array_without, mask_of
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Codes, ValueDictionary, numbered
+from omnigraph.engine.columns.dictionary import Codes, compact_codes
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, concat_frames, distinct_sources
 from omnigraph.engine.columns.text_index import TextIndex, query_words
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.limits import Budget
+from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import columns_of
-from omnigraph.query.plan.expressions import Bm25, Expr, Literal, Nearest, Rrf, Score
-from omnigraph.query.plan.operators import Search
 
 _K1: Final = 1.2
 _B: Final = 0.75
-_VECTORS: Final = 8_192
+_VECTORS_PER_PART: Final = 8_192
 Scores = npt.NDArray[np.float64]
-"""One number per row; NaN where there is none."""
+"""One number per row; NaN without a score."""
 
 
-def searched_rows(step: Search, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """The rows with their scores, in one frame."""
-    names = {found.name for found in step.scores}
-    reads = {column.name for found in step.scores for column in columns_of(found.score)}
-    ids = {f"{column.entity}.id" for found in step.scores for column in columns_of(found.score)}
+def score_rows(step: op.Search, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows with their scores, in one frame."""
+    names = {score_column.name for score_column in step.scores}
+    refs = [ref for score_column in step.scores for ref in columns_of(score_column.score)]
+    reads = {ref.name for ref in refs} | {f"{ref.entity}.id" for ref in refs}
     frames, size = [], 0
-    for given in scope.cut(False).rows(step.input, (needed - names) | reads | ids):
-        frames.append(given.spread().settled())
+    for frame in context.limited(False).rows(step.input, (needed - names) | reads):
+        frames.append(frame.repeat_by_weight().compact())
         size += frames[-1].nbytes
-        scope.budget.hold(frames[-1].nbytes)
+        context.budget.reserve(frames[-1].nbytes)
     if not frames:
         return
     rows = concat_frames(frames)
     columns: dict[str, Column] = {}
-    for found in step.scores:
-        scores = _scores(found.score, rows, scope.budget)
-        columns[found.name] = array_without(scores, np.isnan(scores))
-    yield rows.plus(columns)
-    scope.budget.release(size)
+    for score_column in step.scores:
+        scores = _scores(score_column.score, rows, context.budget)
+        columns[score_column.name] = array_without(scores, np.isnan(scores))
+    yield rows.with_columns(columns)
+    context.budget.release(size)
 
 
-def _scores(score: Score, rows: Frame, budget: Budget) -> Scores:
+def _scores(score: ex.Score, rows: Frame, budget: Budget) -> Scores:
     match score:
-        case Nearest(column, query, embed):
-            assert not embed, "texts have become vectors before a plan is run"
+        case ex.Nearest(column, query, embed):
+            assert not embed, "texts were replaced by vectors before the run"
             return _distances(rows.columns[column.name], query, budget)
-        case Bm25(column, query):
+        case ex.Bm25(column, query):
             texts = _texts(rows.columns[column.name], budget)
             return _bm25(texts, rows.columns[f"{column.entity}.id"], query)
-        case Rrf(first, second, k):
+        case ex.Rrf(first, second, k):
             total = np.zeros(rows.length)
             ranked = np.zeros(rows.length, dtype=np.bool_)
-            for one in (first, second):
-                ranks = _ranks(one, rows, budget)
-                there = ranks > 0
-                total[there] += 1.0 / (k + ranks[there])
-                ranked |= there
+            for ranking in (first, second):
+                ranks = _ranks(ranking, rows, budget)
+                has_rank = ranks > 0
+                total[has_rank] += 1.0 / (k + ranks[has_rank])
+                ranked |= has_rank
             total[~ranked] = np.nan
             return total
 
 
-def _distances(column: Column, query: Expr, budget: Budget) -> Scores:
-    """Cosine distances to the vector of the query; a vector without a length is at distance 1."""
-    assert isinstance(query, Literal), "the plan is bound"
+def _distances(column: Column, query: ex.Expr, budget: Budget) -> Scores:
+    """Return the cosine distances to the vector of the query; the distance of a zero vector is 1."""
+    assert isinstance(query, ex.Literal), "the plan is bound"
     vectors: Any = column
     if isinstance(column, DictionaryColumn):
-        used, places = numbered(column.codes, len(column.domain))
-        vectors = column.domain.array
+        used, positions = compact_codes(column.codes, len(column.dictionary))
+        vectors = column.dictionary.array
         if len(used) < len(vectors):
-            budget.allow(int(vectors.nbytes) * len(used) // len(vectors))
+            budget.require_bytes(int(vectors.nbytes) * len(used) // len(vectors))
             vectors = vectors.take(pa.array(used))
     else:
-        places = np.arange(len(column))
-    wanted = np.asarray(query.value, dtype=np.float64)
-    found = np.full(len(vectors) + 1, np.nan)
-    for start in range(0, len(vectors), _VECTORS):
-        budget.tick()
-        part = vectors.slice(start, _VECTORS)
+        positions = np.arange(len(column))
+    query_vector = np.asarray(query.value, dtype=np.float64)
+    distances = np.full(len(vectors) + 1, np.nan)
+    for start in range(0, len(vectors), _VECTORS_PER_PART):
+        budget.require_time()
+        part = vectors.slice(start, _VECTORS_PER_PART)
         present = mask_of(part.is_valid())
-        matrix = part.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(wanted))
-        found[start : start + len(part)][present] = _cosine(matrix.astype(np.float64), wanted)
-    scores: Scores = found[places]
+        matrix = part.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(query_vector))
+        distances[start : start + len(part)][present] = _cosine(matrix.astype(np.float64), query_vector)
+    scores: Scores = distances[positions]
     return scores
 
 
-def _cosine(matrix: Scores, wanted: Scores) -> Scores:
-    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix)) * np.sqrt(wanted @ wanted)
-    found = np.ones(len(matrix))
-    # Not `@`, whose threads wait for each other where processors are busy.
-    np.divide(np.einsum("ij,j->i", matrix, wanted), lengths, out=found, where=lengths > 0)
-    return np.where(lengths > 0, 1.0 - found, 1.0)
+def _cosine(matrix: Scores, query_vector: Scores) -> Scores:
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix)) * np.sqrt(query_vector @ query_vector)
+    cosines = np.ones(len(matrix))
+    # Not `@`: its threads wait for each other on a busy machine.
+    np.divide(np.einsum("ij,j->i", matrix, query_vector), lengths, out=cosines, where=lengths > 0)
+    return np.where(lengths > 0, 1.0 - cosines, 1.0)
 
 
 def _texts(column: Column, budget: Budget) -> DictionaryColumn:
-    """The texts with their words, if the memory for splitting them is there."""
-    if not isinstance(column, DictionaryColumn):
-        column = DictionaryColumn(np.arange(len(column)), ValueDictionary(column, is_own=True))
-    if not column.domain.has_words:
-        budget.allow(limits.ENGINE_WORDS_FACTOR * int(column.domain.array.nbytes))
-    return column
+    """Return a column of texts; raise if the index of its words would need too much memory."""
+    texts = DictionaryColumn.of(column)
+    if not texts.dictionary.has_words:
+        budget.require_bytes(limits.ENGINE_WORDS_FACTOR * int(texts.dictionary.array.nbytes))
+    return texts
 
 
-def _bm25(column: DictionaryColumn, ids: Column, query: Expr) -> Scores:
-    """Over the entities that are there, each once."""
-    assert isinstance(query, Literal), "the plan is bound"
-    index = column.domain.text_index()
+def _bm25(column: DictionaryColumn, ids: Column, query: ex.Expr) -> Scores:
+    """Return the BM25 scores; the corpus is the distinct entities of the rows."""
+    assert isinstance(query, ex.Literal), "the plan is bound"
+    index = column.dictionary.text_index()
     present, count, length = _present_texts(column, ids, index)
     mean = length / count if count else 0.0
     scores = np.zeros(len(index.lengths) + 1)
@@ -129,56 +129,62 @@ def _bm25(column: DictionaryColumn, ids: Column, query: Expr) -> Scores:
         weight = np.log(1 + (count - holders + 0.5) / (holders + 0.5))
         norm = _K1 * (1 - _B + _B * index.lengths[texts] / mean) if mean else _K1
         scores[texts] += weight * counts * (_K1 + 1) / (counts + norm)
-    found: Scores = scores[:-1] if present is None else scores[column.codes]
-    found[found == 0] = np.nan  # what a word adds is never nothing
-    return found
+    row_scores: Scores = scores[:-1] if present is None else scores[column.codes]
+    row_scores[row_scores == 0] = np.nan  # a matching word always adds more than 0
+    return row_scores
 
 
 def _present_texts(column: DictionaryColumn, ids: Column, index: TextIndex) -> tuple[Codes | None, int, int]:
-    """How many entities have each text, None where each text is there once and in order; texts and words together."""
-    is_whole = len(column.codes) == len(index.lengths) and _is_rising(column.codes)
-    if is_whole and not index.has_missing and isinstance(ids, DictionaryColumn) and _is_rising(ids.codes):
+    """Return the number of entities of each text, the number of texts, and the number of words.
+
+    The first is None if each text of the dictionary occurs once and in order.
+    """
+    is_complete = len(column.codes) == len(index.lengths) and _is_ascending(column.codes)
+    if (
+        is_complete
+        and not index.has_missing
+        and isinstance(ids, DictionaryColumn)
+        and _is_ascending(ids.codes)
+    ):
         return None, len(index.lengths), len(index.texts)
     positions = _texts_of_entities(column, ids)
-    known = positions[positions >= 0]
+    texts = positions[positions >= 0]
     if index.has_missing:
-        known = known[~index.missing[known]]
-    return np.bincount(known, minlength=len(index.lengths)), len(known), int(index.lengths[known].sum())
+        texts = texts[~index.missing[texts]]
+    return np.bincount(texts, minlength=len(index.lengths)), len(texts), int(index.lengths[texts].sum())
 
 
 def _texts_of_entities(column: DictionaryColumn, ids: Column) -> Codes:
-    """The text of each entity, once."""
-    if isinstance(ids, DictionaryColumn) and ids.domain.is_unique and _is_rising(ids.codes):
+    """Return the code of the text of each distinct entity."""
+    if isinstance(ids, DictionaryColumn) and ids.dictionary.is_unique and _is_ascending(ids.codes):
         return column.codes
     _, numbers = distinct_sources(ids)
     return column.codes[_first_rows(numbers)]
 
 
-def _is_rising(codes: Codes) -> bool:
-    """Whether every row is another entity, as right after a scan, which is quickly seen."""
+def _is_ascending(codes: Codes) -> bool:
+    """Return whether the codes ascend without nulls, as after a scan: each row is then another entity."""
     return not len(codes) or bool(codes[0] >= 0 and (codes[1:] > codes[:-1]).all())
 
 
-def _ranks(score: Nearest | Bm25, rows: Frame, budget: Budget) -> Codes:
-    """The place of each row's entity, from 1, best first, ties by id; 0 where it has no score."""
-    scores = _scores(score, rows, budget) * (1 if isinstance(score, Nearest) else -1)
+def _ranks(score: ex.Nearest | ex.Bm25, rows: Frame, budget: Budget) -> Codes:
+    """Return the rank of the entity of each row, from 1, best first, ties by id; 0 without a score."""
+    scores = _scores(score, rows, budget) * (1 if isinstance(score, ex.Nearest) else -1)
     ids = rows.columns[f"{score.column.entity}.id"]
     sources, numbers = distinct_sources(ids)
     first = _first_rows(numbers)
     values = scores[first]
-    table = pa.table(
-        {"score": pa.array(values), "id": DictionaryColumn(sources.codes, sources.domain).array()}
-    )
+    table = pa.table({"score": pa.array(values), "id": sources.array()})
     order: Any = pc.sort_indices(table, sort_keys=[("score", "ascending"), ("id", "ascending")])
-    places = np.zeros(len(first) + 1, dtype=np.int64)
-    places[order.to_numpy()] = np.arange(1, len(first) + 1)
-    places[:-1][np.isnan(values)] = 0
-    return places[numbers]
+    ranks = np.zeros(len(first) + 1, dtype=np.int64)
+    ranks[order.to_numpy()] = np.arange(1, len(first) + 1)
+    ranks[:-1][np.isnan(values)] = 0
+    return ranks[numbers]
 
 
 def _first_rows(numbers: Codes) -> Codes:
-    """A row of each number; -1 has none."""
-    found = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.int64)
-    there = numbers >= 0
-    found[numbers[there]] = np.flatnonzero(there)
-    return found
+    """Return one row of each number, without -1."""
+    rows = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.int64)
+    is_valid = numbers >= 0
+    rows[numbers[is_valid]] = np.flatnonzero(is_valid)
+    return rows

@@ -1,8 +1,9 @@
-"""The edges of one table version by their ends: for each node its neighbours, in both directions.
+"""The adjacency of one version of an edge table: for each node its neighbours, in both directions; also as a file.
 
-Comes in: the ids of the ends of all edges, in the order of the table. Goes out: arrays over the positions of a domain
-of end ids, in compressed rows: the neighbours of node `n` are `far[starts[n] : starts[n + 1]]`, sorted, with the table
-row of each edge beside them. Immutable, like the version it is made from.
+In: the endpoint ids of all edges, in the order of the table. Out: compressed sparse rows over dictionaries of endpoint
+ids: the neighbours of node `n` are `far[starts[n] : starts[n + 1]]`, sorted, and `rows` has the table row of each edge.
+An adjacency is immutable, like its version. A file is derived data: one that is truncated, or of another version, is
+ignored.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.columns.domain import Array, Codes, Mask, ValueDictionary, distinct_numbers
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, distinct_numbers
 from omnigraph.graph.manifest.layout import GRAPH_INDEX
 from omnigraph.graph.manifest.records import TableRecord
-from omnigraph.query.plan.operators import Direction
+from omnigraph.query.plan import operators as op
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -29,7 +30,7 @@ from omnigraph.storage.objects import ObjectStore
 
 @dataclass(frozen=True)
 class AdjacencySide:
-    """The edges at each node, seen from one end. Parallel edges stand beside each other."""
+    """The edges at each node, from one endpoint. Parallel edges are adjacent."""
 
     starts: Codes
     far: npt.NDArray[np.int32]
@@ -38,7 +39,7 @@ class AdjacencySide:
 
     @cached_property
     def distinct(self) -> Neighbours:
-        """Each neighbour once."""
+        """The distinct neighbours."""
         if len(self.far) < 2:
             return Neighbours(self.starts, self.far, self.far_size)
         first = np.empty(len(self.far), dtype=np.bool_)
@@ -67,55 +68,55 @@ class Neighbours:
 
     @cached_property
     def degrees(self) -> Codes:
-        """How many neighbours each node has."""
+        """The number of neighbours of each node."""
         return np.diff(self.starts)
 
     @cached_property
     def pairs(self) -> Codes:
-        """Every pair of neighbours as one number, sorted."""
+        """Each pair of neighbours as one number, sorted."""
         near = np.repeat(np.arange(len(self.starts) - 1), self.degrees)
         return near * self.far_size + self.far
 
     def contains(self, near: Codes, far: Codes) -> Mask:
-        """Whether each pair is one of neighbours; -1 never is."""
+        """Return whether each pair of nodes are neighbours; -1 never is."""
         if not len(self.far):
             return np.zeros(len(near), dtype=np.bool_)
-        asked = near * self.far_size + far
-        at = np.minimum(np.searchsorted(self.pairs, asked), len(self.pairs) - 1)
-        found: Mask = (self.pairs[at] == asked) & (near >= 0) & (far >= 0)
-        return found
+        pairs = near * self.far_size + far
+        slots = np.minimum(np.searchsorted(self.pairs, pairs), len(self.pairs) - 1)
+        mask: Mask = (self.pairs[slots] == pairs) & (near >= 0) & (far >= 0)
+        return mask
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """All edges of a table version. Where both ends are of one type they share a domain."""
+    """All edges of a table version. Endpoints of the same type share a dictionary."""
 
     sources: ValueDictionary
     targets: ValueDictionary
     by_source: AdjacencySide
     by_target: AdjacencySide
 
-    def near(self, direction: Direction) -> ValueDictionary:
-        """The domain that a traversal starts in."""
-        return self.targets if direction is Direction.IN else self.sources
+    def near(self, direction: op.Direction) -> ValueDictionary:
+        """Return the dictionary of the nodes where a traversal starts."""
+        return self.targets if direction is op.Direction.IN else self.sources
 
-    def far(self, direction: Direction) -> ValueDictionary:
-        """The domain that it leads to."""
-        return self.sources if direction is Direction.IN else self.targets
+    def far(self, direction: op.Direction) -> ValueDictionary:
+        """Return the dictionary of the nodes where a traversal ends."""
+        return self.sources if direction is op.Direction.IN else self.targets
 
-    def side(self, direction: Direction) -> AdjacencySide:
-        """The edges in one of the two directions."""
-        assert direction is not Direction.BOTH, "both directions are two sides"
-        return self.by_target if direction is Direction.IN else self.by_source
+    def side(self, direction: op.Direction) -> AdjacencySide:
+        """Return the edges in one of the two directions."""
+        assert direction is not op.Direction.BOTH, "a side has one direction"
+        return self.by_target if direction is op.Direction.IN else self.by_source
 
-    def neighbours(self, direction: Direction) -> Neighbours:
-        """The distinct neighbours in a direction, or in both."""
-        if direction is Direction.BOTH:
-            return self._either
+    def neighbours(self, direction: op.Direction) -> Neighbours:
+        """Return the distinct neighbours in a direction, or in both."""
+        if direction is op.Direction.BOTH:
+            return self._undirected
         return self.side(direction).distinct
 
     @cached_property
-    def _either(self) -> Neighbours:
+    def _undirected(self) -> Neighbours:
         size = len(self.sources)
         pairs = distinct_numbers(
             np.concatenate([self.by_source.distinct.pairs, self.by_target.distinct.pairs])
@@ -125,44 +126,44 @@ class Adjacency:
     @cached_property
     def source_codes(self) -> Codes:
         """The source of each edge, in the order of the table."""
-        return self._ends(self.by_source)
+        return self._endpoint_codes(self.by_source)
 
     @cached_property
     def target_codes(self) -> Codes:
         """The target of each edge, in the order of the table."""
-        return self._ends(self.by_target)
+        return self._endpoint_codes(self.by_target)
 
     @property
     def nbytes(self) -> int:
-        """With room for what is worked out later: pairs and distinct neighbours."""
-        domains = {id(found): found.nbytes for found in (self.sources, self.targets)}
-        return 3 * (self.by_source.nbytes + self.by_target.nbytes) + sum(domains.values())
+        """The bytes, including those of pairs and distinct neighbours, which are computed later."""
+        dictionaries = {id(endpoints): endpoints.nbytes for endpoints in (self.sources, self.targets)}
+        return 3 * (self.by_source.nbytes + self.by_target.nbytes) + sum(dictionaries.values())
 
-    def _ends(self, side: AdjacencySide) -> Codes:
-        found = np.empty(len(side.rows), dtype=np.int64)
-        found[side.rows] = np.repeat(np.arange(len(side.starts) - 1), np.diff(side.starts))
-        return found
+    def _endpoint_codes(self, side: AdjacencySide) -> Codes:
+        codes = np.empty(len(side.rows), dtype=np.int64)
+        codes[side.rows] = np.repeat(np.arange(len(side.starts) - 1), np.diff(side.starts))
+        return codes
 
 
-def build_adjacency(sources: Array, targets: Array, *, one_type: bool) -> Adjacency:
-    """The adjacency of edges with these ends; `one_type` says that both ends are of the same type."""
-    if one_type:
+def build_adjacency(sources: Array, targets: Array, *, same_type: bool) -> Adjacency:
+    """Return the adjacency of edges with these endpoints; `same_type`: both endpoints have one node type."""
+    if same_type:
         both: Any = pa.chunked_array([sources, targets], type=pa.utf8())
-        codes, domain = _encoded(both)
+        codes, dictionary = _encode(both)
         near, far = codes[: len(sources)], codes[len(sources) :]
-        domains = (domain, domain)
+        dictionaries = (dictionary, dictionary)
     else:
-        near, first = _encoded(pa.chunked_array([sources], type=pa.utf8()))
-        far, second = _encoded(pa.chunked_array([targets], type=pa.utf8()))
-        domains = (first, second)
+        near, source_ids = _encode(pa.chunked_array([sources], type=pa.utf8()))
+        far, target_ids = _encode(pa.chunked_array([targets], type=pa.utf8()))
+        dictionaries = (source_ids, target_ids)
     return Adjacency(
-        *domains,
-        by_source=_side(near, far, (len(domains[0]), len(domains[1]))),
-        by_target=_side(far, near, (len(domains[1]), len(domains[0]))),
+        *dictionaries,
+        by_source=_make_side(near, far, (len(dictionaries[0]), len(dictionaries[1]))),
+        by_target=_make_side(far, near, (len(dictionaries[1]), len(dictionaries[0]))),
     )
 
 
-def _encoded(texts: Any) -> tuple[Codes, ValueDictionary]:
+def _encode(texts: Any) -> tuple[Codes, ValueDictionary]:
     encoded: Any = texts.dictionary_encode().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.utf8()).dictionary_encode()
@@ -170,19 +171,19 @@ def _encoded(texts: Any) -> tuple[Codes, ValueDictionary]:
     return codes, ValueDictionary(encoded.dictionary, is_unique=True)
 
 
-def _side(near: Codes, far: Codes, sizes: tuple[int, int]) -> AdjacencySide:
-    order = _ordered(near * max(sizes[1], 1) + far, sizes[0] * sizes[1])
+def _make_side(near: Codes, far: Codes, sizes: tuple[int, int]) -> AdjacencySide:
+    order = _sort_order(near * max(sizes[1], 1) + far, sizes[0] * sizes[1])
     starts = _starts(near[order], sizes[0])
     return AdjacencySide(starts, far[order].astype(np.int32), order.astype(np.int32), sizes[1])
 
 
-def _ordered(keys: Codes, size: int) -> Codes:
-    """The places of the keys in order. Sorting numbers is many times faster than sorting places by numbers."""
+def _sort_order(keys: Codes, size: int) -> Codes:
+    """Return the positions of the keys in sorted order. `np.sort` is many times faster than `np.argsort`."""
     bits = len(keys).bit_length()
     if size.bit_length() + bits > 63:
         return np.argsort(keys)
-    packed = np.sort(keys << bits | np.arange(len(keys)))
-    return packed & ((1 << bits) - 1)
+    keys_and_positions = np.sort(keys << bits | np.arange(len(keys)))
+    return keys_and_positions & ((1 << bits) - 1)
 
 
 def _starts(ordered: Codes, size: int) -> Codes:
@@ -193,7 +194,7 @@ def _starts(ordered: Codes, size: int) -> Codes:
 
 _MAGIC: Final = b"OGADJ001"
 _LENGTH_BYTES: Final = 8
-_ALIGNED: Final = 8
+_ALIGNMENT: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,45 +206,45 @@ class PublishedTable:
 
 
 def adjacency_path(record: TableRecord) -> str:
-    """Where the adjacency of a published version lies."""
+    """Return the path of the file of a published version."""
     branch = record.pin.branch or "main"
     return f"{GRAPH_INDEX}/{record.type_id}-{record.incarnation}/{branch}-{record.pin.version}.adj"
 
 
 def write_adjacency(root: Location, table: PublishedTable, adjacency: Adjacency) -> bool:
-    """Persist the adjacency of a version; False if it is there already."""
+    """Write the file of a version; False if it exists."""
     path, data = adjacency_path(table.record), encode_adjacency(table, adjacency)
     return ObjectStore(root).create(path, data, durable=False)
 
 
 def read_adjacency(root: Location, table: PublishedTable) -> Adjacency | None:
-    """The persisted adjacency of a version, verified; None if there is none that can be believed."""
+    """Read the file of a version; None if it does not exist or is invalid."""
     data = ObjectStore(root).read(adjacency_path(table.record))
     return None if data is None else decode_adjacency(table, data)
 
 
 def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
-    """The object of an adjacency."""
-    one_type = adjacency.sources is adjacency.targets
-    domains = [adjacency.sources] if one_type else [adjacency.sources, adjacency.targets]
+    """Return the bytes of the file."""
+    same_type = adjacency.sources is adjacency.targets
+    dictionaries = [adjacency.sources] if same_type else [adjacency.sources, adjacency.targets]
     arrays: list[npt.NDArray[Any]] = []
-    for domain in domains:
-        arrays.extend(_text_arrays(domain.array))
+    for dictionary in dictionaries:
+        arrays.extend(_text_arrays(dictionary.array))
     for side in (adjacency.by_source, adjacency.by_target):
         arrays.extend((side.starts, side.far, side.rows))
-    payload = b"".join(_padded(array.tobytes()) for array in arrays)
+    payload = b"".join(_pad(array.tobytes()) for array in arrays)
     header = {
         **_identity(table),
-        "one_type": one_type,
+        "one_type": same_type,
         "arrays": [[array.dtype.str, len(array)] for array in arrays],
         "checksum": zlib.crc32(payload),
     }
-    head = _padded(json.dumps(header).encode())
+    head = _pad(json.dumps(header).encode())
     return _MAGIC + len(head).to_bytes(_LENGTH_BYTES, "little") + head + payload
 
 
 def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
-    """The adjacency that an object holds, or None if it is not that of this version or not whole."""
+    """Return the adjacency of a file; None if the file is incomplete or of another version."""
     start = len(_MAGIC) + _LENGTH_BYTES
     if not data.startswith(_MAGIC) or len(data) < start:
         return None
@@ -251,15 +252,15 @@ def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
     try:
         header = json.loads(data[start : start + size])
         identity = _identity(table)
-        is_ours = {name: header[name] for name in identity} == identity
-        one_type, described, checksum = bool(header["one_type"]), header["arrays"], header["checksum"]
+        is_this_version = {name: header[name] for name in identity} == identity
+        same_type, described, checksum = bool(header["one_type"]), header["arrays"], header["checksum"]
     except (ValueError, KeyError, TypeError):
         return None
     payload = memoryview(data)[start + size :]
-    if not is_ours or zlib.crc32(payload) != checksum:
+    if not is_this_version or zlib.crc32(payload) != checksum:
         return None
-    arrays = _arrays(payload, described)
-    return None if arrays is None else _adjacency(arrays, table.record.row_count, one_type=one_type)
+    arrays = _decode_arrays(payload, described)
+    return None if arrays is None else _make_adjacency(arrays, table.record.row_count, same_type=same_type)
 
 
 def _identity(table: PublishedTable) -> dict[str, str | int | None]:
@@ -274,56 +275,55 @@ def _identity(table: PublishedTable) -> dict[str, str | int | None]:
 
 
 def _text_arrays(texts: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """The offsets and the bytes of texts, from the first one on."""
-    whole: Any = texts
-    _, offset_buffer, data_buffer = whole.buffers()
+    """Return the offsets and the bytes of texts; the offsets start with 0."""
+    untyped: Any = texts
+    _, offset_buffer, data_buffer = untyped.buffers()
     if not len(texts):
         return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[whole.offset : whole.offset + len(texts) + 1]
+    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[untyped.offset : untyped.offset + len(texts) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
     return offsets - offsets[0], data
 
 
-def _padded(data: bytes) -> bytes:
-    return data + b" " * (-len(data) % _ALIGNED)
+def _pad(data: bytes) -> bytes:
+    return data + b" " * (-len(data) % _ALIGNMENT)
 
 
-def _arrays(payload: memoryview, described: Any) -> list[npt.NDArray[Any]] | None:
-    """The arrays that the header describes; None if they are not exactly the payload."""
-    found, at = [], 0
+def _decode_arrays(payload: memoryview, described: Any) -> list[npt.NDArray[Any]] | None:
+    """Return the arrays that the header describes; None if they are not exactly the payload."""
+    arrays, offset = [], 0
     for kind, length in described:
         size = np.dtype(kind).itemsize * length
-        if at + size > len(payload):
+        if offset + size > len(payload):
             return None
-        found.append(np.frombuffer(payload, dtype=kind, count=length, offset=at))
-        at += size + (-size % _ALIGNED)
-    return found if at == len(payload) else None
+        arrays.append(np.frombuffer(payload, dtype=kind, count=length, offset=offset))
+        offset += size + (-size % _ALIGNMENT)
+    return arrays if offset == len(payload) else None
 
 
-def _adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, one_type: bool) -> Adjacency | None:
-    if len(arrays) != (8 if one_type else 10):
+def _make_adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, same_type: bool) -> Adjacency | None:
+    if len(arrays) != (8 if same_type else 10):
         return None
-    sources = _domain(arrays[0], arrays[1])
-    targets = sources if one_type else _domain(arrays[2], arrays[3])
-    by_source = _read_side(arrays[-6:-3], (sources, targets), edges)
-    by_target = _read_side(arrays[-3:], (targets, sources), edges)
+    sources = _decode_dictionary(arrays[0], arrays[1])
+    targets = sources if same_type else _decode_dictionary(arrays[2], arrays[3])
+    by_source = _decode_side(arrays[-6:-3], (sources, targets), edges)
+    by_target = _decode_side(arrays[-3:], (targets, sources), edges)
     if by_source is None or by_target is None:
         return None
     return Adjacency(sources, targets, by_source, by_target)
 
 
-def _read_side(
-    arrays: list[npt.NDArray[Any]], ends: tuple[ValueDictionary, ValueDictionary], edges: int
+def _decode_side(
+    arrays: list[npt.NDArray[Any]], endpoints: tuple[ValueDictionary, ValueDictionary], edges: int
 ) -> AdjacencySide | None:
     starts, far, rows = arrays
-    if len(starts) != len(ends[0]) + 1 or len(far) != edges or len(rows) != edges:
+    if len(starts) != len(endpoints[0]) + 1 or len(far) != edges or len(rows) != edges:
         return None
-    return AdjacencySide(starts, far, rows, len(ends[1]))
+    return AdjacencySide(starts, far, rows, len(endpoints[1]))
 
 
-def _domain(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> ValueDictionary:
-    first: Any = offsets
-    second: Any = data
-    buffers = [None, pa.py_buffer(first), pa.py_buffer(second)]
+def _decode_dictionary(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> ValueDictionary:
+    arrays: tuple[Any, Any] = (offsets, data)
+    buffers = [None, *map(pa.py_buffer, arrays)]
     texts: Any = pa.Array.from_buffers(pa.utf8(), len(offsets) - 1, buffers)
     return ValueDictionary(texts, is_unique=True)

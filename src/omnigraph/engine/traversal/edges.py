@@ -1,4 +1,8 @@
-"""Traversals that bind the edge itself, and scans of edge tables: one row per edge, parallel edges apart."""
+"""Steps that return edges: `EdgeScan` and `EdgeExpand`. Each edge is a row, parallel edges too.
+
+In: frames with the ids of sources, or nothing for a scan. Out: the rows with the columns of the edges that pass the
+filter and with the ids of their endpoints. Edges come from the adjacency and cached columns, or from storage.
+"""
 
 from __future__ import annotations
 
@@ -8,240 +12,246 @@ from dataclasses import dataclass
 import numpy as np
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Codes, Mask, ValueDictionary, numbered
-from omnigraph.engine.columns.expressions import holds
+from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, compact_codes
+from omnigraph.engine.columns.expressions import condition_mask
 from omnigraph.engine.columns.frame import (
     Column,
     DictionaryColumn,
     Frame,
+    array_of,
     concat_frames,
     distinct_sources,
+    expand_ranges,
     output_slices,
     positions_in,
     range_counts,
-    spread_ranges,
 )
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.scan import (
-    batch_frame,
-    passing_positions,
-    read_columns,
-    streamed_rows,
-    wanted_columns,
+    columns_to_read,
+    frame_from_batch,
+    matching_positions,
+    output_columns,
+    stream_rows,
 )
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.traversal.adjacency import Adjacency
 from omnigraph.engine.traversal.walker import SIDES, Walker
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter
-from omnigraph.query.plan.operators import Direction, EdgeExpand, EdgeScan
 
 
-def edge_scan_rows(step: EdgeScan, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """The edges that pass the filter, with the ids of their ends; undirected ones in both orientations."""
+def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the edges that pass the filter, with the ids of their endpoints; undirected edges in both orientations."""
     edge = step.edge
-    direction = Direction.BOTH if step.undirected else Direction.OUT
-    walker = Walker(edge.table, direction, step, scope)
-    wanted = wanted_columns(edge, step.columns, needed)
-    whole = not step.filter.pushed and not scope.is_cut
-    hot = None
-    if walker.choose(walker.reader.rows) is TraversalMode.ADJACENCY:
-        hot = walker.reader.hot(read_columns(wanted, step.filter), whole=whole)
-    if hot is None:
-        yield from _streamed_edges(step, wanted, scope)
+    direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
+    walker = Walker(edge.table, direction, step, context)
+    names = output_columns(edge, step.columns, needed)
+    whole = not step.filter.pushed and not context.is_limited
+    cached = None
+    if walker.choose_mode(walker.reader.row_count) is TraversalMode.ADJACENCY:
+        cached = walker.reader.cached_columns(columns_to_read(names, step.filter), whole=whole)
+    if cached is None:
+        yield from _streamed_edges(step, names, context)
         return
     adjacency = walker.adjacency()
-    rows = passing_positions(edge, step.filter.conjuncts, hot, walker.reader)
-    for start in range(0, len(rows), scope.options.frame_rows):
-        part = rows[start : start + scope.options.frame_rows]
+    rows = matching_positions(edge, step.filter.conjuncts, cached, walker.reader)
+    for start in range(0, len(rows), context.options.frame_rows):
+        part = rows[start : start + context.options.frame_rows]
         columns: dict[str, Column] = {
-            f"{edge.name}.{name}": DictionaryColumn(part, hot[name]) for name in wanted
+            f"{edge.name}.{name}": DictionaryColumn(part, cached[name]) for name in names
         }
         ends: tuple[Column, Column] = (
             DictionaryColumn(adjacency.source_codes[part], adjacency.sources),
             DictionaryColumn(adjacency.target_codes[part], adjacency.targets),
         )
-        yield from _oriented(step, Frame(len(part), columns), ends)
+        yield from _orient(step, Frame(len(part), columns), ends)
 
 
-def edge_expanded_rows(step: EdgeExpand, needed: RequiredColumns, scope: ExecutionContext) -> Iterator[Frame]:
-    """For each row one row per edge at its source that passes the filter."""
+def expand_edges(step: op.EdgeExpand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return one row for each row and each edge at its source that passes the filter."""
     edge = step.edge
-    walker = Walker(edge.table, step.direction, step, scope)
-    wanted = wanted_columns(edge, step.columns, needed)
-    own = {f"{edge.name}.{name}" for name in wanted} | (set() if step.into else {step.target.id})
+    walker = Walker(edge.table, step.direction, step, context)
+    names = output_columns(edge, step.columns, needed)
+    own = {f"{edge.name}.{name}" for name in names} | (set() if step.into else {step.target.id})
     below = needed - own | {step.source.id} | ({step.target.id} if step.into else set())
-    for frame in scope.rows(step.input, below):
+    for frame in context.rows(step.input, below):
         if not frame.length:
             continue
-        if walker.choose(frame.length) is TraversalMode.ADJACENCY:
-            yield from _by_adjacency(_EdgeLookup(step, wanted, frame, walker, scope))
+        if walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
+            yield from _expand_by_adjacency(_EdgeLookup(step, names, frame, walker, context))
         else:
-            yield from _by_storage(_EdgeLookup(step, wanted, frame, walker, scope))
+            yield from _expand_by_storage(_EdgeLookup(step, names, frame, walker, context))
 
 
 @dataclass(frozen=True, slots=True)
 class _EdgeLookup:
-    """One frame whose edges are looked for."""
+    """One frame, and what is needed to look up the edges at its sources."""
 
-    step: EdgeExpand
-    wanted: tuple[str, ...]
+    step: op.EdgeExpand
+    names: tuple[str, ...]
     frame: Frame
     walker: Walker
-    scope: ExecutionContext
+    context: ExecutionContext
 
 
-def _streamed_edges(step: EdgeScan, wanted: tuple[str, ...], scope: ExecutionContext) -> Iterator[Frame]:
+def _streamed_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
     edge = step.edge
-    names = tuple(dict.fromkeys((*wanted, "src", "dst")))
-    for frame in streamed_rows(edge, names, step.filter, scope):
+    names_with_ends = tuple(dict.fromkeys((*names, "src", "dst")))
+    for frame in stream_rows(edge, names_with_ends, step.filter, context):
         ends = (frame.columns[f"{edge.name}.src"], frame.columns[f"{edge.name}.dst"])
-        yield from _oriented(step, frame.only(f"{edge.name}.{name}" for name in wanted), ends)
+        yield from _orient(step, frame.select(f"{edge.name}.{name}" for name in names), ends)
 
 
-def _oriented(step: EdgeScan, frame: Frame, ends: tuple[Column, Column]) -> Iterator[Frame]:
-    yield frame.plus({step.source.id: ends[0], step.target.id: ends[1]})
+def _orient(step: op.EdgeScan, frame: Frame, ends: tuple[Column, Column]) -> Iterator[Frame]:
+    yield frame.with_columns({step.source.id: ends[0], step.target.id: ends[1]})
     if not step.undirected:
         return
-    turned = frame.plus({step.source.id: ends[1], step.target.id: ends[0]})
-    loops = _equal(ends[0], ends[1])
-    rest = turned.keep(~loops)
-    if rest.length:
-        yield rest
+    reversed_edges = frame.with_columns({step.source.id: ends[1], step.target.id: ends[0]})
+    without_loops = reversed_edges.filter(~_equal_ids(ends[0], ends[1]))
+    if without_loops.length:
+        yield without_loops
 
 
-def _equal(one: Column, other: Column) -> Mask:
-    """Where two columns of ids are the same; none is null."""
+def _equal_ids(left: Column, right: Column) -> Mask:
+    """Return where two columns of ids are equal; null is not equal to anything."""
     if (
-        isinstance(one, DictionaryColumn)
-        and isinstance(other, DictionaryColumn)
-        and one.domain is other.domain
+        isinstance(left, DictionaryColumn)
+        and isinstance(right, DictionaryColumn)
+        and left.dictionary is right.dictionary
     ):
-        same: Mask = one.codes == other.codes
-        return same
-    texts, others = (side.array() if isinstance(side, DictionaryColumn) else side for side in (one, other))
-    return np.asarray(texts.to_numpy(zero_copy_only=False) == others.to_numpy(zero_copy_only=False))
+        equal_codes: Mask = (left.codes == right.codes) & (left.codes >= 0)
+        return equal_codes
+    left_ids, right_ids = array_of(left), array_of(right)
+    is_valid = left_ids.is_valid().to_numpy(zero_copy_only=False)
+    equal = left_ids.to_numpy(zero_copy_only=False) == right_ids.to_numpy(zero_copy_only=False)
+    mask: Mask = np.asarray(equal) & is_valid
+    return mask
 
 
-def _by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
+def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
     adjacency = job.walker.adjacency()
-    sides = (Direction.OUT, Direction.IN) if job.step.direction is Direction.BOTH else (job.step.direction,)
+    sides = (
+        (op.Direction.OUT, op.Direction.IN)
+        if job.step.direction is op.Direction.BOTH
+        else (job.step.direction,)
+    )
     for number, direction in enumerate(sides):
         near = adjacency.near(direction)
-        codes = positions_in(near, job.frame.columns[job.step.source.id], job.scope.cache)
+        codes = positions_in(near, job.frame.columns[job.step.source.id], job.context.cache)
         starts = adjacency.side(direction).starts
         if len(starts) < 2:
             continue
         _, sizes = range_counts(starts, codes)
-        for start, stop in output_slices(sizes, job.scope.options.expanded_rows_max):
-            found = _edges_of(job, adjacency, direction, (start, codes[start:stop]), skip_loops=number > 0)
-            if found.length:
-                yield found
+        for start, stop in output_slices(sizes, job.context.options.expanded_rows_max):
+            joined = _join_edges(job, adjacency, direction, (start, codes[start:stop]), skip_loops=number > 0)
+            if joined.length:
+                yield joined
 
 
-def _edges_of(
-    job: _EdgeLookup, adjacency: Adjacency, direction: Direction, part: tuple[int, Codes], *, skip_loops: bool
+def _join_edges(
+    job: _EdgeLookup,
+    adjacency: Adjacency,
+    direction: op.Direction,
+    part: tuple[int, Codes],
+    *,
+    skip_loops: bool,
 ) -> Frame:
     step, (start, codes) = job.step, part
     side = adjacency.side(direction)
-    places, at = spread_ranges(side.starts, codes)
-    job.scope.budget.allow(8 * len(at) * (len(job.wanted) + len(job.frame.columns) + 2))
-    far, rows = side.far[at].astype(np.int64), side.rows[at].astype(np.int64)
-    kept = np.ones(len(at), dtype=np.bool_)
+    positions, indices = expand_ranges(side.starts, codes)
+    job.context.budget.require_bytes(8 * len(indices) * (len(job.names) + len(job.frame.columns) + 2))
+    far, rows = side.far[indices].astype(np.int64), side.rows[indices].astype(np.int64)
+    mask = np.ones(len(indices), dtype=np.bool_)
     if skip_loops:
-        kept &= far != codes[places]
+        mask &= far != codes[positions]
     if step.into:
         column = job.frame.slice(start, start + len(codes)).columns[step.target.id]
-        kept &= far == positions_in(adjacency.far(direction), column, job.scope.cache)[places]
-    if not kept.all():
-        places, far, rows = places[kept], far[kept], rows[kept]
+        mask &= far == positions_in(adjacency.far(direction), column, job.context.cache)[positions]
+    if not mask.all():
+        positions, far, rows = positions[mask], far[mask], rows[mask]
     values = _edge_values(job, rows)
     if step.filter.conjuncts:
         columns = {f"{step.edge.name}.{name}": column for name, column in values.items()}
-        passing = np.flatnonzero(holds(step.filter.conjuncts, Frame(len(rows), columns)))
-        places, far = places[passing], far[passing]
+        passing = np.flatnonzero(condition_mask(step.filter.conjuncts, Frame(len(rows), columns)))
+        positions, far = positions[passing], far[passing]
         values = {name: column.take(passing) for name, column in values.items()}
-    new: dict[str, Column] = {f"{step.edge.name}.{name}": values[name] for name in job.wanted}
+    new: dict[str, Column] = {f"{step.edge.name}.{name}": values[name] for name in job.names}
     if not step.into:
         new[step.target.id] = DictionaryColumn(far, adjacency.far(direction))
-    return job.frame.take(places + start).plus(new)
+    return job.frame.take(positions + start).with_columns(new)
 
 
 def _edge_values(job: _EdgeLookup, rows: Codes) -> Mapping[str, DictionaryColumn]:
-    """The columns of edges by their rows in the table."""
-    read = read_columns(job.wanted, job.step.filter)
-    hot = job.walker.reader.hot(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
-    if hot is not None:
-        return {name: DictionaryColumn(rows, hot[name]) for name in read}
-    distinct, codes = numbered(rows, job.walker.reader.rows)
-    arrays = job.walker.reader.at(distinct, read)
+    """Return the columns of the edges in these rows of the table."""
+    read = columns_to_read(job.names, job.step.filter)
+    cached = job.walker.reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
+    if cached is not None:
+        return {name: DictionaryColumn(rows, cached[name]) for name in read}
+    distinct, codes = compact_codes(rows, job.walker.reader.row_count)
+    arrays = job.walker.reader.take(distinct, read)
     return {
         name: DictionaryColumn(codes, ValueDictionary(array, is_unique=name == "id", is_own=True))
         for name, array in arrays.items()
     }
 
 
-def _by_storage(job: _EdgeLookup) -> Iterator[Frame]:
+def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
     step = job.step
     sources, numbers = distinct_sources(job.frame.columns[step.source.id])
     if not len(sources.codes):
         return
-    asked = ValueDictionary(sources.array(), is_unique=True, is_own=True)
-    mode = job.walker.choose(len(asked))
+    nodes = ValueDictionary(sources.array(), is_unique=True, is_own=True)
+    mode = job.walker.choose_mode(len(nodes))
     for number, (near, far) in enumerate(SIDES[step.direction]):
-        places, edges = _fetched(job, asked, (near, far), mode, skip_loops=number > 0)
-        if not len(places):
+        positions, edges = _read_edges_at(job, nodes, (near, far), mode, skip_loops=number > 0)
+        if not len(positions):
             continue
-        held = edges.nbytes
-        job.scope.budget.hold(held)
-        order = np.argsort(places, kind="stable")
-        starts = np.searchsorted(places[order], np.arange(len(asked) + 1))
+        held_bytes = edges.nbytes
+        job.context.budget.reserve(held_bytes)
+        order = np.argsort(positions, kind="stable")
+        starts = np.searchsorted(positions[order], np.arange(len(nodes) + 1))
         _, sizes = range_counts(starts, numbers)
-        for start, stop in output_slices(sizes, job.scope.options.expanded_rows_max):
-            rows, at = spread_ranges(starts, numbers[start:stop])
+        for start, stop in output_slices(sizes, job.context.options.expanded_rows_max):
+            rows, indices = expand_ranges(starts, numbers[start:stop])
             frame = job.frame.take(rows + start)
-            found = edges.take(order[at])
+            edge_rows = edges.take(order[indices])
             if step.into:
-                same = _same_text(frame.columns[step.target.id], found.columns[f"{step.edge.name}.{far}"])
-                frame, found = frame.keep(same), found.keep(same)
+                equal = _equal_ids(
+                    frame.columns[step.target.id], edge_rows.columns[f"{step.edge.name}.{far}"]
+                )
+                frame, edge_rows = frame.filter(equal), edge_rows.filter(equal)
             new = {
-                f"{step.edge.name}.{name}": found.columns[f"{step.edge.name}.{name}"] for name in job.wanted
+                f"{step.edge.name}.{name}": edge_rows.columns[f"{step.edge.name}.{name}"]
+                for name in job.names
             }
             if not step.into:
-                new[step.target.id] = found.columns[f"{step.edge.name}.{far}"]
+                new[step.target.id] = edge_rows.columns[f"{step.edge.name}.{far}"]
             if frame.length:
-                yield frame.plus(new)
-        job.scope.budget.release(held)
+                yield frame.with_columns(new)
+        job.context.budget.release(held_bytes)
 
 
-def _fetched(
-    job: _EdgeLookup, asked: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
+def _read_edges_at(
+    job: _EdgeLookup, nodes: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
 ) -> tuple[Codes, Frame]:
-    """The edges at the asked nodes that pass the filter, and the place of the node of each."""
+    """Read the edges at these nodes that pass the filter; return the positions of their nodes, and the edges."""
     step, (near, far) = job.step, ends
     conjuncts = step.filter.conjuncts
-    names = (near, far, *read_columns(job.wanted, ScanFilter((), conjuncts)))
-    places: list[Codes] = []
+    names = (near, far, *columns_to_read(job.names, ScanFilter((), conjuncts)))
+    positions: list[Codes] = []
     frames: list[Frame] = []
     size = 0
-    for batch in job.walker.edges(asked.array, names, near, mode):
-        frame = batch_frame(step.edge, batch)
-        found = asked.find(batch.column(near))
-        kept = (found >= 0) & holds(conjuncts, frame)
+    for batch in job.walker.read_edges(nodes.array, names, near, mode):
+        frame = frame_from_batch(step.edge, batch)
+        batch_positions = nodes.find(batch.column(near))
+        mask = (batch_positions >= 0) & condition_mask(conjuncts, frame)
         if skip_loops:
-            kept &= ~_equal(batch.column("src"), batch.column("dst"))
-        places.append(found[kept])
-        frames.append(frame.take(np.flatnonzero(kept)).settled())
-        size += places[-1].nbytes + frames[-1].nbytes
-        job.scope.budget.allow(size)
+            mask &= ~_equal_ids(batch.column("src"), batch.column("dst"))
+        positions.append(batch_positions[mask])
+        frames.append(frame.take(np.flatnonzero(mask)).compact())
+        size += positions[-1].nbytes + frames[-1].nbytes
+        job.context.budget.require_bytes(size)
     if not frames:
         return np.zeros(0, dtype=np.int64), job.frame
-    return np.concatenate(places), concat_frames(frames)
-
-
-def _same_text(one: Column, other: Column) -> Mask:
-    """Where two columns of ids are equal; null is equal to nothing."""
-    texts, others = (side.array() if isinstance(side, DictionaryColumn) else side for side in (one, other))
-    missing = texts.is_null().to_numpy(zero_copy_only=False)
-    equal = texts.to_numpy(zero_copy_only=False) == others.to_numpy(zero_copy_only=False)
-    found: Mask = np.asarray(equal) & ~missing
-    return found
+    return np.concatenate(positions), concat_frames(frames)

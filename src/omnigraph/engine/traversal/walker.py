@@ -1,8 +1,8 @@
-"""Following the edges of one table from a set of nodes, in one of three ways that give the same pairs.
+"""Follows the edges of one table from a set of nodes, in one of three modes that return the same pairs.
 
-The way is chosen at every hop, from the frontier that is really there: adjacency when it is in memory or quickly made;
-lookups by index for a small frontier; adjacency again for a large one, as long as it fits the cache; otherwise a scan
-of the edge table.
+The mode is chosen at each hop, from the actual size of the frontier: adjacency if it is in memory or quickly built;
+lookups by index for a small frontier; adjacency for a large frontier if it fits the cache; otherwise a scan of the edge
+table.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.domain import Array, Codes, ValueDictionary, distinct_numbers
-from omnigraph.engine.columns.frame import DictionaryColumn, positions_in, spread_ranges
+from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary, distinct_numbers
+from omnigraph.engine.columns.frame import DictionaryColumn, expand_ranges, positions_in
 from omnigraph.engine.context import ExecutionContext
 from omnigraph.engine.options import TraversalMode
-from omnigraph.engine.tables import one_array
+from omnigraph.engine.tables import combine_chunks
 from omnigraph.engine.traversal.adjacency import (
     Adjacency,
     Neighbours,
@@ -26,110 +26,115 @@ from omnigraph.engine.traversal.adjacency import (
     build_adjacency,
     read_adjacency,
 )
-from omnigraph.query.plan.operators import Direction, EdgeExpand, EdgeScan, Expand, ExpandInto
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import Table
 from omnigraph.schema.property_types import IndexKind
 
-Traversal = Expand | ExpandInto | EdgeExpand | EdgeScan
+Traversal = op.Expand | op.ExpandInto | op.EdgeExpand | op.EdgeScan
 
 _EDGE_BYTES: Final = 160
 SIDES: Final = {
-    Direction.OUT: (("src", "dst"),),
-    Direction.IN: (("dst", "src"),),
-    Direction.BOTH: (("src", "dst"), ("dst", "src")),
+    op.Direction.OUT: (("src", "dst"),),
+    op.Direction.IN: (("dst", "src"),),
+    op.Direction.BOTH: (("src", "dst"), ("dst", "src")),
 }
 
 
 class Walker:
     """Follows the edges of a table in one direction."""
 
-    def __init__(self, table: Table, direction: Direction, step: Traversal, scope: ExecutionContext) -> None:
+    def __init__(
+        self, table: Table, direction: op.Direction, step: Traversal, context: ExecutionContext
+    ) -> None:
         self.table = table
         self.direction = direction
-        self.reader = scope.tables.reader(table)
+        self.reader = context.tables.reader(table)
         self._step = step
-        self._scope = scope
+        self._context = context
         self._adjacency: Adjacency | None = None
-        self._is_asked_again: bool | None = None
+        self._is_repeated: bool | None = None
 
-    def choose(self, frontier: int) -> TraversalMode:
-        """The way to follow the edges from so many nodes."""
-        mode, reason = self._choice(frontier)
-        self._scope.note(self._step, mode.value, reason)
+    def choose_mode(self, frontier: int) -> TraversalMode:
+        """Return the mode for a frontier of this size, and record it in the trace."""
+        mode, reason = self._decide_mode(frontier)
+        self._context.record_mode(self._step, mode.value, reason)
         return mode
 
-    def guess(self, frontier: int) -> tuple[TraversalMode, str]:
-        """The way that it would be, and why, without having been asked."""
-        self._is_asked_again = False
-        return self._choice(frontier)
+    def estimate_mode(self, frontier: int) -> tuple[TraversalMode, str]:
+        """Return the mode that a first request would use, and the reason."""
+        self._is_repeated = False
+        return self._decide_mode(frontier)
 
     def adjacency(self) -> Adjacency:
-        """The adjacency of the table, built if it is not in memory."""
+        """Return the adjacency of the table; load it if it is not in memory."""
         if self._adjacency is None:
-            self._adjacency = adjacency_of(self.table, self._scope)
+            self._adjacency = load_adjacency(self.table, self._context)
         return self._adjacency
 
     def hop(self, frontier: DictionaryColumn) -> tuple[Codes, DictionaryColumn]:
-        """For each node of the frontier its distinct neighbours: the place in the frontier, and the neighbour."""
-        mode = self.choose(len(frontier.codes))
+        """Return the distinct neighbours of each node: positions of nodes in the frontier, and the neighbours."""
+        mode = self.choose_mode(len(frontier.codes))
         if mode is TraversalMode.ADJACENCY:
             adjacency = self.adjacency()
-            codes = positions_in(adjacency.near(self.direction), frontier, self._scope.cache)
-            places, far = spread_neighbours(adjacency.neighbours(self.direction), codes)
-            return places, DictionaryColumn(far, adjacency.far(self.direction))
-        asked = ValueDictionary(frontier.array(), is_unique=True, is_own=True)
-        places_found: list[Codes] = []
-        ends: list[Array] = []
+            codes = positions_in(adjacency.near(self.direction), frontier, self._context.cache)
+            positions, far = expand_neighbours(adjacency.neighbours(self.direction), codes)
+            return positions, DictionaryColumn(far, adjacency.far(self.direction))
+        nodes = ValueDictionary(frontier.array(), is_unique=True, is_own=True)
+        position_parts: list[Codes] = []
+        far_parts: list[Array] = []
         size = 0
         for near, far_name in SIDES[self.direction]:
-            for batch in self.edges(asked.array, (near, far_name), near, mode):
-                places = asked.find(batch.column(near))
-                kept = np.flatnonzero(places >= 0)
-                places_found.append(places[kept])
-                ends.append(batch.column(far_name).take(pa.array(kept)))
-                size += places_found[-1].nbytes + ends[-1].nbytes
-                self._scope.budget.allow(size)
-        return _distinct_pairs(places_found, ends)
+            for batch in self.read_edges(nodes.array, (near, far_name), near, mode):
+                positions = nodes.find(batch.column(near))
+                rows = np.flatnonzero(positions >= 0)
+                position_parts.append(positions[rows])
+                far_parts.append(batch.column(far_name).take(pa.array(rows)))
+                size += position_parts[-1].nbytes + far_parts[-1].nbytes
+                self._context.budget.require_bytes(size)
+        return _distinct_pairs(position_parts, far_parts)
 
-    def reached(self, frontier: DictionaryColumn) -> DictionaryColumn:
-        """The distinct neighbours of a frontier, by index, when it does not matter whose neighbours they are."""
-        ends: list[Array] = []
+    def read_neighbours(self, frontier: DictionaryColumn) -> DictionaryColumn:
+        """Read the distinct neighbours of all nodes of a frontier together, by index."""
+        far_parts: list[Array] = []
         size = 0
         for near, far in SIDES[self.direction]:
-            for batch in self.reader.rows_with((far,), near, frontier.array()):
-                ends.append(batch.column(far))
-                size += ends[-1].nbytes
-                self._scope.budget.allow(size)
-        return _distinct_pairs([np.zeros(len(found), dtype=np.int64) for found in ends], ends)[1]
+            for batch in self.reader.read_matching((far,), near, frontier.array()):
+                far_parts.append(batch.column(far))
+                size += far_parts[-1].nbytes
+                self._context.budget.require_bytes(size)
+        return _distinct_pairs([np.zeros(len(part), dtype=np.int64) for part in far_parts], far_parts)[1]
 
-    def edges(
+    def read_edges(
         self, texts: Array, columns: Sequence[str], near: str, mode: TraversalMode
     ) -> Iterator[pa.RecordBatch]:
-        """The edges at these nodes, from storage; a scan gives other edges as well."""
+        """Read the edges at these nodes from storage; a scan also returns other edges."""
         names = tuple(dict.fromkeys(columns))
         if mode is TraversalMode.INDEXED:
-            return self.reader.rows_with(names, near, texts)
-        return self.reader.batches(names, None)
+            return self.reader.read_matching(names, near, texts)
+        return self.reader.read_batches(names, None)
 
-    def _choice(self, frontier: int) -> tuple[TraversalMode, str]:
-        forced = self._scope.options.mode
+    def _decide_mode(self, frontier: int) -> tuple[TraversalMode, str]:
+        forced = self._context.options.mode
         if forced is not None:
-            return forced, "as asked"
-        rows = self.reader.rows
-        if self._adjacency or self._scope.cache.get((self.reader.key, "adjacency"), Adjacency):
+            return forced, "forced"
+        rows = self.reader.row_count
+        if self._adjacency or self._context.cache.get((self.reader.key, "adjacency"), Adjacency):
             return TraversalMode.ADJACENCY, "in memory"
         if rows <= limits.ENGINE_EAGER_ROWS_MAX:
             return TraversalMode.ADJACENCY, "few edges"
-        fits = rows * _EDGE_BYTES <= self._scope.cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART * 2
+        fits = rows * _EDGE_BYTES <= self._context.cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART * 2
         if frontier <= limits.ENGINE_INDEXED_FRONTIER_MAX and self._is_indexed():
-            if self._is_asked_again is None:
-                touched = self._scope.cache.touch((self.reader.key, "hop"))
-                self._is_asked_again = touched >= limits.ENGINE_TOUCHES_MIN
-            if not (self._is_asked_again and fits):
+            if self._is_repeated is None:
+                touched = self._context.cache.touch((self.reader.key, "hop"))
+                self._is_repeated = touched >= limits.ENGINE_TOUCHES_MIN
+            if not (self._is_repeated and fits):
                 return TraversalMode.INDEXED, f"from {_nodes(frontier)}"
         if fits:
             return TraversalMode.ADJACENCY, f"from {_nodes(frontier)}"
-        return TraversalMode.EDGE_SCAN, f"from {_nodes(frontier)}, and {rows:,} edges are too many to keep"
+        return (
+            TraversalMode.EDGE_SCAN,
+            f"from {_nodes(frontier)}, and {rows:,} edges are too many for the cache",
+        )
 
     def _is_indexed(self) -> bool:
         facts = self.reader.facts()
@@ -140,46 +145,46 @@ def _nodes(count: int) -> str:
     return f"{count:,} node{'' if count == 1 else 's'}"
 
 
-def adjacency_of(table: Table, scope: ExecutionContext) -> Adjacency:
-    """The adjacency of an edge table: from the cache, as it was persisted, or built now."""
-    reader = scope.tables.reader(table)
-    known = scope.cache.get((reader.key, "adjacency"), Adjacency)
-    if known is not None:
-        return known
-    is_small = reader.rows <= limits.ENGINE_EAGER_ROWS_MAX
-    found = None if is_small else read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
-    if found is None:
+def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
+    """Return the adjacency of an edge table from the cache or its file, or build it; cache it."""
+    reader = context.tables.reader(table)
+    adjacency = context.cache.get((reader.key, "adjacency"), Adjacency)
+    if adjacency is not None:
+        return adjacency
+    if reader.row_count > limits.ENGINE_EAGER_ROWS_MAX:
+        adjacency = read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
+    if adjacency is None:
         batches: list[pa.RecordBatch] = []
         size = 0
-        for batch in reader.batches(("src", "dst"), None):
+        for batch in reader.read_batches(("src", "dst"), None):
             batches.append(batch)
             size += batch.nbytes
-            scope.budget.allow(size)
+            context.budget.require_bytes(size)
         sources, targets = (
-            one_array(pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()))
+            combine_chunks(pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()))
             for name in ("src", "dst")
         )
-        found = build_adjacency(sources, targets, one_type=scope.tables.is_one_type(table))
-    scope.cache.put((reader.key, "adjacency"), found, found.nbytes)
-    return found
+        adjacency = build_adjacency(sources, targets, same_type=context.tables.connects_same_type(table))
+    context.cache.put((reader.key, "adjacency"), adjacency, adjacency.nbytes)
+    return adjacency
 
 
-def spread_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Codes]:
-    """For each position its neighbours: the place of the position among the codes, and the neighbour."""
-    places, at = spread_ranges(neighbours.starts, codes)
-    return places, neighbours.far[at].astype(np.int64)
+def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Codes]:
+    """Return the neighbours of each node: the positions of the nodes among the codes, and the neighbours."""
+    positions, indices = expand_ranges(neighbours.starts, codes)
+    return positions, neighbours.far[indices].astype(np.int64)
 
 
-def _distinct_pairs(places: list[Codes], ends: list[Array]) -> tuple[Codes, DictionaryColumn]:
-    if not ends:
-        nothing: Any = pa.array([], pa.utf8())
-        empty = np.zeros(0, dtype=np.int64)
-        return empty, DictionaryColumn(empty, ValueDictionary(nothing, is_unique=True, is_own=True))
-    encoded: Any = pa.chunked_array(ends, type=pa.utf8()).dictionary_encode().combine_chunks()
+def _distinct_pairs(positions: list[Codes], far: list[Array]) -> tuple[Codes, DictionaryColumn]:
+    if not far:
+        no_ids: Any = pa.array([], pa.utf8())
+        no_codes = np.zeros(0, dtype=np.int64)
+        return no_codes, DictionaryColumn(no_codes, ValueDictionary(no_ids, is_unique=True, is_own=True))
+    encoded: Any = pa.chunked_array(far, type=pa.utf8()).dictionary_encode().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     size = max(len(encoded.dictionary), 1)
-    pairs = distinct_numbers(np.concatenate(places) * size + codes)
-    domain = ValueDictionary(encoded.dictionary, is_unique=True, is_own=True)
-    return pairs // size, DictionaryColumn(pairs % size, domain)
+    pairs = distinct_numbers(np.concatenate(positions) * size + codes)
+    dictionary = ValueDictionary(encoded.dictionary, is_unique=True, is_own=True)
+    return pairs // size, DictionaryColumn(pairs % size, dictionary)

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.progress import log_event
-from omnigraph.engine.tables import one_array
+from omnigraph.engine.tables import combine_chunks
 from omnigraph.engine.traversal.adjacency import (
     PublishedTable,
     adjacency_path,
@@ -76,8 +76,8 @@ def _persist(snapshot: Snapshot, edge: EdgeType, there: set[str]) -> bool:
     try:
         dataset = open_table(snapshot.root, record)
         ends = dataset.read(["src", "dst"])
-        sources, targets = one_array(ends.column("src")), one_array(ends.column("dst"))
-        adjacency = build_adjacency(sources, targets, one_type=edge.source == edge.target)
+        sources, targets = combine_chunks(ends.column("src")), combine_chunks(ends.column("dst"))
+        adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
         written = write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
     except OmnigraphError as error:
         logger.warning("the adjacency of %s is not persisted: %s", edge.alias, error.message)

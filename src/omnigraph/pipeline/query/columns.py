@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StringType
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.engine.columns.compute import overflow
+from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.pipeline.datasource.types import spark_type
 from omnigraph.pipeline.spark.task_errors import pack_error
 from omnigraph.query.plan.expressions import (
@@ -189,7 +189,7 @@ def within_i64(whole: Column) -> Column:
 
 @cache
 def _overflow_text() -> str:
-    return str(pack_error(overflow()))
+    return str(pack_error(overflow_error()))
 
 
 def _fail() -> Column:

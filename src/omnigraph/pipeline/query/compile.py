@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from omnigraph.base.errors import InvariantError, UsageError
-from omnigraph.engine.operators.aggregate import counts_rows
-from omnigraph.engine.operators.rows import whole_number
+from omnigraph.engine.operators.aggregate import is_row_count
+from omnigraph.engine.operators.rows import limit_count
 from omnigraph.pipeline.query.columns import (
     WIDE,
     compared,
@@ -63,7 +63,7 @@ def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
 
 
 def _call(call: AggregateCall) -> Column:
-    if counts_rows(call):
+    if is_row_count(call):
         return F.count(F.lit(1))
     argument = expression_column(call.argument)
     match call.function:
@@ -129,7 +129,7 @@ class PlanFrames:
                 return self.frame(step.input).orderBy(*_order(step))
             case LimitRows(below, count, offset):
                 return _limited(
-                    self.frame(below), whole_number(count), 0 if offset is None else whole_number(offset)
+                    self.frame(below), limit_count(count), 0 if offset is None else limit_count(offset)
                 )
             case Search() | Project() | Pattern():
                 raise InvariantError(f"{type(step).__name__} is no step for Spark", code="plan_invariant")

@@ -20,7 +20,7 @@ from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import Column, Frame
 from omnigraph.engine.limits import Budget
-from omnigraph.engine.operators.rows import result_batch, result_schema
+from omnigraph.engine.operators.rows import make_result_batch, result_schema
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import DEFAULT_OPTIONS, Stream
 from omnigraph.pipeline.query.columns import plan_column, spark_name
@@ -104,18 +104,18 @@ def _batches(
         return frame.select(*map(plan_column, read), F.lit(True)).toArrow()
 
     try:
-        table = run_job(session, act, Watch("query", None, report), budget.tick)
+        table = run_job(session, act, Watch("query", None, report), budget.require_time)
     except TaskError as failed:
         if _RESULT_SIZE not in " ".join((failed.message, *failed.__notes__)):
             raise
         raise _result_too_large(session) from failed
-    budget.allow(table.nbytes)
+    budget.require_bytes(table.nbytes)
     schema = result_schema(root)
     for batch in table.to_batches():
         columns: dict[str, Column] = {
             name: _engine_array(batch.column(spark_name(name)), types[name]) for name in read
         }
-        yield result_batch(root, schema, Frame(batch.num_rows, columns))
+        yield make_result_batch(root, schema, Frame(batch.num_rows, columns))
 
 
 def _result_too_large(session: SparkSession) -> RunError:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from omnigraph.engine.operators.scan import pushed_text
+from omnigraph.engine.operators.scan import storage_filter
 from omnigraph.graph.manifest.snapshot import pinned_version
 from omnigraph.pipeline.datasource.read import fragment_groups
 from omnigraph.pipeline.query.columns import filtered, plan_column, spark_name, value_spark_type
@@ -47,7 +47,7 @@ class TableFrames:
         self, entity: Entity, columns: tuple[str, ...], scan_filter: ScanFilter = NO_FILTER
     ) -> DataFrame:
         """These columns of the rows that pass the filter, as `entity.column`."""
-        where, rest = pushed_text(scan_filter.pushed)
+        where, rest = storage_filter(scan_filter.pushed)
         residual = (*rest, *scan_filter.residual)
         asked = (found.column for condition in residual for found in columns_of(condition))
         read = self._read(entity, tuple(dict.fromkeys((*columns, *asked))), where)

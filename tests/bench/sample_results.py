@@ -1,4 +1,4 @@
-"""Results as a run leaves them, made up: within and beyond their bars, by size, and one that failed."""
+"""Sample results of benchmarks: within and above their limits, by size, and one that failed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _MACHINE: Final = Machine("x86_64", 2, 24, "3.11.2", {"pylance": "14.0.2", "duck
 _LOADS: Final = {"load": 4.0, "pyarrow and Lance": 2.5, "DuckDB": 2.0}
 
 
-def made_result(
+def sample_result(
     name: str, *ratios: Ratio, day: str = "2026-11-16", quick: bool = False, failure: str | None = None
 ) -> Result:
     return Result(name, day, quick, _MACHINE, ratios, failure)
 
 
-LOAD: Final = made_result(
+LOAD: Final = sample_result(
     "load",
     compare("load of 1,000 lines over pyarrow and Lance", _LOADS, ("load", "pyarrow and Lance"), 2.0, 1_000),
     compare("load of 1,000 lines over DuckDB", _LOADS, ("load", "DuckDB"), 1.3, 1_000),
     compare("merge over DuckDB", _LOADS, ("load", "DuckDB"), None),
 )
-COMMIT: Final = made_result(
+COMMIT: Final = sample_result(
     "commit",
     compare("after 500 commits", {"commit": 0.06, "append": 0.01}, ("commit", "append"), 7.0, 500),
     compare("after 10 commits", {"commit": 0.05, "append": 0.01}, ("commit", "append"), 7.0, 10),
 )
-SNAPSHOT: Final = made_result("snapshot", Ratio("opens", 0.5, 1.0, "10 of 20"))
-DELTA: Final = made_result("delta", day="2026-11-17", failure="took longer than 5 s")
+SNAPSHOT: Final = sample_result("snapshot", Ratio("opens", 0.5, 1.0, "10 of 20"))
+DELTA: Final = sample_result("delta", day="2026-11-17", failure="took longer than 5 s")
 ALL: Final = (LOAD, DELTA, COMMIT, SNAPSHOT)

@@ -1,9 +1,9 @@
-"""What a writer waits for while optimize runs: at most for the time that optimize holds the branch's lease.
+"""Measures how long a writer waits while optimize runs: at most as long as optimize holds the lease of the branch.
 
-A process appends a few rows again and again, or updates single rows at a fixed rate, first alone and then next to
-optimize. It reports how long each write took and how long it waited for the lease, from the end of its staging to the
-epoch it got. Of optimize it reports how long it held the lease, its commit section, and next to updates how many of the
-fragments that it found are left. A busy machine slows both.
+A process appends a few rows repeatedly, or updates single rows at a fixed rate, first alone and then during optimize.
+It reports the time of each write and its wait for the lease, from the end of staging to the new epoch. For optimize the
+benchmark reports how long it held the lease (its commit section) and, with updates, how many of the old fragments
+remain. A busy machine slows both.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _RELEASE: Final = re.compile(r"__locks/.+/\d{20}\.release\.json")
 
 
 def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Ratio]:
-    """How long a writer waits, in optimize's longest commit section, and how much slower its writes are."""
-    alone, beside, hold = _measure(graph, folder, optimize, "append")
-    wait = max(beside["waits"])
-    usual, beside_usual = median(alone["writes"]), median(beside["writes"])
+    """Measure the wait of a writer over optimize's longest commit section, and how much slower its writes are."""
+    alone, concurrent, hold = _measure(graph, folder, optimize, "append")
+    wait = max(concurrent["waits"])
+    alone_median, concurrent_median = median(alone["writes"]), median(concurrent["writes"])
     detail = (
-        f"longest wait {wait * 1e3:.0f} ms of {len(beside['waits'])} writes, "
+        f"longest wait {wait * 1e3:.0f} ms of {len(concurrent['waits'])} writes, "
         f"optimize held the lease for {hold * 1e3:.0f} ms at most"
     )
     return [
@@ -62,11 +62,11 @@ def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Rati
             detail,
         ),
         Ratio(
-            "a write beside optimize / alone",
-            beside_usual / usual,
+            "a write during optimize / alone",
+            concurrent_median / alone_median,
             None,
-            f"median {beside_usual * 1e3:.0f} ms, alone {usual * 1e3:.0f} ms, "
-            f"longest {max(beside['writes']) * 1e3:.0f} ms",
+            f"median {concurrent_median * 1e3:.0f} ms, alone {alone_median * 1e3:.0f} ms, "
+            f"longest {max(concurrent['writes']) * 1e3:.0f} ms",
         ),
     ]
 
@@ -74,28 +74,28 @@ def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Rati
 def run_updates(
     graph: Graph, folder: Path, optimize: Callable[[], Sequence[TableOptimizeStats]]
 ) -> list[Ratio]:
-    """How many of the fragments that optimize found are left next to a writer of single-row updates, and its wait."""
+    """Measure how many of the old fragments remain after optimize with concurrent updates, and the writer's wait."""
     before = set(_fragment_numbers(graph))
     stats: list[TableOptimizeStats] = []
-    _, beside, hold = _measure(graph, folder, lambda: stats.extend(optimize()), "update")
+    _, concurrent, hold = _measure(graph, folder, lambda: stats.extend(optimize()), "update")
     after = set(_fragment_numbers(graph))
     (row,) = [row for row in stats if row.table_key == TABLE]
-    wait, usual = max(beside["waits"]), median(beside["writes"])
+    wait, median_seconds = max(concurrent["waits"]), median(concurrent["writes"])
     name = f"{UPDATES_PER_SECOND} updates a second"
     return [
         Ratio(
-            f"fragments left / found next to {name}",
+            f"fragments left / before, with {name}",
             len(before & after) / len(before),
             0.1,
             f"{len(before):,} fragments before, {len(before & after):,} of them left, {len(after - before):,} new ones "
-            f"of {len(beside['writes']):,} updates and 1 run, {row.skipped or 'committed'}",
+            f"of {len(concurrent['writes']):,} updates and 1 run, {row.skipped or 'committed'}",
         ),
         Ratio(
-            f"longest wait / commit section next to {name}",
+            f"longest wait / commit section, with {name}",
             wait / (hold + limits.LEASE_POLL_SECONDS_MAX),
             1.0,
-            f"longest wait {wait * 1e3:.0f} ms, median update {usual * 1e3:.0f} ms, longest "
-            f"{max(beside['writes']) * 1e3:.0f} ms, optimize held the lease for {hold * 1e3:.0f} ms at most",
+            f"longest wait {wait * 1e3:.0f} ms, median update {median_seconds * 1e3:.0f} ms, longest "
+            f"{max(concurrent['writes']) * 1e3:.0f} ms, optimize held the lease for {hold * 1e3:.0f} ms at most",
         ),
     ]
 
@@ -103,19 +103,19 @@ def run_updates(
 def _measure(
     graph: Graph, folder: Path, optimize: Callable[[], object], kind: str
 ) -> tuple[dict[str, list[float]], dict[str, list[float]], float]:
-    """What the writer reports, alone and next to optimize, and how long optimize held the lease at most."""
-    stop, held = folder / f"stop-{kind}", _Held()
-    command = [sys.executable, "-m", "bench.beside", graph.uri, str(stop), kind]
+    """Return the writer's times alone and during optimize, and the longest time that optimize held the lease."""
+    stop, leases = folder / f"stop-{kind}", _LeaseTimes()
+    command = [sys.executable, "-m", "bench.concurrent_writer", graph.uri, str(stop), kind]
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         alone = json.loads(writer.stdout.readline())
-        with observed(held.see):
+        with observed(leases.observe):
             optimize()
         stop.touch()
-        beside = json.loads(writer.stdout.readline())
+        concurrent = json.loads(writer.stdout.readline())
     assert writer.returncode == 0
-    assert held.seconds, "optimize held the lease"
-    return alone, beside, max(held.seconds)
+    assert leases.seconds, "optimize did not hold the lease"
+    return alone, concurrent, max(leases.seconds)
 
 
 def _fragment_numbers(graph: Graph) -> Iterable[int]:
@@ -123,13 +123,13 @@ def _fragment_numbers(graph: Graph) -> Iterable[int]:
 
 
 @dataclass(slots=True)
-class _Held:
-    """How long this process held leases, from what it announces."""
+class _LeaseTimes:
+    """How long this process held leases, from its observed effects."""
 
     seconds: list[float] = field(default_factory=list)
     since: float = 0.0
 
-    def see(self, effect: str, target: str) -> None:
+    def observe(self, effect: str, target: str) -> None:
         if effect == "object.create" and _EPOCH.fullmatch(target):
             self.since = perf_counter()
         elif effect == "object.create" and _RELEASE.fullmatch(target):
@@ -138,7 +138,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes, and remembers how long each took and waited."""
+    """Writes, and stores how long each write took and waited."""
 
     graph: Graph
     kind: str
@@ -148,66 +148,66 @@ class _Writer:
     acquired_at: float = 0.0
     count: int = 0
 
-    def see(self, effect: str, target: str) -> None:
+    def observe(self, effect: str, target: str) -> None:
         if effect == "object.create" and _EPOCH.fullmatch(target):
             self.acquired_at = perf_counter()
 
     def write(self) -> None:
         self.count += 1
         started = perf_counter()
-        request = WriteRequest(WriterKind.LOAD, "bench", self._stage, lambda at, _: self._change(at))
+        request = WriteRequest(WriterKind.LOAD, "bench", self._stage, lambda area, _: self._change(area))
         assert write(self.graph.location, MAIN, request) is not None
         self.writes.append(perf_counter() - started)
         self.waits.append(self.acquired_at - self.staged_at)
 
-    def _stage(self, at: StagingArea) -> StagedWrite:
-        """Before the lease; what is staged again under it is no waiting."""
-        staged = self._change(at)
+    def _stage(self, area: StagingArea) -> StagedWrite:
+        """Stage before the lease; the time of staging again under the lease is not part of the wait."""
+        staged = self._change(area)
         self.staged_at = perf_counter()
         return staged
 
-    def _change(self, at: StagingArea) -> StagedWrite:
-        return self._update(at) if self.kind == "update" else self._append(at)
+    def _change(self, area: StagingArea) -> StagedWrite:
+        return self._update(area) if self.kind == "update" else self._append(area)
 
-    def _update(self, at: StagingArea) -> StagedWrite:
-        target = at.writable(TABLE)
+    def _update(self, area: StagingArea) -> StagedWrite:
+        target = area.writable(TABLE)
         name = f"k{self.count * 7919 % target.table.row_count:09d}"
         row = pa.table({"id": [name], "slug": [name], "age": [self.count]}, schema=target.dataset.schema)
-        effect = at.transaction_effect(target, stage_upsert(target.dataset, row), target.table.row_count)
-        return at.finish((effect,), frozenset(), Outcome({}))
+        effect = area.transaction_effect(target, stage_upsert(target.dataset, row), target.table.row_count)
+        return area.finish((effect,), frozenset(), Outcome({}))
 
-    def _append(self, at: StagingArea) -> StagedWrite:
-        target = at.writable(TABLE)
-        names = [f"beside{self.count}-{number}" for number in range(ROWS)]
+    def _append(self, area: StagingArea) -> StagedWrite:
+        target = area.writable(TABLE)
+        names = [f"new{self.count}-{number}" for number in range(ROWS)]
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
         staged = stage_fragments(
             target.dataset, write_rows(target.dataset, pa.table(values, schema=target.dataset.schema))
         )
-        effect = at.transaction_effect(target, staged, target.table.row_count + ROWS)
-        return at.finish((effect,), frozenset(), Outcome({}))
+        effect = area.transaction_effect(target, staged, target.table.row_count + ROWS)
+        return area.finish((effect,), frozenset(), Outcome({}))
 
-    def tell(self) -> None:
+    def print_times(self) -> None:
         print(json.dumps({"waits": self.waits, "writes": self.writes}), flush=True)
         self.waits, self.writes = [], []
 
 
 def main(uri: str, stop: Path, kind: str) -> None:
-    """The writer's process. Updates come at a fixed rate, or as fast as they can when that is slower."""
+    """Run the process of the writer. Updates have a fixed rate, or are as fast as possible if that is slower."""
     writer = _Writer(omnigraph.open(uri), kind)
-    with observed(writer.see):
+    with observed(writer.observe):
         for _ in range(WARM):
             writer.write()
         writer.waits, writer.writes = [], []
         for _ in range(ALONE):
             writer.write()
-        writer.tell()
+        writer.print_times()
         due = perf_counter()
         while not stop.exists():
             writer.write()
             due += 1 / UPDATES_PER_SECOND
             if kind == "update":
                 SYSTEM_CLOCK.sleep(max(0.0, due - perf_counter()))
-        writer.tell()
+        writer.print_times()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""An immutable array that columns refer to by position, and the way from a value back to its position.
+"""An immutable array of values that columns refer to by position (their codes), and the lookup of positions by value.
 
-The ids of a table version are a domain, and so are the ids of the ends of an edge table; a position there is the dense
-id of a node. Lookups go through sorted 64-bit hashes (16 bytes per value) and compare the texts at the end.
+The ids of a table version are a dictionary, and so are the endpoint ids of an edge table; a position is the dense id of
+a node. Lookups use sorted 64-bit hashes (16 bytes per value) and compare the texts at the end.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ else:
 Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-_FEW: Final = 16
+_FEW_TEXTS_MAX: Final = 16
 
 
 class ValueDictionary:
     """Values by position.
 
-    `is_unique` says that no value occurs twice, as for ids, and that none is null; `is_own` that the values belong to
-    the query that made them and not to a cache.
+    `is_unique`: no duplicates and no nulls, as for ids. `is_own`: the values belong to one query, not to the
+    cache. `on_growth` is called whenever the dictionary has grown, so that the cache can count its bytes.
     """
 
     __slots__ = (
@@ -65,51 +65,51 @@ class ValueDictionary:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the values, of the lookup that they may get, of their words and of the translations."""
+        """The bytes of the values, of a possible lookup, of the words and of the translations."""
         words = 0 if self._text_index is None else self._text_index.nbytes
         translations = 0 if self._translations is None else 8 * len(self.array) * len(self._translations)
         return int(self.array.nbytes) + (16 if self.is_unique else 8) * len(self.array) + words + translations
 
     def find(self, texts: Array) -> Codes:
-        """The position of each text, -1 where it is null or not there. Only for domains of unique texts."""
+        """Return the position of each text, -1 for null and for missing texts. The values must be unique texts."""
         assert self.is_unique, "only unique values have one position"
-        found = np.full(len(texts), -1, dtype=np.int64)
+        positions = np.full(len(texts), -1, dtype=np.int64)
         if not len(texts) or not len(self.array):
-            return found
+            return positions
         hashes, order = self._lookup()
-        asked = _hashes_of(texts)
-        if len(texts) <= _FEW:
-            return self._find_few(texts, asked)
+        text_hashes = _hash_texts(texts)
+        if len(texts) <= _FEW_TEXTS_MAX:
+            return self._find_few(texts, text_hashes)
         open_rows = np.arange(len(texts))
         if texts.null_count:
             open_rows = open_rows[texts.is_valid().to_numpy(zero_copy_only=False)]
-        at = np.searchsorted(hashes, asked[open_rows])
+        slots = np.searchsorted(hashes, text_hashes[open_rows])
         while len(open_rows):
-            inside = at < len(hashes)
-            inside[inside] = hashes[at[inside]] == asked[open_rows[inside]]
-            open_rows, at = open_rows[inside], at[inside]
-            candidates = order[at]
-            same = _equal_texts(self.array, candidates, texts, open_rows)
-            found[open_rows[same]] = candidates[same]
-            # Two texts with one hash: look at the next one.
-            open_rows, at = open_rows[~same], at[~same] + 1
-        return found
+            inside = slots < len(hashes)
+            inside[inside] = hashes[slots[inside]] == text_hashes[open_rows[inside]]
+            open_rows, slots = open_rows[inside], slots[inside]
+            candidates = order[slots]
+            equal = _equal_texts(self.array, candidates, texts, open_rows)
+            positions[open_rows[equal]] = candidates[equal]
+            # Two texts with one hash: compare with the next slot.
+            open_rows, slots = open_rows[~equal], slots[~equal] + 1
+        return positions
 
-    def _find_few(self, texts: Array, asked: npt.NDArray[np.uint64]) -> Codes:
-        """The same for a few texts, which whole-column operations would take longer for."""
+    def _find_few(self, texts: Array, text_hashes: npt.NDArray[np.uint64]) -> Codes:
+        """Find a few texts one by one, which is faster than operations over arrays."""
         hashes, order = self._lookup()
-        found = np.full(len(texts), -1, dtype=np.int64)
+        positions = np.full(len(texts), -1, dtype=np.int64)
         for row, text in enumerate(texts.to_pylist()):
-            at = int(hashes.searchsorted(asked[row]))
-            while text is not None and at < len(hashes) and hashes[at] == asked[row]:
-                if self.array[int(order[at])].as_py() == text:
-                    found[row] = order[at]
+            slot = int(hashes.searchsorted(text_hashes[row]))
+            while text is not None and slot < len(hashes) and hashes[slot] == text_hashes[row]:
+                if self.array[int(order[slot])].as_py() == text:
+                    positions[row] = order[slot]
                     break
-                at += 1
-        return found
+                slot += 1
+        return positions
 
     def factors(self) -> tuple[Codes, ValueDictionary]:
-        """For each position the position of its value among the distinct ones (-1 for null), and those."""
+        """Return for each position the code of its value among the distinct values (-1 for null), and these values."""
         if self._factors is None:
             encoded: Any = without_negative_zero(self.array).dictionary_encode()
             indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -117,7 +117,7 @@ class ValueDictionary:
         return self._factors
 
     def text_index(self) -> TextIndex:
-        """The words of the texts, split once; whoever keeps this domain is told that it has grown."""
+        """Return the index of the words, built at the first call."""
         if self._text_index is None:
             from omnigraph.engine.columns.text_index import TextIndex
 
@@ -127,11 +127,11 @@ class ValueDictionary:
         return self._text_index
 
     def translation(self, other: ValueDictionary) -> Codes | None:
-        """Return for each position the one in `other`, -1 where it is missing, if `translate` computed it."""
+        """Return for each position the one in `other` (-1 if missing), or None if `translate` was not called."""
         return None if self._translations is None else self._translations.get(other)
 
     def translate(self, other: ValueDictionary) -> Codes:
-        """Compute and keep the translation, for as long as both domains are in use; report that this one has grown."""
+        """Compute the translation and store it for as long as both dictionaries are in use."""
         codes = other.find(self.array)
         if self._translations is None:
             self._translations = WeakKeyDictionary()
@@ -142,61 +142,60 @@ class ValueDictionary:
 
     @property
     def has_words(self) -> bool:
-        """Whether the texts are split already."""
+        """Whether the index of the words is built."""
         return self._text_index is not None
 
     def _lookup(self) -> tuple[npt.NDArray[np.uint64], Codes]:
         if self._hashes is None or self._order is None:
-            hashes = _hashes_of(self.array)
+            hashes = _hash_texts(self.array)
             order = np.argsort(hashes)
             self._order = order
             self._hashes = hashes[order]
         return self._hashes, self._order
 
 
-def _hashes_of(texts: Array) -> npt.NDArray[np.uint64]:
-    # Late, because most short runs of the command line look up nothing, and the room has many modules.
+def _hash_texts(texts: Array) -> npt.NDArray[np.uint64]:
+    # Imported late: most short commands look up nothing, and the import takes time.
     from omnigraph.arrow.hashing import hash_texts
 
     return hash_texts(texts)
 
 
 def distinct_numbers(numbers: Codes) -> Codes:
-    """The distinct numbers, sorted. `np.unique` hashes them, which takes many times as long as sorting."""
+    """Return the distinct numbers, sorted. `np.unique` hashes them, which takes many times as long as sorting."""
     if len(numbers) < 2:
         return numbers
     ordered = np.sort(numbers)
-    kept = np.empty(len(ordered), dtype=np.bool_)
-    kept[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
-    return ordered if kept.all() else ordered[kept]
+    is_first = np.empty(len(ordered), dtype=np.bool_)
+    is_first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered if is_first.all() else ordered[is_first]
 
 
-def numbered(codes: Codes, size: int) -> tuple[Codes, Codes]:
-    """The distinct positions below a bound, sorted, and for each code its place among them; -1 stays -1."""
+def compact_codes(codes: Codes, size: int) -> tuple[Codes, Codes]:
+    """Return the distinct codes, all below `size`, sorted, and for each code its rank among them; -1 remains -1."""
     if size > 8 * len(codes) + 1024:
         used, inverse = np.unique(codes, return_inverse=True)
-        places: Codes = inverse.reshape(-1)
-        return (used[1:], places - 1) if len(used) and used[0] < 0 else (used, places)
-    there = np.zeros(size + 1, dtype=np.bool_)
-    there[codes] = True
-    there[size] = False
-    used = np.flatnonzero(there)
+        ranks: Codes = inverse.reshape(-1)
+        return (used[1:], ranks - 1) if len(used) and used[0] < 0 else (used, ranks)
+    is_used = np.zeros(size + 1, dtype=np.bool_)
+    is_used[codes] = True
+    is_used[size] = False
+    used = np.flatnonzero(is_used)
     rank = np.full(size + 1, -1, dtype=np.int64)
     rank[used] = np.arange(len(used))
     return used, rank[codes]
 
 
 def without_negative_zero(array: Array) -> Array:
-    """The same values, for grouping: -0.0 is equal to 0.0."""
+    """Return the values with 0.0 in place of -0.0, for grouping."""
     if not pa.types.is_floating(array.type):
         return array
-    answer: Array = pc.add(array, pa.scalar(0.0, array.type))
-    return answer
+    result: Array = pc.add(array, pa.scalar(0.0, array.type))
+    return result
 
 
-def _equal_texts(values: Array, at: Codes, texts: Array, rows: Codes) -> Mask:
-    mine, theirs = values.take(pa.array(at)), texts.take(pa.array(rows))
-    equal: Any = pc.equal(mine, theirs)
+def _equal_texts(values: Array, positions: Codes, texts: Array, rows: Codes) -> Mask:
+    equal: Any = pc.equal(values.take(pa.array(positions)), texts.take(pa.array(rows)))
     mask: Mask = equal.to_numpy(zero_copy_only=False)
     return mask

@@ -1,4 +1,4 @@
-"""The programs that load is measured against bring in every row, so that nobody is faster by doing less."""
+"""The baselines of load write all rows, so that none is faster because it does less."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 
 from bench import generate
 from bench.generate import graph_file, people_file
-from bench.load_floors import (
+from bench.load_baselines import (
     Tables,
-    assert_same,
-    assert_same_rows,
-    merge_plainly,
+    assert_equal_rows,
+    assert_equal_tables,
+    merge_with_lance,
     parse,
     read_with_duckdb,
     tables_of_duckdb,
     tables_of_lance,
     write_lance,
-    write_plainly,
+    write_with_pyarrow,
 )
 
 
@@ -31,30 +31,30 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_both_programs_make_the_rows_of_the_file(tmp_path: Path) -> None:
+def test_both_programs_write_the_rows_of_the_file(tmp_path: Path) -> None:
     file = graph_file(1_000)
-    write_plainly(file, tmp_path)
+    write_with_pyarrow(file, tmp_path)
     read_with_duckdb(file, tmp_path / "duckdb")
     plain = tables_of_lance(tmp_path)
     assert (plain.person.num_rows, plain.knows.num_rows) == (200, 800)
     assert pc.sum(pc.is_null(plain.knows.column("since"))).as_py() > 0
-    assert_same(plain, tables_of_duckdb(tmp_path / "duckdb"))
+    assert_equal_tables(plain, tables_of_duckdb(tmp_path / "duckdb"))
 
 
-def test_a_merge_replaces_and_adds(tmp_path: Path) -> None:
+def test_merge_replaces_and_inserts(tmp_path: Path) -> None:
     people = parse(people_file(range(10))).person
     write_lance(people.set_column(2, "name", pa.array(["old"] * 10)), tmp_path / "people")
-    merge_plainly(parse(people_file(range(8, 12))).person, tmp_path / "people")
+    merge_with_lance(parse(people_file(range(8, 12))).person, tmp_path / "people")
     names = lance.dataset(tmp_path / "people").to_table().sort_by("id").column("name").to_pylist()
     assert names[:8] == ["old"] * 8
     assert names[8:] == parse(people_file(range(8, 12))).person.column("name").to_pylist()
 
 
-def test_order_and_the_ids_of_edges_do_not_matter_and_all_else_does() -> None:
+def test_comparison_ignores_only_order_and_edge_ids() -> None:
     tables = parse(graph_file(100))
-    turned = Tables(tables.person.take(list(reversed(range(20)))), parse(graph_file(100)).knows)
-    assert_same(tables, turned)
+    reordered = Tables(tables.person.take(list(reversed(range(20)))), parse(graph_file(100)).knows)
+    assert_equal_tables(tables, reordered)
     with pytest.raises(AssertionError, match="different rows"):
-        assert_same(tables, Tables(tables.person, tables.knows.slice(1)))
+        assert_equal_tables(tables, Tables(tables.person, tables.knows.slice(1)))
     with pytest.raises(AssertionError, match="different rows"):
-        assert_same_rows(tables.person, tables.person.set_column(2, "name", pa.array(["other"] * 20)))
+        assert_equal_rows(tables.person, tables.person.set_column(2, "name", pa.array(["other"] * 20)))

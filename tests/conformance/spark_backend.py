@@ -1,4 +1,4 @@
-"""Spark as a world: read queries as DataFrame operations, over a graph that the engine's worlds share."""
+"""Spark as a backend: read queries as DataFrame operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.api.query import PreparedQuery
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from tests.conformance.case_files import Case, CaseFile, Expected, Rows, Step
-from tests.conformance.engine_world import PLAIN, build
+from tests.conformance.engine_backend import PLAIN, build
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,12 +24,12 @@ _SMALL: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "true",
 }
-"""Many tiny queries: nothing is gained by splitting them or by looking at them while they run."""
+"""For many tiny queries: they are not split, and not replanned while they run."""
 
 
 @contextmanager
 def small_session(home: Path, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A local session that leaves no process and no file outside of `home`."""
+    """Start a local session that leaves no process, and no file outside `home`."""
     from pyspark import SparkContext
 
     with pytest.MonkeyPatch.context() as patch:
@@ -48,22 +48,22 @@ def small_session(home: Path, conf: Mapping[str, str] | None = None) -> Iterator
 
 
 @dataclass(frozen=True, slots=True)
-class SparkWorld:
+class SparkBackend:
     """Queries on Spark."""
 
     name: str = "spark"
 
     def runs(self, case: Case) -> bool:
-        """Mutations and search are not for Spark."""
+        """Return whether Spark supports the case: no mutations, no search."""
         return not case.changes and not case.searches
 
-    def open(self, cases: CaseFile, place: Path) -> OnSpark:
-        return OnSpark(read_snapshot(build(cases, PLAIN, place)))
+    def open(self, cases: CaseFile, directory: Path) -> SparkGraph:
+        return SparkGraph(read_snapshot(build(cases, PLAIN, directory)))
 
 
 @dataclass(frozen=True, slots=True)
-class OnSpark:
-    """One graph."""
+class SparkGraph:
+    """An open graph."""
 
     snapshot: Snapshot
 
@@ -72,5 +72,5 @@ class OnSpark:
         rows: list[dict[str, Any]] = result.json()
         return Rows(tuple(result.columns), tuple(tuple(row.values()) for row in rows))
 
-    def copy(self, place: Path) -> OnSpark:
-        raise NotImplementedError("nothing changes here")
+    def copy(self, directory: Path) -> SparkGraph:
+        raise NotImplementedError("Spark runs no mutations")

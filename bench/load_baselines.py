@@ -1,7 +1,7 @@
-"""What load is measured against: programs that bring the same lines into tables, as fast as they can, without a check.
+"""The baselines of load: programs that write the same lines into tables as fast as possible, without checks.
 
-In: the files of `bench.generate`. Out: the tables `Person` and `Knows` as plain Lance datasets or in a DuckDB file. And
-a way to see that two programs made the same rows, in whatever order and whatever the ids of edges are.
+In: the files of `bench.generate`. Out: the tables `Person` and `Knows` as plain Lance datasets or in a DuckDB file; and
+a comparison of the rows of two programs, without their order and without the ids of edges.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Tables:
     knows: pa.Table
 
 
-def assert_same(ours: Tables, theirs: Tables) -> None:
-    """Stop when two programs made different rows. Every program gives edges ids of its own."""
-    assert_same_rows(ours.person, theirs.person)
-    assert_same_rows(ours.knows.drop_columns(["id"]), theirs.knows.drop_columns(["id"]))
+def assert_equal_tables(ours: Tables, theirs: Tables) -> None:
+    """Raise if two programs wrote different rows. The ids of edges are generated, so they are ignored."""
+    assert_equal_rows(ours.person, theirs.person)
+    assert_equal_rows(ours.knows.drop_columns(["id"]), theirs.knows.drop_columns(["id"]))
 
 
-def assert_same_rows(ours: pa.Table, theirs: pa.Table) -> None:
-    """The same for one table."""
-    assert _ordered(ours).equals(_ordered(theirs)), "the programs made different rows"
+def assert_equal_rows(ours: pa.Table, theirs: pa.Table) -> None:
+    """Raise if two tables have different rows."""
+    assert _sort_rows(ours).equals(_sort_rows(theirs)), "the programs wrote different rows"
 
 
 def parse(file: Path) -> Tables:
@@ -62,25 +62,25 @@ def parse(file: Path) -> Tables:
     lines = pj.read_json(file, parse_options=options)
     people = lines.filter(lines.column("type").is_valid())
     edges = lines.filter(lines.column("edge").is_valid())
-    of_people, of_edges = _members(people), _members(edges)
+    people_data, edge_data = _members(people), _members(edges)
     person = {
-        "id": of_people["slug"],
-        "slug": of_people["slug"],
-        "name": of_people["name"],
-        "age": of_people["age"],
-        "joined": of_people["joined"].cast(pa.date32()),
+        "id": people_data["slug"],
+        "slug": people_data["slug"],
+        "name": people_data["name"],
+        "age": people_data["age"],
+        "joined": people_data["joined"].cast(pa.date32()),
     }
     knows = {
         "id": new_ulids(edges.num_rows),
         "src": edges.column("from"),
         "dst": edges.column("to"),
-        "since": of_edges["since"].cast(pa.date32()),
-        "weight": of_edges["weight"],
+        "since": edge_data["since"].cast(pa.date32()),
+        "weight": edge_data["weight"],
     }
     return Tables(pa.table(person), pa.table(knows))
 
 
-def write_plainly(file: Path, folder: Path) -> None:
+def write_with_pyarrow(file: Path, folder: Path) -> None:
     """Parse with pyarrow and write two Lance datasets, in this process."""
     tables = parse(file)
     write_lance(tables.person, folder / "person.lance")
@@ -88,20 +88,20 @@ def write_plainly(file: Path, folder: Path) -> None:
 
 
 def write_lance(rows: pa.Table, path: Path) -> None:
-    """A plain Lance dataset, with the settings that tables of a graph have."""
+    """Write a plain Lance dataset with the settings of the tables of a graph."""
     lance.write_dataset(
         rows, path, data_storage_version=DATA_STORAGE_VERSION, enable_stable_row_ids=True, mode="create"
     )
 
 
-def merge_plainly(rows: pa.Table, dataset: Path) -> None:
-    """Replace the rows whose ids are there, and add the others."""
+def merge_with_lance(rows: pa.Table, dataset: Path) -> None:
+    """Replace the rows with existing ids, and insert the others."""
     builder = lance.dataset(dataset).merge_insert("id")
     builder.when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
 
 def read_with_duckdb(file: Path, database: Path) -> None:
-    """Parse once into a temporary table, and make two tables of it in a file; parsing twice takes longer."""
+    """Parse once into a temporary table, and create two tables from it, which is faster than to parse twice."""
     with duckdb.connect(str(database)) as connection:
         connection.execute(
             f"CREATE TEMP TABLE lines AS FROM read_json('{file}', format='newline_delimited', columns={_COLUMNS})"
@@ -119,14 +119,14 @@ def read_with_duckdb(file: Path, database: Path) -> None:
 
 
 def tables_of_lance(folder: Path) -> Tables:
-    """What `write_plainly` wrote."""
+    """Read the tables of `write_with_pyarrow`."""
     return Tables(
         lance.dataset(folder / "person.lance").to_table(), lance.dataset(folder / "knows.lance").to_table()
     )
 
 
 def tables_of_duckdb(database: Path) -> Tables:
-    """What `read_with_duckdb` wrote."""
+    """Read the tables of `read_with_duckdb`."""
     with duckdb.connect(str(database), read_only=True) as connection:
         return Tables(
             connection.sql("FROM person").to_arrow_table(),
@@ -135,12 +135,12 @@ def tables_of_duckdb(database: Path) -> Tables:
 
 
 def tables_of_graph(graph: omnigraph.Graph) -> Tables:
-    """What a load wrote."""
-    found = graph.snapshot().tables
-    return Tables(_pinned(graph, found["node:Person"]), _pinned(graph, found["edge:Knows"]))
+    """Read the tables of a graph."""
+    tables = graph.snapshot().tables
+    return Tables(_read_table(graph, tables["node:Person"]), _read_table(graph, tables["edge:Knows"]))
 
 
-def _pinned(graph: omnigraph.Graph, table: Any) -> pa.Table:
+def _read_table(graph: omnigraph.Graph, table: Any) -> pa.Table:
     return lance.dataset(f"{graph.uri}/{table.path}", version=table.pin.version).to_table()
 
 
@@ -149,8 +149,8 @@ def _members(lines: pa.Table) -> dict[str, Any]:
     return dict(zip(_DATA.names, members.flatten(), strict=True))
 
 
-def _ordered(rows: pa.Table) -> pa.Table:
-    """In an order that follows from the rows, with the columns in one order, whether they may be null or not."""
+def _sort_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows sorted by all columns, with sorted, nullable columns."""
     names = sorted(rows.schema.names)
     plain = pa.schema([(name, rows.schema.field(name).type) for name in names])
     return rows.select(names).cast(plain).sort_by([(name, "ascending") for name in names]).combine_chunks()

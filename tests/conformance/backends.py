@@ -1,7 +1,7 @@
-"""The worlds in which every case runs: ways to run a query that must all give the same.
+"""The backends that run all cases: ways to run a query that must all return the same results.
 
-A world opens a case file's graph once; a case that changes its graph gets a copy. `run` gives what a step gave, in the
-words of the case files, or raises what the surface raises.
+A backend opens the graph of a case file once; a case that changes its graph gets a copy. `run` returns the result of a
+step in the form of the case files, or raises the error of the Python API.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.statements import MutationPlan
 from omnigraph.query.rules.run import rewrite_plan
 from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Failed, Rows, Step
-from tests.conformance.comparison import shown
+from tests.conformance.comparison import to_json
 from tests.conformance.model import ModelGraph, RulesBrokenError
 from tests.query.reference import run
 from tests.schema.incarnations import catalog_of
 
 
 class Session(Protocol):
-    """An open graph of one world."""
+    """An open graph of a backend."""
 
     def run(self, step: Step) -> Expected:
         """Run one step."""
         ...
 
-    def copy(self, place: Path) -> Session:
-        """A graph of its own with the same contents; `place` is an empty directory."""
+    def copy(self, directory: Path) -> Session:
+        """Return a separate graph with the same contents; the directory is empty."""
         ...
 
 
-class WriteEnvironment(Protocol):
+class QueryBackend(Protocol):
     """One way to run queries."""
 
     @property
     def name(self) -> str: ...
 
     def runs(self, case: Case) -> bool:
-        """Whether a case can tell something new here."""
+        """Return whether the case can have another result than on other backends."""
         ...
 
-    def open(self, cases: CaseFile, place: Path) -> Session:
-        """The file's graph, made in an empty directory."""
+    def open(self, cases: CaseFile, directory: Path) -> Session:
+        """Create the graph of the file in an empty directory."""
         ...
 
 
 def outcome(session: Session, step: Step) -> Expected:
-    """What a step gives, errors included."""
+    """Return the result of a step, or its error."""
     try:
         return session.run(step)
     except RulesBrokenError as broken:
@@ -63,14 +63,16 @@ def outcome(session: Session, step: Step) -> Expected:
         violations = error.facts.get("validation_errors")
         if isinstance(violations, list):
             return Failed(
-                tuple(sorted(str(found["code"]) for found in violations if isinstance(found, dict)))
+                tuple(
+                    sorted(str(violation["code"]) for violation in violations if isinstance(violation, dict))
+                )
             )
         return Failed((error.code,))
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceWorld:
-    """The literal evaluator: of the plan as the text says it, or after the rules."""
+class ReferenceBackend:
+    """The literal evaluator, for the plan before or after the rewrite rules."""
 
     rewritten: bool
 
@@ -81,10 +83,10 @@ class ReferenceWorld:
     def runs(self, case: Case) -> bool:
         return True
 
-    def open(self, cases: CaseFile, place: Path) -> Session:
+    def open(self, cases: CaseFile, directory: Path) -> Session:
         graph = ModelGraph(catalog_of(cases.schema))
         graph.load(cases.data)
-        assert not list(graph.broken_rules(set())), f"the data of {cases.name} is not sound"
+        assert not list(graph.broken_rules(set())), f"the data of {cases.name} violates rules"
         return ReferenceSession(graph, self.rewritten)
 
 
@@ -104,11 +106,11 @@ class ReferenceSession:
             return Changed(nodes, edges, committed=nodes + edges > 0)
         rows = run(bound.root, self.graph.tables)
         fields = bound.outputs
-        cells = tuple(tuple(shown(row[field.name], field) for field in fields) for row in rows)
+        cells = tuple(tuple(to_json(row[field.name], field) for field in fields) for row in rows)
         return Rows(tuple(field.name for field in fields), cells)
 
-    def copy(self, place: Path) -> Session:
+    def copy(self, directory: Path) -> Session:
         return ReferenceSession(self.graph.copy(), self.rewritten)
 
 
-REFERENCE_WORLDS: Final = (ReferenceWorld(rewritten=False), ReferenceWorld(rewritten=True))
+REFERENCE_BACKENDS: Final = (ReferenceBackend(rewritten=False), ReferenceBackend(rewritten=True))
