@@ -31,7 +31,7 @@ def test_lines_are_valid_and_edges_connect_persons() -> None:
     catalog = build_catalog(parse_schema(SCHEMA))
     block = parse_block(graph_file(1_000).read_bytes(), catalog)
     people, knows = (check_batch(rows.entity, rows.raw) for rows in block.rows)
-    assert (block.bad, people.breaches, knows.breaches) == ((), (), ())
+    assert (block.bad, people.violations, knows.violations) == ((), (), ())
     ids = people.rows.column("id").to_pylist()
     assert len(set(ids)) == 200
     assert {*knows.rows.column("src").to_pylist(), *knows.rows.column("dst").to_pylist()} <= set(ids)

@@ -13,7 +13,7 @@ from omnigraph.base.errors import RunError, UsageError
 from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.expression_walk import rewritten
+from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.walk import steps_of, transform_plan, with_expressions
 from omnigraph.schema.property_types import VectorType

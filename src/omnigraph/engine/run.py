@@ -39,7 +39,8 @@ from omnigraph.engine.traversal.walker import Walker
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.explain import StepFigures, numbered_steps
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.statements import QueryPlan, ReadPlan, Relation
+from omnigraph.query.plan.operators import Relation
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan
 from omnigraph.query.plan.types import PlanFacts
 
 DEFAULT_OPTIONS: Final = EngineOptions()

@@ -154,7 +154,7 @@ class _MutationRun:
         records = [_record(overlay.entity, statement.values) for statement in statements]
         checked = check_batch(overlay.entity, RawBatch.from_records(records))
         row_lines = np.array(lines, dtype=np.int64)
-        self._report(checked.breaches, row_lines)
+        self._report(checked.violations, row_lines)
         # Insert invalid rows too, so that one run also reports the violations between rows; they are never written.
         overlay.insert(pa.Table.from_batches([checked.rows]), row_lines)
         self._add_read_types(overlay.entity)
@@ -223,8 +223,8 @@ class _MutationRun:
             converted = convert(raw, prop.type)
             new_values[prop.name] = columns[prop.name] = converted.values
             violations = (
-                RuleViolations(error.rule, prop.name, error.message, error.rows, taken(raw, error.rows))
-                for error in converted.mistakes
+                RuleViolations(error.rule, prop.name, error.message, error.rows, take_values(raw, error.rows))
+                for error in converted.invalid
             )
             self._report(tuple(violations), lines)
             if not (is_literal or prop.nullable):

@@ -30,7 +30,7 @@ from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.aggregate import Groups, group_rows
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.statements import Relation
+from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.walk import argument_columns
 
 
