@@ -146,7 +146,7 @@ def test_other_branches_write_if_it_is_known_not_to_be_theirs(what: str, graph: 
         run(graph, [Change(COMPANY, insert=("a",))], branch=DEV)
         assert set(read_contents(graph, DEV)[COMPANY]) == {"a"}
     else:
-        with pytest.raises(FormatError, match="cannot be understood"):
+        with pytest.raises(FormatError, match="cannot read the intent"):
             run(graph, [Change(COMPANY, insert=("a",))], branch=DEV)
     assert ObjectStore(graph).read(path) is not None
 

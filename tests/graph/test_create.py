@@ -111,7 +111,7 @@ def test_a_failing_init_leaves_what_was_there(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path))
     catalog = build_catalog(parse_schema(SCHEMA, "s"))
     with pytest.raises(OmnigraphError):
-        create_graph(location, NewGraph(SCHEMA, catalog, "me", beside_other_files=True))
+        create_graph(location, NewGraph(SCHEMA, catalog, "me", allow_other_files=True))
     assert tree(location) == {"nodes": 4, "notes.txt": 8}
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["nodes", "notes.txt"]
 
@@ -124,7 +124,7 @@ def test_foreign_files_are_refused_and_with_force_left_alone(durable_location: L
     assert caught.value.code == "directory_not_empty"
     assert list(tree(durable_location)) == ["nodes/notes.txt"]
     catalog = build_catalog(parse_schema(SCHEMA, "s"))
-    create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", beside_other_files=True))
+    create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", allow_other_files=True))
     assert store.read("nodes/notes.txt") == b"mine"
     assert set(read_snapshot(durable_location).tables) == set(TABLES)
 
@@ -151,7 +151,7 @@ def test_an_existing_graph_is_never_replaced(durable_location: Location) -> None
     catalog = build_catalog(parse_schema(SCHEMA, "s"))
     for force in (False, True):
         with pytest.raises(OmnigraphError) as caught:
-            create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", beside_other_files=force))
+            create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", allow_other_files=force))
         assert caught.value.code == "graph_exists"
     assert tree(durable_location) == before
 

@@ -12,7 +12,7 @@ from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
-from omnigraph.graph.write.check import StagingTooOldError, find_stale, refuse_old_staging
+from omnigraph.graph.write.check import StagingTooOldError, find_stale, require_recent_staging
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
@@ -81,7 +81,7 @@ def test_a_rename_is_not_a_move(snapshot: Snapshot) -> None:
 
 def test_staging_that_is_too_old_is_refused(snapshot: Snapshot) -> None:
     staged = staged_on(snapshot)
-    refuse_old_staging(staged, SYSTEM_CLOCK)
+    require_recent_staging(staged, SYSTEM_CLOCK)
     old = replace(staged, began=staged.began - limits.STAGING_AGE_SECONDS_MAX - 1)
     with pytest.raises(StagingTooOldError):
-        refuse_old_staging(old, SYSTEM_CLOCK)
+        require_recent_staging(old, SYSTEM_CLOCK)

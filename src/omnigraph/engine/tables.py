@@ -18,7 +18,7 @@ from omnigraph.engine.columns.domain import Array, Codes, ValueDictionary
 from omnigraph.engine.limits import Budget, taken_in_time
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
-from omnigraph.graph.manifest.snapshot import Snapshot, open_table, refuse_replaced
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.storage.lance.dataset import Dataset, any_of
 from omnigraph.storage.lance.indexes import (
@@ -90,7 +90,7 @@ class TableReader:
         found = self._cache.get((self.key, "dataset"), Dataset)
         if found is None:
             found = open_table(self.root, self.record)
-            refuse_replaced(self._snapshot)
+            require_same_graph(self._snapshot)
             self._cache.put((self.key, "dataset"), found, found.handle_bytes)
         return found
 

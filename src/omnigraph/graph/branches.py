@@ -42,10 +42,10 @@ from omnigraph.graph.manifest.snapshot import (
     find_branch,
     is_moved,
     read_snapshot,
-    refuse_moved,
+    require_unmoved_graph,
 )
-from omnigraph.graph.write.commit import WriteRequest, commit_unseen
-from omnigraph.graph.write.stage import StagingArea, discard_forks, discarding
+from omnigraph.graph.write.commit import WriteRequest, commit_new_branch
+from omnigraph.graph.write.stage import StagingArea, discard_forks, discard_forks_on_error
 from omnigraph.graph.write.states import Published
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import own_files
@@ -82,17 +82,17 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
     first = BranchStatus(main.branch, trunk.commits[trunk.head], 0, 0)
     if is_moved(main.manifest, root):
         return (first, *(_unreadable(record, "the graph was moved") for record in others))
-    known = trunk.ancestors(trunk.head)
+    main_commits = trunk.ancestors(trunk.head)
     behind: dict[CommitId, int] = {}
     store = ObjectStore(root)
 
-    def standing(record: BranchRecord) -> BranchStatus:
+    def read_status(record: BranchRecord) -> BranchStatus:
         assert record.parent is not None, "only main has none"
         assert record.lance_branch is not None, "only main has none"
         start = record.parent.commit
-        if start in known and _is_unwritten(store, record.lance_branch):
+        if start in main_commits and _is_unwritten(store, record.lance_branch):
             if start not in behind:
-                behind[start] = len(known - trunk.ancestors(start))
+                behind[start] = len(main_commits - trunk.ancestors(start))
             return BranchStatus(record, trunk.commits[start], 0, behind[start])
         try:
             manifest = open_manifest(root, lance_branch=record.lance_branch)
@@ -100,11 +100,13 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
         except (FormatError, NotFoundError) as error:
             return _unreadable(record, error.message)
         reached = own.ancestors(own.head)
-        return BranchStatus(record, own.commits[own.head], len(reached - known), len(known - reached))
+        return BranchStatus(
+            record, own.commits[own.head], len(reached - main_commits), len(main_commits - reached)
+        )
 
     with ThreadPoolExecutor(limits.BRANCHES_READ_AT_ONCE) as pool:
-        found = tuple(pool.map(standing, others))
-    return (first, *found)
+        statuses = tuple(pool.map(read_status, others))
+    return (first, *statuses)
 
 
 def _is_unwritten(store: ObjectStore, lance_branch: str) -> bool:
@@ -192,34 +194,34 @@ def _why_not_a_segment(segment: str) -> str:
         return f"starts with '{segment[0]}'"
     if _SEGMENT.fullmatch(segment.lower()):
         return "has upper-case letters"
-    strange = next(one for one in segment if not _SEGMENT.fullmatch(f"a{one}"))
-    return f"has {strange!r}, which is not allowed"
+    invalid = next(character for character in segment if not _SEGMENT.fullmatch(f"a{character}"))
+    return f"has {invalid!r}, which is not allowed"
 
 
 def create_branch(
-    root: Location, name: str, actor: str, source: Snapshot, world: WriteEnvironment | None = None
+    root: Location, name: str, actor: str, source: Snapshot, environment: WriteEnvironment | None = None
 ) -> BranchRecord:
     """Create `name` from a snapshot: of any branch's head or of any commit."""
-    how = world or WriteEnvironment()
-    record = _new_record(name, actor, source, how)
-    lease = acquire_lease(ObjectStore(root), None, f"branch create {name}", how.terms)
+    environment = environment or WriteEnvironment()
+    record = _new_record(name, actor, source, environment)
+    lease = acquire_lease(ObjectStore(root), None, f"branch create {name}", environment.terms)
     try:
-        main = _fork_manifest(record, source, lease, how)
-        _publish_row(main, record, lease, how)
+        main = _fork_manifest(record, source, lease, environment)
+        _publish_row(main, record, lease, environment)
     finally:
         lease.release()
     return record
 
 
-def create_branch_with(
-    root: Location, name: str, base: str, request: WriteRequest, world: WriteEnvironment | None = None
+def create_branch_with_write(
+    root: Location, name: str, base: str, request: WriteRequest, environment: WriteEnvironment | None = None
 ) -> Published | None:
     """Create `name` from the newest commit of `base` together with a first write, or neither.
 
     The write is staged without any lease. A write that has nothing to do creates the branch, and answers None.
     """
     try:
-        return _create_with(root, name, base, request, world or WriteEnvironment())
+        return _create_with(root, name, base, request, environment or WriteEnvironment())
     except OmnigraphError as error:
         if error.applied is None:
             error.applied = Applied.NO  # the row comes last, and its publish says itself what became of it
@@ -227,36 +229,36 @@ def create_branch_with(
 
 
 def _create_with(
-    root: Location, name: str, base: str, request: WriteRequest, how: WriteEnvironment
+    root: Location, name: str, base: str, request: WriteRequest, environment: WriteEnvironment
 ) -> Published | None:
-    source = read_snapshot(root, base, rules=how.rules)
-    _check_name(read_snapshot(root, rules=how.rules), name)
-    record = _new_record(name, request.actor, source, how)
+    source = read_snapshot(root, base, rules=environment.rules)
+    _check_name(read_snapshot(root, rules=environment.rules), name)
+    record = _new_record(name, request.actor, source, environment)
     stage = StagingArea(
         replace(source, branch=record),
         request.kind,
         request.actor,
         OperationId(new_ulid()),
         CommitId(new_ulid()),
-        how.clock,
-        began=how.clock.monotonic(),
+        environment.clock,
+        began=environment.clock.monotonic(),
         fork_owner=source.branch.id,
     )
-    with discarding(stage.forks):
+    with discard_forks_on_error(stage.forks):
         staged = request.stage(stage)
     if staged is None:
-        create_branch(root, name, request.actor, source, how)
+        create_branch(root, name, request.actor, source, environment)
         return None
     target = PublishTarget(root, name, record.id, record.lance_branch)
-    with discarding(stage.forks):
-        lease = acquire_lease(ObjectStore(root), None, f"{request.kind} {stage.operation}", how.terms)
+    with discard_forks_on_error(stage.forks):
+        lease = acquire_lease(ObjectStore(root), None, f"{request.kind} {stage.operation}", environment.terms)
     try:
-        with lease.kept():
-            with discarding(stage.forks):
-                main = _fork_manifest(record, source, lease, how)
-                published = commit_unseen(staged, target, lease, how)
+        with lease.renewing():
+            with discard_forks_on_error(stage.forks):
+                main = _fork_manifest(record, source, lease, environment)
+                published = commit_new_branch(staged, target, lease, environment)
             try:
-                _publish_row(main, record, lease, how)
+                _publish_row(main, record, lease, environment)
             except OmnigraphError as error:
                 if error.applied is Applied.NO:
                     discard_forks(stage.forks)
@@ -266,58 +268,62 @@ def _create_with(
     return published
 
 
-def _new_record(name: str, actor: str, source: Snapshot, how: WriteEnvironment) -> BranchRecord:
+def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvironment) -> BranchRecord:
     branch_id = BranchId(new_ulid())
     parent = BranchParent(source.branch.name, source.branch.id, source.head)
-    return BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, how.clock.now_us())
+    return BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, environment.clock.now_us())
 
 
 def _check_name(main: Snapshot, name: str) -> None:
     check_branch_name(name, main.manifest.read_state().branches)
-    refuse_moved(main.manifest, main.root, name)
+    require_unmoved_graph(main.manifest, main.root, name)
 
 
-def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, how: WriteEnvironment) -> Snapshot:
+def _fork_manifest(
+    record: BranchRecord, source: Snapshot, lease: Lease, environment: WriteEnvironment
+) -> Snapshot:
     """Create the Lance branch of the manifest, which nothing names yet. Returns main."""
-    main = read_snapshot(source.root, rules=how.rules)
+    main = read_snapshot(source.root, rules=environment.rules)
     _check_name(main, record.name)
     # Again, under the lease that cleanup holds as well: it may be gone since it was read.
     lance_branch = source.manifest.dataset.branch
-    manifest = open_manifest(source.root, lance_branch=lance_branch, version=source.version, rules=how.rules)
+    manifest = open_manifest(
+        source.root, lance_branch=lance_branch, version=source.version, rules=environment.rules
+    )
     lease.hold()
     failpoint(Failpoint.BRANCH_FORK_BEFORE)
     commit_branch(manifest.dataset, f"b-{record.id}")
     return main
 
 
-def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, how: WriteEnvironment) -> None:
+def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, environment: WriteEnvironment) -> None:
     """Make the branch visible."""
     assert record.parent is not None, "only main has none"
     failpoint(Failpoint.BRANCH_ROW_BEFORE)
     requirements = (BranchIs(record.name, None), BranchIs(record.parent.branch, record.parent.branch_id))
-    publish(_main(main), ManifestChange(branches=(record,)), requirements, how.publisher(lease))
+    publish(_main(main), ManifestChange(branches=(record,)), requirements, environment.publisher(lease))
 
 
 def delete_branch(
-    root: Location, name: str, world: WriteEnvironment | None = None, head: CommitId | None = None
+    root: Location, name: str, environment: WriteEnvironment | None = None, head: CommitId | None = None
 ) -> BranchRecord:
     """Delete a branch: its row goes. Refuses main, and a branch that a live branch was made from.
 
     With `head`, only a branch whose newest commit it is: nothing that was committed since is lost.
     """
-    how = world or WriteEnvironment()
+    environment = environment or WriteEnvironment()
     if name == MAIN:
         raise RefusedError(
             "main cannot be deleted", code="branch_is_main", hint="delete the whole graph instead"
         )
     store = ObjectStore(root)
-    graph_lease = acquire_lease(store, None, f"branch delete {name}", how.terms)
+    graph_lease = acquire_lease(store, None, f"branch delete {name}", environment.terms)
     try:
-        record = _deletable(read_snapshot(root, rules=how.rules), name)
-        branch_lease = acquire_lease(store, record.id, f"branch delete {name}", how.terms)
+        record = _deletable(read_snapshot(root, rules=environment.rules), name)
+        branch_lease = acquire_lease(store, record.id, f"branch delete {name}", environment.terms)
         try:
             requirements = () if head is None else (HeadIs(head),)
-            _remove(root, record, (graph_lease, branch_lease), how, requirements)
+            _remove(root, record, (graph_lease, branch_lease), environment, requirements)
         finally:
             branch_lease.release()
     finally:
@@ -343,20 +349,20 @@ def _remove(
     root: Location,
     record: BranchRecord,
     leases: tuple[Lease, Lease],
-    how: WriteEnvironment,
+    environment: WriteEnvironment,
     requirements: tuple[Requirement, ...],
 ) -> None:
     graph_lease, branch_lease = leases
     own = PublishTarget(root, record.name, record.id, record.lance_branch)
-    main = read_snapshot(root, rules=how.rules)
+    main = read_snapshot(root, rules=environment.rules)
     if requirements:
-        refuse_moved(main.manifest, root, record.name)
+        require_unmoved_graph(main.manifest, root, record.name)
     if not is_moved(main.manifest, root):
         failpoint(Failpoint.BRANCH_FENCE_BEFORE)
-        publish(own, ManifestChange(), requirements, how.publisher(branch_lease))
+        publish(own, ManifestChange(), requirements, environment.publisher(branch_lease))
     change = ManifestChange(removed=(branch_object_id(record.name),))
     failpoint(Failpoint.BRANCH_REMOVE_BEFORE)
-    publish(_main(main), change, (BranchIs(record.name, record.id),), how.publisher(graph_lease))
+    publish(_main(main), change, (BranchIs(record.name, record.id),), environment.publisher(graph_lease))
 
 
 def _main(main: Snapshot) -> PublishTarget:

@@ -71,7 +71,7 @@ class NewGraph:
     source: str
     catalog: Catalog
     actor: str
-    beside_other_files: bool = False
+    allow_other_files: bool = False
 
 
 class _Marker(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None 
     store = ObjectStore(root)
     made_folders = _missing_folders(root)
     _remove_abandoned(store, me)
-    _refuse_occupied(store, root, new.beside_other_files)
+    _refuse_occupied(store, root, new.allow_other_files)
     operation = OperationId(new_ulid())
     tables = _plan_tables(new.catalog)
     with ExitStack() as undo:
@@ -299,7 +299,7 @@ def _delete_table(store: ObjectStore, path: str) -> None:
             raise
 
 
-def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: bool) -> None:
+def _refuse_occupied(store: ObjectStore, root: Location, allow_other_files: bool) -> None:
     if root.is_local and Path(root.uri).exists() and not Path(root.uri).is_dir():
         raise RefusedError(
             f"{root} is a file",
@@ -312,7 +312,7 @@ def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: boo
         raise _graph_exists(root)
     explained = {INIT_MARKERS, NODES, EDGES, MANIFEST} if any(True for _ in _markers(store)) else set()
     foreign = sorted(names - explained)
-    if foreign and not beside_other_files:
+    if foreign and not allow_other_files:
         shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
         raise RefusedError(
             f"{root} is not empty: it holds {shown}",

@@ -26,11 +26,11 @@ from omnigraph.graph.manifest.snapshot import Snapshot, open_pin
 from omnigraph.graph.rows.changed_rows import compare_pins
 from omnigraph.graph.rows.entity_rows import (
     EntityRows,
-    Located,
     Mask,
+    RowLocations,
     locate,
     pieces,
-    read_image,
+    read_entity_rows,
     same_states,
 )
 from omnigraph.schema.catalog import Entity, Property
@@ -70,59 +70,61 @@ class ChangeBatch:
         """What happened to each."""
         pairs = zip(self.before.present, self.after.present, strict=True)
         return [
-            (ChangeKind.UPDATED if there else ChangeKind.INSERTED) if now else ChangeKind.DELETED
-            for there, now in pairs
+            (ChangeKind.UPDATED if was_present else ChangeKind.INSERTED) if is_present else ChangeKind.DELETED
+            for was_present, is_present in pairs
         ]
 
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[ChangeBatch]:
     """Every entity that differs: types that the newer schema dropped, then the others in its order."""
-    refuse_lost_values(before, after)
+    require_no_lost_values(before, after)
     old, new = _by_id(before), _by_id(after)
-    for table in [*(one for one in old if one not in new), *new]:
+    for table in [*(key for key in old if key not in new), *new]:
         pair = (old.get(table), new.get(table))
         yield from _diff_table(before, pair)
 
 
-def refuse_lost_values(before: Snapshot, after: Snapshot) -> None:
+def require_no_lost_values(before: Snapshot, after: Snapshot) -> None:
     """Raise `SchemaDiffError` when a property goes that has values. Only columns of such properties are read."""
     old = _by_id(before)
     for table, (entity, record) in _by_id(after).items():
         if table not in old or old[table][1].pin == record.pin:
             continue
-        was, pinned = old[table]
-        gone = [found.name for found in was.properties if not _has(entity, found)]
-        lost = _with_values(before.root.child(pinned.path), pinned, gone) if gone else []
-        if lost:
+        old_entity, pinned = old[table]
+        dropped_names = [property_.name for property_ in old_entity.properties if not _has(entity, property_)]
+        lost_names = (
+            _with_values(before.root.child(pinned.path), pinned, dropped_names) if dropped_names else []
+        )
+        if lost_names:
             raise SchemaDiffError(
-                f"{entity.alias} lost {', '.join(lost)} with its values, which no change of a row says",
+                f"{entity.alias} lost {', '.join(lost_names)} with its values, which no change of a row says",
                 code="diff_schema_changed",
                 hint="compare commits on one side of the schema change, or export both; "
                 "`schema show --commit` shows each",
-                facts={"table": entity.alias, "properties": list(lost)},
+                facts={"table": entity.alias, "properties": list(lost_names)},
             )
 
 
-def _has(entity: Entity, wanted: Property) -> bool:
+def _has(entity: Entity, sought: Property) -> bool:
     """Whether a type has a property. An enum is text whatever its values, so it counts as one type."""
-    found = entity.property_with_id(wanted.id)
-    enums = found is not None and isinstance(found.type, EnumType) and isinstance(wanted.type, EnumType)
-    return found is not None and (enums or found.type == wanted.type)
+    own = entity.property_with_id(sought.id)
+    enums = own is not None and isinstance(own.type, EnumType) and isinstance(sought.type, EnumType)
+    return own is not None and (enums or own.type == sought.type)
 
 
-def _with_values(place: Location, table: TableRecord, names: list[str]) -> list[str]:
+def _with_values(location: Location, table: TableRecord, names: list[str]) -> list[str]:
     """The columns in which any row has a value."""
-    dataset = open_pin(place, table.pin)
-    found: set[str] = set()
+    dataset = open_pin(location, table.pin)
+    names_with_values: set[str] = set()
     for batch in dataset.read_batches(names) if table.row_count else ():
-        found |= {name for name in names if batch.column(name).null_count < batch.num_rows}
-    return [name for name in names if name in found]
+        names_with_values |= {name for name in names if batch.column(name).null_count < batch.num_rows}
+    return [name for name in names if name in names_with_values]
 
 
 def _by_id(snapshot: Snapshot) -> dict[TableId, tuple[Entity, TableRecord]]:
     tables = {table.alias: table for table in snapshot.tables.values()}
-    found = ((entity, tables[entity.alias]) for entity in snapshot.schema.catalog.types)
-    return {table.id: (entity, table) for entity, table in found}
+    pairs = ((entity, tables[entity.alias]) for entity in snapshot.schema.catalog.types)
+    return {table.id: (entity, table) for entity, table in pairs}
 
 
 _Found = tuple[Entity, TableRecord] | None
@@ -130,15 +132,17 @@ _Found = tuple[Entity, TableRecord] | None
 
 def _diff_table(snapshot: Snapshot, pair: tuple[_Found, _Found]) -> Iterator[ChangeBatch]:
     old, new = pair
-    known = new or old
-    assert known is not None, "one side has it"
-    entity, table = known
+    newest = new or old
+    assert newest is not None, "one side has it"
+    entity, table = newest
     if old is not None and new is not None and old[1].pin == new[1].pin:
         return
     ids, left, right = _candidates(snapshot.root.child(table.path), pair)
     plain = _without_fills(entity)
     for start, rows in pieces(entity, len(ids)):
-        images = [read_image(side.dataset, plain, side.located.slice(start, rows)) for side in (left, right)]
+        images = [
+            read_entity_rows(side.dataset, plain, side.located.slice(start, rows)) for side in (left, right)
+        ]
         differs: Mask = ~same_states(images[0], images[1])
         if differs.any():
             mask: Any = pa.array(differs)
@@ -151,28 +155,31 @@ class _Side:
     """Where the rows that may differ lie on one side; nowhere when it has no such table."""
 
     dataset: Dataset | None
-    located: Located
+    located: RowLocations
 
 
-def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _Side, _Side]:
+def _candidates(location: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _Side, _Side]:
     """The ids that may differ, in their order, and both sides of them."""
     old, new = pair
     if old is not None and new is not None:
-        compared = compare_pins(place, old[1].pin, new[1].pin, whole=_gets_filled(old[0], new[0]))
+        compared = compare_pins(location, old[1].pin, new[1].pin, whole=_gets_filled(old[0], new[0]))
         ids = _ordered(compared.ids())
         left, right = compared.locate_left(ids), compared.locate_right(ids)
         return ids, _Side(compared.left, left), _Side(compared.right, right)
     entity, table = new or old or (None, None)
     assert table is not None, "one side has it"
-    only = open_pin(place, table.pin)
-    ids = _ordered(every_id(only))
-    there, nowhere = _Side(only, locate(only, entity, ids)), _Side(None, locate(None, entity, ids))
-    return (ids, there, nowhere) if new is None else (ids, nowhere, there)
+    dataset = open_pin(location, table.pin)
+    ids = _ordered(every_id(dataset))
+    present_side, absent_side = (
+        _Side(dataset, locate(dataset, entity, ids)),
+        _Side(None, locate(None, entity, ids)),
+    )
+    return (ids, present_side, absent_side) if new is None else (ids, absent_side, present_side)
 
 
 def _gets_filled(old: Entity, new: Entity) -> bool:
     """Whether rows got a default without being written: for a new property, or for null in one that became required."""
-    pairs = ((old.property_with_id(found.id), found) for found in new.properties)
+    pairs = ((old.property_with_id(property_after.id), property_after) for property_after in new.properties)
     return any(
         before.null_fills != after.null_fills
         if before is not None and _has(old, after)
@@ -183,7 +190,9 @@ def _gets_filled(old: Entity, new: Entity) -> bool:
 
 def _without_fills(entity: Entity) -> Entity:
     """The type whose properties are null where a side lacks them or has null: that is what the rows were there."""
-    bare = tuple(replace(found, default=None, filled=None, null_fills=()) for found in entity.properties)
+    bare = tuple(
+        replace(property_, default=None, filled=None, null_fills=()) for property_ in entity.properties
+    )
     return replace(entity, properties=bare)
 
 

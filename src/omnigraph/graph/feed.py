@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId, TypeId
-from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_lost_values
-from omnigraph.graph.manifest.lineage import make_lineage, name_commit
+from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, require_no_lost_values
+from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.records import CommitRecord, TableId, table_id
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.graph.schema_change import HARD_DROPS
@@ -49,14 +49,14 @@ class SchemaStep:
 
     def to_json(self) -> dict[str, Fact]:
         """As `schema plan` tells it; a rename has the old name and the new one as well."""
-        told = {**self.planned.to_json(), "table_id": self.table_id}
+        document = {**self.planned.to_json(), "table_id": self.table_id}
         match self.planned.step:
             case RenameType(alias=alias, name=name):
-                return {**told, "old_name": alias.partition(":")[2], "new_name": name}
+                return {**document, "old_name": alias.partition(":")[2], "new_name": name}
             case RenameProperty(old=old, new=new):
-                return {**told, "old_name": old, "new_name": new}
+                return {**document, "old_name": old, "new_name": new}
             case _:
-                return told
+                return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class FeedBlock:
         if self.before is None:
             return ()
         old, new = self.before.schema, self.after.schema
-        found = find_steps_by_id(old.catalog, new.catalog, hard=HARD_DROPS in self.commit.counts)
-        if not found and old.source != new.source:
-            found = (UpdateText(),)
+        steps = find_steps_by_id(old.catalog, new.catalog, hard=HARD_DROPS in self.commit.counts)
+        if not steps and old.source != new.source:
+            steps = (UpdateText(),)
         rows = {TypeId(table.type_id): table.row_count for table in self.before.tables.values()}
         nulls = read_null_counts(self.before, new.catalog)
-        return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in found)
+        return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in steps)
 
     def table_names(self) -> dict[TableId, str]:
         """The alias of every table that it has or had: the new one where there are two."""
@@ -97,8 +97,8 @@ class FeedBlock:
             return
         try:
             yield from diff_snapshots(self.before, self.after)
-        except NotFoundError as gone:
-            raise _gap(self.after.branch.name, self.commit.id, gone.message) from gone
+        except NotFoundError as missing:
+            raise _gap(self.after.branch.name, self.commit.id, missing.message) from missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +118,16 @@ def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, lim
     newest = read_snapshot(root, branch)
     line = list(make_lineage(newest.head, newest.manifest.read_commits()).history())
     line.reverse()
-    at = -1
-    seen = None
+    position = -1
+    cursor_id = None
     if cursor is not None:
-        seen = name_commit(cursor, newest.head, lambda: (commit.id for commit in line))
-        at = next((place for place, commit in enumerate(line) if commit.id == seen), -2)
-        if at == -2:
-            raise _gap(branch, seen, "it is not a commit of the branch's line")
-    rest = line[at + 1 :]
-    blocks = tuple(_readable_blocks(newest, line[at] if at >= 0 else None, rest[:limit]))
-    last = blocks[-1].commit.id if blocks else seen or newest.head
+        cursor_id = resolve_commit(cursor, newest.head, lambda: (commit.id for commit in line))
+        position = next((index for index, commit in enumerate(line) if commit.id == cursor_id), -2)
+        if position == -2:
+            raise _gap(branch, cursor_id, "it is not a commit of the branch's line")
+    rest = line[position + 1 :]
+    blocks = tuple(_readable_blocks(newest, line[position] if position >= 0 else None, rest[:limit]))
+    last = blocks[-1].commit.id if blocks else cursor_id or newest.head
     return FeedPage(blocks, last, len(rest) > len(blocks))
 
 
@@ -164,21 +164,21 @@ def _refuse_untellable(block: FeedBlock) -> None:
     """A property that goes with its values is a gap too: who follows needs a new baseline."""
     try:
         if block.before is not None:
-            refuse_lost_values(block.before, block.after)
-    except SchemaDiffError as refused:
-        raise _gap(block.after.branch.name, block.commit.id, refused.message) from refused
+            require_no_lost_values(block.before, block.after)
+    except SchemaDiffError as error:
+        raise _gap(block.after.branch.name, block.commit.id, error.message) from error
 
 
 def _state(newest: Snapshot, commit: CommitRecord) -> Snapshot:
     try:
         return read_record_snapshot(newest, commit)
-    except NotFoundError as gone:
-        raise _gap(newest.branch.name, commit.id, gone.message) from gone
+    except NotFoundError as missing:
+        raise _gap(newest.branch.name, commit.id, missing.message) from missing
 
 
-def _gap(branch: str, commit: CommitId, why: str) -> ChangeFeedGapError:
+def _gap(branch: str, commit: CommitId, reason: str) -> ChangeFeedGapError:
     return ChangeFeedGapError(
-        f"the changes of branch {branch} from {commit} on cannot be told: {why}",
+        f"the changes of branch {branch} from {commit} on cannot be told: {reason}",
         code="change_feed_gap",
         hint="export the branch again and go on from the commit that the export names",
         facts={"change_feed_gap": {"branch": branch, "commit": commit}},

@@ -47,23 +47,25 @@ class SchemaWork:
     tombstones: list[TombstoneRecord] = field(default_factory=list)
 
 
-def stage_schema(at: StagingArea, plan: SchemaPlan, write: WriteColumns) -> StagedWrite:
+def stage_schema(area: StagingArea, plan: SchemaPlan, write: WriteColumns) -> StagedWrite:
     """Everything that the plan does, as one write."""
     work = SchemaWork()
-    for old in at.snapshot.schema.catalog.types:
-        _stage_type(at, old, plan, write, work)
-    main = read_main_id(at.snapshot)
+    for old in area.snapshot.schema.catalog.types:
+        _stage_type(area, old, plan, write, work)
+    main = read_main_id(area.snapshot)
     for planned in plan.steps:
         if isinstance(planned.step, AddType):
-            work.tables.append(_create_table(at, planned.step.entity, main))
+            work.tables.append(_create_table(area, planned.step.entity, main))
     schema = SchemaRecord(plan.source, catalog_to_json(plan.catalog), schema_hash(plan.catalog))
     extra_changes = ManifestChange(
         tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema
     )
-    concerned = _concerned(plan)
-    reads = frozenset(table.id for table in at.snapshot.tables.values() if table.type_id in concerned)
+    type_ids = _concerned(plan)
+    reads = frozenset(table.id for table in area.snapshot.tables.values() if table.type_id in type_ids)
     counts = {"steps": len(plan.steps)} | ({HARD_DROPS: hard} if (hard := _hard_drops(plan)) else {})
-    return at.finish(tuple(work.effects), reads, Outcome(counts, extra_changes, counted=plan.counted))
+    return area.finish(
+        tuple(work.effects), reads, Outcome(counts, extra_changes, counter_catalog=plan.counter_catalog)
+    )
 
 
 def column_plan(
@@ -83,31 +85,31 @@ def column_plan(
     origins = {name: name for name in system}
     fills: dict[str, object] = {}
     null_fills = {name: fill for name, (_, fill) in null_filled(old, new).items() if nulls[name]}
-    for found in new.properties:
-        before = old.property_with_id(found.id)
+    for property_ in new.properties:
+        before = old.property_with_id(property_.id)
         if before is not None:
-            origins[found.name] = before.name
-        elif rows and found.fill is not None:
-            fills[found.name] = found.fill
-        elif not found.nullable and (rows if staying is None else staying):
+            origins[property_.name] = before.name
+        elif rows and property_.fill is not None:
+            fills[property_.name] = property_.fill
+        elif not property_.nullable and (rows if staying is None else staying):
             raise InvariantError(
-                f"{new.alias}.{found.name} needs a value and there is none for the rows that stay",
+                f"{new.alias}.{property_.name} needs a value and there is none for the rows that stay",
                 code="required_without_fill",
                 hint="nothing was written; give the property a default, or make it nullable",
-                facts={"type": new.alias, "property": found.name},
+                facts={"type": new.alias, "property": property_.name},
             )
     return ColumnPlan(arrow_schema(new), origins, fills, null_fills)
 
 
 def _stage_type(
-    at: StagingArea, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork
+    area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork
 ) -> None:
-    table = at.table(old.alias)
+    table = area.table(old.alias)
     new = plan.catalog.type_with_id(old.id)
     if new is None:
         work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
     elif not arrow_schema(old).equals(arrow_schema(new), check_metadata=True):
-        target = at.writable(old.alias)
+        target = area.writable(old.alias)
         nulls = plan.null_counts.get(old.id, {})
         columns = column_plan(old, new, table.row_count, nulls=nulls)
         columns = replace(columns, forgets=table.row_count > 0 and _forgets(plan, old))
@@ -116,23 +118,23 @@ def _stage_type(
             transaction = stage_written_columns(target.dataset, columns, written)
         else:
             transaction = stage_columns(target.dataset, columns)
-        effect = at.transaction_effect(target, transaction, table.row_count)
+        effect = area.transaction_effect(target, transaction, table.row_count)
         work.effects.append(replace(effect, alias=new.alias if new.alias != old.alias else None))
     elif new.alias != old.alias:
         work.tables.append(replace(table, alias=new.alias))
 
 
-def _create_table(at: StagingArea, entity: Entity, main: BranchId) -> TableRecord:
+def _create_table(area: StagingArea, entity: Entity, main: BranchId) -> TableRecord:
     """The empty table of a new type. Its path has never been used, so nobody else can be there.
 
     Lance's main of a table is main's, also while main knows nothing of it: a branch forks it before its first write.
     """
     path = table_path(entity)
-    properties = operation_properties(at.operation, at.commit, at.kind)
-    place = at.snapshot.root.child(path)
+    properties = operation_properties(area.operation, area.commit, area.kind)
+    location = area.snapshot.root.child(path)
     failpoint(Failpoint.SCHEMA_TABLE_BEFORE)
-    made = create_dataset(place, arrow_schema(entity).empty_table(), properties)
-    pin = Pin(None, made.version)
+    dataset = create_dataset(location, arrow_schema(entity).empty_table(), properties)
+    pin = Pin(None, dataset.version)
     return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, main, 0)
 
 

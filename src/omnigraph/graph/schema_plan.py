@@ -47,7 +47,7 @@ class SchemaRefusedError(RefusedError):
     """The desired schema needs a change that is not supported; all such changes are listed."""
 
     def render(self) -> str:
-        lines = [f"{found['code']} {found['text']}" for found in fact_rows(self.facts, "unsupported")]
+        lines = [f"{change['code']} {change['text']}" for change in fact_rows(self.facts, "unsupported")]
         return list_all(f"{len(lines)} changes are refused", lines) if len(lines) > 1 else self.message
 
 
@@ -92,7 +92,7 @@ class SchemaPlan:
     """What would be done, in this order; none when the branch has the schema already."""
     unsupported: tuple[Unsupported, ...]
     """What is refused; one is enough for nothing to be done."""
-    counted: Catalog | None
+    counter_catalog: Catalog | None
     """The one before them, from whose counters they give ids; None when nothing gets an id."""
     null_counts: Mapping[TypeId, Mapping[str, int]] = field(default_factory=dict)
     """For each type the number of nulls in the properties that become required with a default."""
@@ -102,7 +102,7 @@ class SchemaPlan:
         """Whether nothing is refused."""
         return not self.unsupported
 
-    def refuse_unsupported(self) -> None:
+    def require_supported(self) -> None:
         """Raise `SchemaRefusedError` unless every change is supported."""
         if self.can_apply:
             return
@@ -111,7 +111,7 @@ class SchemaPlan:
             f"{first.code.code} {refusal_text(first)}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
             hint=f"{first.code.advice}{_EACH if more else ''}",
-            facts={"unsupported": [refusal_to_json(found) for found in self.unsupported]},
+            facts={"unsupported": [refusal_to_json(change) for change in self.unsupported]},
         )
 
     def to_json(self) -> dict[str, Fact]:
@@ -121,7 +121,7 @@ class SchemaPlan:
             "graph_commit_id": self.commit,
             "can_apply": self.can_apply,
             "steps": [step.to_json() for step in self.steps],
-            "unsupported": [refusal_to_json(found) for found in self.unsupported],
+            "unsupported": [refusal_to_json(change) for change in self.unsupported],
         }
 
 
@@ -140,17 +140,24 @@ def plan_schema(
     desired = build_catalog(parse_schema(source, source_name))
     accepted = raise_counters(snapshot.schema.catalog, others)
     rows = {TypeId(table.type_id): table.row_count for table in snapshot.tables.values()}
-    found = find_steps(accepted, desired, rows, hard=hard)
-    catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
+    difference = find_steps(accepted, desired, rows, hard=hard)
+    catalog = next_catalog(accepted, difference.steps) if not difference.unsupported else accepted
     nulls = read_null_counts(snapshot, catalog)
-    steps = tuple(planned_step(step, rows, nulls) for step in found.steps)
-    if not steps and not found.unsupported and source != snapshot.schema.source:
+    steps = tuple(planned_step(step, rows, nulls) for step in difference.steps)
+    if not steps and not difference.unsupported and source != snapshot.schema.source:
         steps = (planned_step(UpdateText(), rows),)
-    adds = any(isinstance(step, AddType | AddProperty) for step in found.steps)
-    counted = accepted if adds else None
+    adds = any(isinstance(step, AddType | AddProperty) for step in difference.steps)
+    counter_catalog = accepted if adds else None
     head = snapshot.head
     return SchemaPlan(
-        snapshot.branch.name, head, source, catalog, steps, found.unsupported, counted, null_counts=nulls
+        snapshot.branch.name,
+        head,
+        source,
+        catalog,
+        steps,
+        difference.unsupported,
+        counter_catalog,
+        null_counts=nulls,
     )
 
 
@@ -191,19 +198,19 @@ def planned_step(
     return PlannedStep(step, cost_of(step, size, filled), size, filled)
 
 
-def refusal_text(found: Unsupported) -> str:
+def refusal_text(change: Unsupported) -> str:
     """One refused change in a sentence."""
-    place = found.alias if found.property is None else f"{found.alias}.{found.property}"
-    return f"{place}: {found.detail}"
+    name = change.alias if change.property is None else f"{change.alias}.{change.property}"
+    return f"{name}: {change.detail}"
 
 
-def refusal_to_json(found: Unsupported) -> dict[str, Fact]:
+def refusal_to_json(change: Unsupported) -> dict[str, Fact]:
     """One refused change for programs."""
     return {
-        "code": found.code.code,
-        "table_key": found.alias,
-        "property": found.property,
-        "text": refusal_text(found),
-        "meaning": found.code.meaning,
-        "hint": found.code.advice,
+        "code": change.code.code,
+        "table_key": change.alias,
+        "property": change.property,
+        "text": refusal_text(change),
+        "meaning": change.code.meaning,
+        "hint": change.code.advice,
     }

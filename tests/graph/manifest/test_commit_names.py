@@ -7,7 +7,7 @@ import pytest
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest.lineage import name_commit
+from omnigraph.graph.manifest.lineage import resolve_commit
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.storage.location import Location
 
@@ -36,7 +36,7 @@ IDS = (FIRST, SECOND, HEAD)
     ],
 )
 def test_what_a_text_means(text: str, meant: str) -> None:
-    assert name_commit(text, HEAD, lambda: IDS) == meant
+    assert resolve_commit(text, HEAD, lambda: IDS) == meant
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_a_text_means(text: str, meant: str) -> None:
 )
 def test_several_commits_are_listed_newest_first(text: str, candidates: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        name_commit(text, HEAD, lambda: IDS)
+        resolve_commit(text, HEAD, lambda: IDS)
     assert (caught.value.code, caught.value.facts["candidates"]) == ("commit_ambiguous", candidates)
     assert all(one in caught.value.message for one in candidates)
 
@@ -53,7 +53,7 @@ def test_a_whole_id_reads_nothing() -> None:
     def never() -> tuple[CommitId, ...]:
         raise AssertionError("the ids are not needed")
 
-    assert [name_commit(text, HEAD, never) for text in (FIRST, "HEAD", "a", "a-b-c")] == [
+    assert [resolve_commit(text, HEAD, never) for text in (FIRST, "HEAD", "a", "a-b-c")] == [
         FIRST, HEAD, "a", "a-b-c",
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
-from omnigraph.graph.manifest.refs import SnapshotSelector, parse_moment, read_state, readable_commits
+from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp, read_state, readable_commits
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -27,7 +27,7 @@ BRANCHES = (MAIN, "dev")
 WAYS: dict[str, Callable[[CommitRecord], SnapshotSelector]] = {
     "commit": lambda made: SnapshotSelector(commit=made.id.lower()),
     "version": lambda made: SnapshotSelector(version=made.manifest_hint.version),
-    "time": lambda made: SnapshotSelector(moment_us=made.created_us),
+    "time": lambda made: SnapshotSelector(time_us=made.created_us),
 }
 
 
@@ -86,7 +86,7 @@ def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> Non
     [
         (lambda: SnapshotSelector(version=1_000), "manifest_version_missing"),
         (lambda: SnapshotSelector(commit="01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), "commit_missing"),
-        (lambda: SnapshotSelector(moment_us=1), "moment_too_early"),
+        (lambda: SnapshotSelector(time_us=1), "moment_too_early"),
         (lambda: SnapshotSelector("01KA1F0Z5Q8W9V3N7R2T4Y6B8D", 3), "snapshot_twice"),
     ],
 )
@@ -100,4 +100,4 @@ def test_what_never_was_is_an_error(when: Callable[[], SnapshotSelector], code: 
 @pytest.mark.parametrize("text", ["noon", "2024-05-31", "2024-05-31T12:00:00", ""])
 def test_a_time_has_its_offset(text: str) -> None:
     with pytest.raises(UsageError, match="is no moment"):
-        parse_moment(text)
+        parse_timestamp(text)

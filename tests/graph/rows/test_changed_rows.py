@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.rows.changed_rows import compare_pins, is_near
-from omnigraph.graph.rows.entity_rows import Located, locate
+from omnigraph.graph.rows.entity_rows import RowLocations, locate
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
 from omnigraph.storage.location import parse_location
@@ -25,7 +25,7 @@ def pin(dataset: Dataset) -> Pin:
     return Pin(dataset.branch, dataset.version)
 
 
-def assert_same(found: Located, wanted: Located) -> None:
+def assert_same(found: RowLocations, wanted: RowLocations) -> None:
     assert found.present.tolist() == wanted.present.tolist()
     for ours, theirs in ((found.identities, wanted.identities), (found.addresses, wanted.addresses)):
         assert np.array_equal(ours[found.present], theirs[found.present])

@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.base.errors import ConflictError
 from omnigraph.graph.manifest.snapshot import read_snapshot
-from omnigraph.graph.write.multi_commit import TableMaintenance, upkeep_run
+from omnigraph.graph.write.multi_commit import TableMaintenance, make_maintenance_run
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, plant_auto_cleanup, run
@@ -20,7 +20,7 @@ def test_a_strip_does_not_slip_over_a_foreign_delete(local_location: Location) -
     place = local_location.child(read_snapshot(local_location).tables[PERSON].path)
     handle = open_dataset(place)
     lance.dataset(place.uri).delete("id = 'a'")
-    strip = upkeep_run(TableMaintenance(True, frozenset(), (), {}), {"omnigraph:op": "test"})
+    strip = make_maintenance_run(TableMaintenance(True, frozenset(), (), {}), {"omnigraph:op": "test"})
     with pytest.raises(ConflictError):
         strip(handle, lambda: None)
     assert handle.newest().count_rows("id = 'a'") == 0

@@ -385,8 +385,8 @@ def _load(object_type: str, object_id: str, metadata: str | None) -> dict[str, A
 
 
 def _unknown(facts: Mapping[str, Json], object_type: str) -> dict[str, Json]:
-    known = METADATA_KEYS[object_type]
-    return {key: value for key, value in facts.items() if key != "v" and key not in known}
+    current_keys = METADATA_KEYS[object_type]
+    return {key: value for key, value in facts.items() if key != "v" and key not in current_keys}
 
 
 def _malformed(object_type: str, object_id: str) -> FormatError:

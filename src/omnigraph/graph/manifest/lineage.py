@@ -23,24 +23,26 @@ def is_whole(text: str) -> bool:
     return len(text) == ULID_LENGTH
 
 
-def name_commit(text: str, head: CommitId, read_ids: Callable[[], Iterable[CommitId]]) -> CommitId:
+def resolve_commit(text: str, head: CommitId, read_ids: Callable[[], Iterable[CommitId]]) -> CommitId:
     """The id that the text means; when no commit has it, what was typed, for messages. Ids are read if they must be."""
     if text == HEAD:
         return head
     if is_whole(text) or len(text) < limits.COMMIT_NAME_LENGTH_MIN or not text.isalnum():
         return as_commit_id(text)
     part = text.upper()
-    found = sorted({one for one in read_ids() if one.startswith(part) or one.endswith(part)}, reverse=True)
-    if len(found) > 1:
-        raise _ambiguous(text, found)
-    return found[0] if found else CommitId(text)
+    matches = sorted(
+        {commit for commit in read_ids() if commit.startswith(part) or commit.endswith(part)}, reverse=True
+    )
+    if len(matches) > 1:
+        raise _ambiguous(text, matches)
+    return matches[0] if matches else CommitId(text)
 
 
-def _ambiguous(text: str, found: list[CommitId]) -> UsageError:
-    shown = found[: limits.COMMIT_NAMES_SHOWN_MAX]
-    more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+def _ambiguous(text: str, matches: list[CommitId]) -> UsageError:
+    shown = matches[: limits.COMMIT_NAMES_SHOWN_MAX]
+    more = f" and {len(matches) - len(shown)} more" if len(matches) > len(shown) else ""
     return UsageError(
-        f"{len(found)} commits begin or end with '{text}': {', '.join(shown)}{more}",
+        f"{len(matches)} commits begin or end with '{text}': {', '.join(shown)}{more}",
         code="commit_ambiguous",
         hint="give more of the id; its last digits differ most",
         facts={"commit": text, "candidates": list(shown)},
@@ -56,32 +58,32 @@ class Lineage:
 
     def history(self) -> Iterator[CommitRecord]:
         """Newest first, along first parents, each once; ends at the root."""
-        at: CommitId | None = self.head
+        commit_id: CommitId | None = self.head
         for _ in range(len(self.commits)):
-            if at is None:
+            if commit_id is None:
                 return
-            commit = self.commits.get(at)
+            commit = self.commits.get(commit_id)
             if commit is None:
-                raise _broken(at)
+                raise _broken(commit_id)
             yield commit
-            at = commit.parent
-        if at is not None:
-            raise _broken(at)
+            commit_id = commit.parent
+        if commit_id is not None:
+            raise _broken(commit_id)
 
     def ancestors(self, *tips: CommitId) -> frozenset[CommitId]:
         """The tips and everything that is reachable from them along both parents."""
-        found: set[CommitId] = set()
+        reached: set[CommitId] = set()
         waiting = list(tips)
         while waiting:
-            at = waiting.pop()
-            if at in found:
+            commit_id = waiting.pop()
+            if commit_id in reached:
                 continue
-            commit = self.commits.get(at)
+            commit = self.commits.get(commit_id)
             if commit is None:
-                raise _broken(at)
-            found.add(at)
+                raise _broken(commit_id)
+            reached.add(commit_id)
             waiting += [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]
-        return frozenset(found)
+        return frozenset(reached)
 
 
 def make_lineage(head: CommitId, commits: Iterable[CommitRecord]) -> Lineage:
@@ -89,12 +91,12 @@ def make_lineage(head: CommitId, commits: Iterable[CommitRecord]) -> Lineage:
     return Lineage(head, {commit.id: commit for commit in commits})
 
 
-def _broken(at: CommitId) -> FormatError:
+def _broken(commit_id: CommitId) -> FormatError:
     return FormatError(
-        f"the history is broken at commit {at}: it is missing or part of a cycle",
+        f"the history is broken at commit {commit_id}: it is missing or part of a cycle",
         code="lineage_broken",
         hint="the manifest may be damaged: restore the graph's directory from a backup",
-        facts={"commit": at},
+        facts={"commit": commit_id},
     )
 
 
@@ -108,20 +110,20 @@ def merge_bases(
     marks = dict.fromkeys(ours, 1)
     for tip in theirs:
         marks[tip] = marks.get(tip, 0) | 2
-    found = _bases_of(marks, commits)
-    return tuple(sorted(found, key=lambda commit: (commits[commit].created_us, commit)))
+    bases = _bases_of(marks, commits)
+    return tuple(sorted(bases, key=lambda commit: (commits[commit].created_us, commit)))
 
 
 def all_merge_bases(heads: Iterable[CommitId], commits: Commits) -> frozenset[CommitId]:
     """The bases of every pair of heads, and of those bases with each other, as long as there are more."""
     start = tuple(heads)
-    found: frozenset[CommitId] = frozenset()
+    bases: frozenset[CommitId] = frozenset()
     while True:
-        tips = dict.fromkeys((*start, *sorted(found)))
-        more = _bases_of({tip: 1 << place for place, tip in enumerate(tips)}, commits)
-        if more <= found:
-            return found
-        found |= more
+        tips = dict.fromkeys((*start, *sorted(bases)))
+        next_bases = _bases_of({tip: 1 << index for index, tip in enumerate(tips)}, commits)
+        if next_bases <= bases:
+            return bases
+        bases |= next_bases
 
 
 def _bases_of(marks: Mapping[CommitId, int], commits: Commits) -> frozenset[CommitId]:
@@ -168,16 +170,16 @@ def _parents(commits: Commits, commit: CommitId) -> list[CommitId]:
     record = commits.get(commit)
     if record is None:
         return []
-    known = (parent for parent in (record.parent, record.merged_parent) if parent is not None)
-    return [parent for parent in dict.fromkeys(known) if parent in commits]
+    parents = (parent for parent in (record.parent, record.merged_parent) if parent is not None)
+    return [parent for parent in dict.fromkeys(parents) if parent in commits]
 
 
 def _has_uncovered_pair(mask: int, children: list[int]) -> bool:
     """Whether two branches reach it of which no child is reached by both."""
     if mask & (mask - 1) == 0 or mask in children:
         return False
-    for place in range(mask.bit_length()):
-        bit = 1 << place
+    for index in range(mask.bit_length()):
+        bit = 1 << index
         if mask & bit:
             covered = bit
             for child in children:

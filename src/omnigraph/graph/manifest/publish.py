@@ -41,7 +41,7 @@ from omnigraph.graph.manifest.encoding import (
     rows_to_table,
     table_object_id,
 )
-from omnigraph.graph.manifest.reader import FoundRow, Manifest, ManifestState, open_manifest, select_rows
+from omnigraph.graph.manifest.reader import Manifest, ManifestRow, ManifestState, open_manifest, select_rows
 from omnigraph.graph.manifest.records import (
     BranchRecord,
     CommitRecord,
@@ -166,12 +166,12 @@ def publish(
     seen: ObservedState | None = None,
 ) -> Publication:
     """Publish `change` on `target`, or raise an error that says whether it was applied."""
-    how = publisher or Publisher()
+    publisher = publisher or Publisher()
     change = _decoded(change)
     first = seen if seen is not None and _is_seen(change) else None
     for attempt in range(limits.PUBLISHER_RETRY_BUDGET):
-        handle = _open_for_write(target, how, first if attempt == 0 else None)
-        how.hold()
+        handle = _open_for_write(target, publisher, first if attempt == 0 else None)
+        publisher.hold()
         state, replaced = _read(handle, change, first)
         if _is_applied(change, replaced, tried=attempt > 0):
             return _publication(handle, change, replaced)
@@ -184,20 +184,20 @@ def publish(
         try:
             landed = commit_replacement(handle.dataset, replacement, state.rows)
         except CommitRaceError:
-            _back_off(attempt, how)
+            _back_off(attempt, publisher)
             continue
         except DisplacedCommitError:
-            return _look_for(target, change, commit, how)
+            return _look_for(target, change, commit, publisher)
         except StorageError as failure:
-            return _settle(target, change, failure, how)
+            return _settle(target, change, failure, publisher)
         failpoint(Failpoint.PUBLISH_AFTER)
         # The version that landed was read back and is this very change; it counts while it is the newest.
         try:
             if landed.newest_version() == landed.version:
                 return Publication(landed.version, commit)
-            return _look_for(target, change, commit, how)
+            return _look_for(target, change, commit, publisher)
         except StorageError as failure:
-            return _settle(target, change, failure, how)
+            return _settle(target, change, failure, publisher)
     raise PublishContentionError(
         f"{limits.PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
         code="publish_contention",
@@ -206,19 +206,19 @@ def publish(
     )
 
 
-def _open_for_write(target: PublishTarget, how: Publisher, first: ObservedState | None) -> Manifest:
+def _open_for_write(target: PublishTarget, publisher: Publisher, first: ObservedState | None) -> Manifest:
     """The newest manifest, brought up to date and small. The lease is checked before each step that changes it."""
     handle = (
-        open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+        open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
         if first is None
         else first.manifest
     )
-    if handle.stamp != how.rules.current:
-        how.hold()
-        handle = Manifest(migrate_manifest(handle.dataset, how.rules), how.rules.current)
+    if handle.stamp != publisher.rules.current:
+        publisher.hold()
+        handle = Manifest(migrate_manifest(handle.dataset, publisher.rules), publisher.rules.current)
     if needs_compaction(handle.dataset.fragment_rows().values()) or can_lose_versions(handle):
-        how.hold()
-        handle = compact_manifest(handle, how.rules)
+        publisher.hold()
+        handle = compact_manifest(handle, publisher.rules)
     return handle
 
 
@@ -229,7 +229,7 @@ def _is_seen(change: ManifestChange) -> bool:
 
 def _read(
     handle: Manifest, change: ManifestChange, first: ObservedState | None
-) -> tuple[ManifestState, tuple[FoundRow, ...]]:
+) -> tuple[ManifestState, tuple[ManifestRow, ...]]:
     """The state of the handle's version and the rows that the change replaces; read only if they were not seen."""
     if first is not None and handle is first.manifest and first.state.rows is not None:
         return first.state, select_rows(first.state.rows, _object_ids(change))
@@ -270,12 +270,12 @@ def _own_object_ids(change: ManifestChange) -> tuple[str, ...]:
     return (*commit, *recovery)
 
 
-def _is_applied(change: ManifestChange, found: tuple[FoundRow, ...], *, tried: bool) -> bool:
+def _is_applied(change: ManifestChange, rows_found: tuple[ManifestRow, ...], *, tried: bool) -> bool:
     """Whether these rows show the change: its commit, its recovery, or else its branches.
 
     A removal leaves no trace that is its own, so what is missing was removed by it only if it was `tried`.
     """
-    rows = {str(row["object_id"]): row for row in found}
+    rows = {str(row["object_id"]): row for row in rows_found}
     own = _own_object_ids(change)
     if own:
         return any(object_id in rows for object_id in own)
@@ -287,9 +287,9 @@ def _is_applied(change: ManifestChange, found: tuple[FoundRow, ...], *, tried: b
     )
 
 
-def _publication(handle: Manifest, change: ManifestChange, found: tuple[FoundRow, ...]) -> Publication:
+def _publication(handle: Manifest, change: ManifestChange, rows: tuple[ManifestRow, ...]) -> Publication:
     own = None if change.commit is None else commit_object_id(change.commit.id)
-    commits = [decode_commit(row) for row in found if row["object_id"] == own]
+    commits = [decode_commit(row) for row in rows if row["object_id"] == own]
     return Publication(handle.version, commits[0] if commits else None)
 
 
@@ -326,7 +326,10 @@ def _commit_record(
 
 
 def _rows(
-    change: ManifestChange, commit: CommitRecord | None, state: ManifestState, replaced: tuple[FoundRow, ...]
+    change: ManifestChange,
+    commit: CommitRecord | None,
+    state: ManifestState,
+    replaced: tuple[ManifestRow, ...],
 ) -> list[Row]:
     rows = [encode_head(state.head if commit is None else commit.id)]
     rows += [] if commit is None else [encode_commit(commit)]
@@ -344,25 +347,25 @@ def _rows(
 
 
 def _look_for(
-    target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, how: Publisher
+    target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, publisher: Publisher
 ) -> Publication:
     """Say published only after it was seen at the newest version: a version number alone proves nothing."""
-    newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+    newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
     if (
         commit is not None
         and newest.version == commit.manifest_hint.version
         and newest.read_head() == commit.id
     ):
         return Publication(newest.version, commit)
-    found = newest.find_rows(_object_ids(change))
-    if _can_be_seen(change) and not _is_applied(change, found, tried=True):
+    rows = newest.find_rows(_object_ids(change))
+    if _can_be_seen(change) and not _is_applied(change, rows, tried=True):
         raise PublishLostError(
             f"what was published landed on a version of branch '{target.branch}' that is no longer its history",
             code="publish_lost",
             hint="this writer was paused for too long; retry, nothing of it is visible",
             facts={"commit": None if commit is None else commit.id},
         )
-    return _publication(newest, change, found)
+    return _publication(newest, change, rows)
 
 
 def _can_be_seen(change: ManifestChange) -> bool:
@@ -371,30 +374,30 @@ def _can_be_seen(change: ManifestChange) -> bool:
 
 
 def _settle(
-    target: PublishTarget, change: ManifestChange, failure: StorageError, how: Publisher
+    target: PublishTarget, change: ManifestChange, failure: StorageError, publisher: Publisher
 ) -> Publication:
     """The store failed while publishing: look whether it happened before saying anything."""
     try:
-        newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
-        found = newest.find_rows(_object_ids(change))
-    except StorageError as silent:
+        newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
+        rows = newest.find_rows(_object_ids(change))
+    except StorageError as unreachable:
         raise PublishUnknownError(
             f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
             code="publish_unknown",
             hint="the next open settles it; `omnigraph commit list` shows whether it is there",
             facts={"commit": None if change.commit is None else change.commit.id},
-        ) from silent
-    if _is_applied(change, found, tried=True):
+        ) from unreachable
+    if _is_applied(change, rows, tried=True):
         if isinstance(failure, SyncError):
             raise failure.once_visible() from failure
-        return _publication(newest, change, found)
+        return _publication(newest, change, rows)
     failure.applied = Applied.UNKNOWN if failure.code in _SILENT_FAILURES else Applied.NO
     raise failure
 
 
-def _back_off(attempt: int, how: Publisher) -> None:
+def _back_off(attempt: int, publisher: Publisher) -> None:
     ceiling = min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * 2**attempt)
-    how.clock.sleep(ceiling * (0.5 + how.jitter() / 2))
+    publisher.clock.sleep(ceiling * (0.5 + publisher.jitter() / 2))
 
 
 def target_of(snapshot: Snapshot) -> PublishTarget:

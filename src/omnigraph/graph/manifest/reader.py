@@ -54,7 +54,7 @@ _BRANCH_STATE_KINDS: Final = ("table", "table_tombstone", "schema", "graph_head"
 _MAIN: Final = "main"
 _STATE_KINDS: Final = (*_BRANCH_STATE_KINDS, "branch")
 
-FoundRow = Mapping[str, Any]
+ManifestRow = Mapping[str, Any]
 """A row as read, by column."""
 
 
@@ -74,8 +74,12 @@ class ManifestState:
 
     def live_tables(self) -> Mapping[TableId, TableRecord]:
         """The tables of the snapshot: those that no tombstone takes out."""
-        gone = {stone.table for stone in self.tombstones if self._covers(stone)}
-        return {key: table for key, table in self.tables.items() if key not in gone} if gone else self.tables
+        dropped = {stone.table for stone in self.tombstones if self._covers(stone)}
+        return (
+            {key: table for key, table in self.tables.items() if key not in dropped}
+            if dropped
+            else self.tables
+        )
 
     def _covers(self, stone: TombstoneRecord) -> bool:
         table = self.tables.get(stone.table)
@@ -102,15 +106,15 @@ class Manifest:
         """Everything a snapshot needs, in one scan."""
         return self.read_state_and(())[0]
 
-    def read_state_and(self, object_ids: tuple[str, ...]) -> tuple[ManifestState, tuple[FoundRow, ...]]:
+    def read_state_and(self, object_ids: tuple[str, ...]) -> tuple[ManifestState, tuple[ManifestRow, ...]]:
         """The state, and in the same scan those rows of `object_ids` that there are, with all their columns."""
         kinds = _STATE_KINDS if self.dataset.branch is None else _BRANCH_STATE_KINDS
-        wanted = f" OR {any_of('object_id', object_ids)}" if object_ids else ""
-        rows = self._read(None, any_of("object_type", kinds) + wanted, with_addresses=True)
-        found = select_rows(rows, object_ids) if object_ids else ()
-        return _decode_state(rows, kinds, self.dataset.uri), found
+        or_ids = f" OR {any_of('object_id', object_ids)}" if object_ids else ""
+        rows = self._read(None, any_of("object_type", kinds) + or_ids, with_addresses=True)
+        matches = select_rows(rows, object_ids) if object_ids else ()
+        return _decode_state(rows, kinds, self.dataset.uri), matches
 
-    def find_rows(self, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
+    def find_rows(self, object_ids: tuple[str, ...]) -> tuple[ManifestRow, ...]:
         """The `object_id` and `metadata` of those rows of `object_ids` that there are."""
         if not object_ids:
             return ()
@@ -143,20 +147,20 @@ class Manifest:
         with _explained_damage(self._graph_uri):
             rows = self.dataset.read(["object_id"], "object_type = 'graph_commit'")
         start = len(commit_object_id(CommitId("")))
-        return tuple(CommitId(str(found)[start:]) for found in rows.column("object_id").to_pylist())
+        return tuple(CommitId(str(object_id)[start:]) for object_id in rows.column("object_id").to_pylist())
 
     def read_history(
-        self, known: Mapping[CommitId, CommitRecord]
+        self, decoded: Mapping[CommitId, CommitRecord]
     ) -> tuple[CommitId, tuple[CommitRecord, ...]]:
         """The head and every commit, in one read. Those that are known already are not decoded."""
-        wanted = any_of("object_type", ("graph_head", "graph_commit"))
-        rows = self._read(["object_id", "metadata"], wanted)
-        there = {commit_object_id(commit): record for commit, record in known.items()}
+        where = any_of("object_type", ("graph_head", "graph_commit"))
+        rows = self._read(["object_id", "metadata"], where)
+        decoded_by_key = {commit_object_id(commit): record for commit, record in decoded.items()}
         columns = (rows.column(name).to_pylist() for name in ("object_id", "metadata"))
         commits: list[CommitRecord] = []
         for object_id, metadata in zip(*columns, strict=True):
-            if object_id in there:
-                commits.append(there[object_id])
+            if object_id in decoded_by_key:
+                commits.append(decoded_by_key[object_id])
             elif object_id.startswith(commit_object_id(CommitId(""))):
                 commits.append(decode_commit({"object_id": object_id, "metadata": metadata}))
         (head,) = select_rows(rows, (HEAD_OBJECT_ID,))
@@ -171,12 +175,12 @@ class Manifest:
             )
         return tuple(decode_commit(row) for row in rows.to_pylist())
 
-    def has_stream_batch(self, wanted: StreamBatch) -> bool:
+    def has_stream_batch(self, batch: StreamBatch) -> bool:
         """Whether a commit is of this batch of its query or of a later one."""
-        found = (commit.stream for commit in self.read_commits_naming(wanted.query))
+        committed = (commit.stream for commit in self.read_commits_naming(batch.query))
         return any(
-            batch is not None and batch.query == wanted.query and batch.batch >= wanted.batch
-            for batch in found
+            stream is not None and stream.query == batch.query and stream.batch >= batch.batch
+            for stream in committed
         )
 
     def read_recoveries(self) -> tuple[RecoveryRecord, ...]:
@@ -219,8 +223,8 @@ def open_manifest(
 
 def _file_in_the_way(root: Location) -> Path | None:
     """The file that stands where the graph's directory, or one above it, would be."""
-    place = Path(root.uri)
-    return next((path for path in (place, *place.parents) if path.is_file()), None)
+    path = Path(root.uri)
+    return next((parent for parent in (path, *path.parents) if parent.is_file()), None)
 
 
 def _explain_file(root: Location, file: Path) -> NotFoundError:
@@ -249,7 +253,7 @@ def _explained_damage(graph_uri: str) -> Iterator[None]:
         ) from broken
 
 
-def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
+def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[ManifestRow, ...]:
     """Those rows of `object_ids` that are among these."""
     ids = enumerate(rows.column("object_id").to_pylist())
     return tuple(rows.slice(index, 1).to_pylist()[0] for index, object_id in ids if object_id in object_ids)
@@ -258,7 +262,7 @@ def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, 
 class _Branches(Mapping[str, BranchRecord]):
     """The branches by name. A row is decoded when somebody asks for it: a commit needs one of a thousand."""
 
-    def __init__(self, rows: Mapping[str, FoundRow]) -> None:
+    def __init__(self, rows: Mapping[str, ManifestRow]) -> None:
         self._rows = rows
         self._decoded: dict[str, BranchRecord] = {}
 
@@ -278,10 +282,10 @@ class _Branches(Mapping[str, BranchRecord]):
 
 
 def _read_branches(rows: pa.Table, uri: str) -> _Branches:
-    found = rows.select(["object_id", "metadata"]).to_pylist()
-    branches = {str(row["object_id"]).removeprefix(branch_object_id("")): row for row in found}
-    if len(branches) != len(found):
-        raise damaged_manifest(uri, f"{len(found)} branch rows where {len(branches)} belong")
+    branch_rows = rows.select(["object_id", "metadata"]).to_pylist()
+    branches = {str(row["object_id"]).removeprefix(branch_object_id("")): row for row in branch_rows}
+    if len(branches) != len(branch_rows):
+        raise damaged_manifest(uri, f"{len(branch_rows)} branch rows where {len(branches)} belong")
     if _MAIN not in branches:
         raise damaged_manifest(uri, f"no {branch_object_id(_MAIN)} row")
     return _Branches(branches)
@@ -296,17 +300,17 @@ def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestS
     branches = _read_branches(rows.filter(is_branch), uri) if "branch" in kinds else {}
     others = rows.filter(pc.invert(is_branch))
     columns = [others.column(name).to_pylist() for name in names]
-    found: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in kinds}
+    values_by_kind: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in kinds}
     for kind, values in zip(columns[names.index("object_type")], zip(*columns, strict=True), strict=True):
-        if kind in found:
-            found[kind].append(values)
+        if kind in values_by_kind:
+            values_by_kind[kind].append(values)
 
-    def of(kind: str) -> Iterator[FoundRow]:
-        return (dict(zip(names, values, strict=True)) for values in found.get(kind, ()))
+    def of(kind: str) -> Iterator[ManifestRow]:
+        return (dict(zip(names, values, strict=True)) for values in values_by_kind.get(kind, ()))
 
-    tables = {table.id: table for table in decode_tables(found["table"])}
+    tables = {table.id: table for table in decode_tables(values_by_kind["table"])}
     expected = {"schema": 1, "graph_head": 1, "table": len(tables)}
-    for kind, of_kind in found.items():
+    for kind, of_kind in values_by_kind.items():
         if len(of_kind) != expected.get(kind, len(of_kind)):
             raise damaged_manifest(uri, f"{len(of_kind)} {kind} rows where {expected[kind]} belong")
     return ManifestState(
@@ -361,10 +365,10 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
     )
 
 
-def damaged_manifest(uri: str, found: str) -> FormatError:
+def damaged_manifest(uri: str, problem: str) -> FormatError:
     """The error for a manifest that says impossible things."""
     return FormatError(
-        f"{uri} is damaged: it has {found}",
+        f"{uri} is damaged: it has {problem}",
         code="manifest_damaged",
         hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a backup",
         facts={"uri": uri},

@@ -101,19 +101,19 @@ class SchemaRecord:
 
     @cached_property
     def catalog(self) -> Catalog:
-        self.refuse_altered()
+        self.require_intact()
         return catalog_from_json(self.catalog_json)
 
-    def refuse_altered(self) -> None:
+    def require_intact(self) -> None:
         """Raise `FormatError` unless the hash is the catalog's."""
-        found = hashlib.sha256(self.catalog_json.encode()).hexdigest()
-        if found != self.hash:
+        actual = hashlib.sha256(self.catalog_json.encode()).hexdigest()
+        if actual != self.hash:
             raise FormatError(
                 "the schema in the graph's manifest is damaged: its catalog and its hash do not belong together",
                 code="manifest_damaged",
                 hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a "
                 "backup",
-                facts={"expected": self.hash, "actual": found},
+                facts={"expected": self.hash, "actual": actual},
             )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest.lineage import make_lineage, name_commit
+from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import (
@@ -23,7 +23,7 @@ from omnigraph.graph.manifest.snapshot import (
     Snapshot,
     read_commit_snapshot,
     read_snapshot,
-    refuse_moved,
+    require_unmoved_graph,
 )
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.storage.location import Location
@@ -38,10 +38,10 @@ class SnapshotSelector:
 
     commit: str | None = None
     version: int | None = None
-    moment_us: int | None = None
+    time_us: int | None = None
 
     def __post_init__(self) -> None:
-        if sum(one is not None for one in (self.commit, self.version, self.moment_us)) > 1:
+        if sum(value is not None for value in (self.commit, self.version, self.time_us)) > 1:
             raise UsageError(
                 "two states of the graph are named",
                 code="snapshot_twice",
@@ -50,38 +50,38 @@ class SnapshotSelector:
 
 
 def read_state(
-    root: Location, branch: str = MAIN, when: SnapshotSelector | None = None, rules: Format = FORMAT
+    root: Location, branch: str = MAIN, selector: SnapshotSelector | None = None, rules: Format = FORMAT
 ) -> Snapshot:
     """The state of a branch that is asked for."""
-    wanted = when or SnapshotSelector()
-    if wanted.commit is not None:
-        return read_commit_snapshot(root, wanted.commit, branch, rules=rules)[0]
-    if wanted.moment_us is not None:
-        return read_moment_snapshot(root, wanted.moment_us, branch, rules)[0]
-    if wanted.version is None:
+    selector = selector or SnapshotSelector()
+    if selector.commit is not None:
+        return read_commit_snapshot(root, selector.commit, branch, rules=rules)[0]
+    if selector.time_us is not None:
+        return read_snapshot_at_time(root, selector.time_us, branch, rules)[0]
+    if selector.version is None:
         return read_snapshot(root, branch, rules=rules)
-    if not 0 < wanted.version <= _VERSION_MAX:
+    if not 0 < selector.version <= _VERSION_MAX:
         raise NotFoundError(
-            f"no version has the number {wanted.version}",
+            f"no version has the number {selector.version}",
             code="manifest_version_missing",
             hint="`omnigraph commit list` shows the versions of a branch",
-            facts={"branch": branch, "version": str(wanted.version)},
+            facts={"branch": branch, "version": str(selector.version)},
         )
     try:
-        return read_snapshot(root, branch, version=wanted.version, rules=rules)
-    except NotFoundError as gone:
+        return read_snapshot(root, branch, version=selector.version, rules=rules)
+    except NotFoundError as missing:
         newest = read_snapshot(root, branch, rules=rules).version
-        if wanted.version > newest:
+        if selector.version > newest:
             raise
         raise NotFoundError(
-            f"branch {branch} has no version {wanted.version} any more",
+            f"branch {branch} has no version {selector.version} any more",
             code="snapshot_collected",
             hint=f"its newest version is {newest}; older ones go when `omnigraph cleanup` collects them",
-            facts={"branch": branch, "version": wanted.version},
-        ) from gone
+            facts={"branch": branch, "version": selector.version},
+        ) from missing
 
 
-def parse_moment(text: str) -> int:
+def parse_timestamp(text: str) -> int:
     """RFC 3339, with its offset, as microseconds since the epoch."""
     try:
         moment = datetime.fromisoformat(text)
@@ -96,14 +96,14 @@ def parse_moment(text: str) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def read_moment_snapshot(
-    root: Location, moment_us: int, branch: str = MAIN, rules: Format = FORMAT
+def read_snapshot_at_time(
+    root: Location, time_us: int, branch: str = MAIN, rules: Format = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
     """The snapshot of the newest commit at or before a moment, and that commit."""
     newest = read_snapshot(root, branch, rules=rules)
     history = tuple(make_lineage(newest.head, newest.manifest.read_commits()).history())
-    found = next((commit for commit in history if commit.created_us <= moment_us), None)
-    if found is None:
+    commit_at_time = next((commit for commit in history if commit.created_us <= time_us), None)
+    if commit_at_time is None:
         earliest = _EPOCH + timedelta(microseconds=history[-1].created_us)
         first = earliest.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         raise NotFoundError(
@@ -112,7 +112,7 @@ def read_moment_snapshot(
             hint=f"its first commit is of {first}",
             facts={"branch": branch, "first": first},
         )
-    return read_commit_snapshot(root, found.id, branch, rules=rules)
+    return read_commit_snapshot(root, commit_at_time.id, branch, rules=rules)
 
 
 def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> frozenset[CommitId]:
@@ -124,17 +124,19 @@ def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> froze
     hints: dict[str | None, list[int]] = {}
     for record in newest.manifest.read_commits():
         hints.setdefault(record.manifest_hint.branch, []).append(record.manifest_hint.version)
-    there = {branch: _versions(newest, branch) for branch in hints}
+    versions_by_branch = {branch: _versions(newest, branch) for branch in hints}
     for versions in hints.values():
         versions.sort()
-    found: set[CommitId] = set()
+    readable: set[CommitId] = set()
     for record in commits:
         branch, first = record.manifest_hint.branch, record.manifest_hint.version
         later = hints[branch][bisect_left(hints[branch], first + 1) :]
-        at = bisect_left(there[branch], first)
-        if at < len(there[branch]) and (not later or there[branch][at] < later[0]):
-            found.add(record.id)
-    return frozenset(found)
+        position = bisect_left(versions_by_branch[branch], first)
+        if position < len(versions_by_branch[branch]) and (
+            not later or versions_by_branch[branch][position] < later[0]
+        ):
+            readable.add(record.id)
+    return frozenset(readable)
 
 
 def _versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
@@ -155,7 +157,7 @@ def read_reference(root: Location, name: str) -> Snapshot:
         return main
     if name in main.state.branches:
         return read_snapshot(root, name)
-    record = _find_commit(main, name_commit(name, main.head, lambda: _all_ids(main)))
+    record = _find_commit(main, resolve_commit(name, main.head, lambda: _all_ids(main)))
     if record is None:
         raise NotFoundError(
             f"there is no branch and no commit '{name}'",
@@ -169,7 +171,7 @@ def read_reference(root: Location, name: str) -> Snapshot:
 def _find_commit(main: Snapshot, commit: CommitId) -> CommitRecord | None:
     """The commit's row in the manifest of any live branch, main's first."""
     rows = (manifest.find_commit(commit) for manifest in _manifests(main))
-    return next((found for found in rows if found is not None), None)
+    return next((row for row in rows if row is not None), None)
 
 
 def _all_ids(main: Snapshot) -> Iterator[CommitId]:
@@ -181,7 +183,7 @@ def _manifests(main: Snapshot) -> Iterator[Manifest]:
     yield main.manifest
     for name, branch in sorted(main.state.branches.items()):
         if name != MAIN:
-            refuse_moved(main.manifest, main.root, name)
+            require_unmoved_graph(main.manifest, main.root, name)
             yield open_manifest(main.root, lance_branch=branch.lance_branch)
 
 

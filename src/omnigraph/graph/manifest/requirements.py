@@ -73,10 +73,12 @@ def check_requirements(state: ManifestState, requirements: Iterable[Requirement]
                 if state.schema.hash != expected:
                     raise read_set_conflict("schema", expected, state.schema.hash)
             case PinIs(table, pin):
-                found = state.live_tables().get(table)
-                actual = None if found is None else found.pin
+                record = state.live_tables().get(table)
+                actual = None if record is None else record.pin
                 if actual != pin:
-                    raise read_set_conflict(found.alias if found else table, pin_text(pin), pin_text(actual))
+                    raise read_set_conflict(
+                        record.alias if record else table, pin_text(pin), pin_text(actual)
+                    )
             case BranchIs(name, branch_id):
                 branch = state.branches.get(name)
                 actual_id = None if branch is None else branch.id

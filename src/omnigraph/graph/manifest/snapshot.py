@@ -16,7 +16,7 @@ from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundE
 from omnigraph.base.ids import BranchId, CommitId
 from omnigraph.graph.manifest.encoding import commit_object_id
 from omnigraph.graph.manifest.identity import SEEN_HEADS, BranchIdentity, new_identity
-from omnigraph.graph.manifest.lineage import name_commit
+from omnigraph.graph.manifest.lineage import resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, ManifestState, damaged_manifest, open_manifest
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
 from omnigraph.graph.manifest.stamp import FORMAT, Format
@@ -88,7 +88,7 @@ def read_snapshot(
     record = find_branch(main_state, branch)
     if branch == MAIN:
         return make_snapshot(root, record, main, main_state, Identities(main_identity, main_identity))
-    refuse_moved(main, root, branch)
+    require_unmoved_graph(main, root, branch)
     if version is None:
         manifest, state, identity = _read_newest(root, record.lance_branch, rules)
     else:
@@ -117,40 +117,43 @@ def _read_newest(
     for _ in range(limits.IDENTITY_ATTEMPTS_MAX):
         before = SEEN_HEADS.find(root, lance_branch)
         manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
-        wanted = () if before is None else (commit_object_id(before.head),)
-        state, found = manifest.read_state_and(wanted)
-        identity = SEEN_HEADS.note((root, lance_branch), state.head, before, is_later=bool(found))
+        object_ids = () if before is None else (commit_object_id(before.head),)
+        state, rows = manifest.read_state_and(object_ids)
+        identity = SEEN_HEADS.note((root, lance_branch), state.head, before, is_later=bool(rows))
         if identity is not None:
             return manifest, state, identity
     # Other threads read newer states each time: what this one reads is kept for itself.
     return manifest, state, new_identity()
 
 
-def refresh_snapshot(known: Snapshot, rules: Format = FORMAT) -> Snapshot:
+def refresh_snapshot(snapshot: Snapshot, rules: Format = FORMAT) -> Snapshot:
     """The branch as it is now; on main nothing is read again when nothing was published since.
 
     The newest version of a manifest is never collected, and no name of a data file is used twice. So while its number
     and its files are the same, it is the same version.
     """
-    seen = SEEN_HEADS.find(known.root, None)
-    if known.branch.name != MAIN or seen is None or seen.identity != known.identities.main:
-        return read_snapshot(known.root, known.branch.name, rules=rules)
-    newest = open_manifest(known.root, rules=rules)
-    if newest.version == known.version and newest.dataset.data_files() == known.manifest.dataset.data_files():
-        return replace(known, manifest=newest)
-    return read_snapshot(known.root, rules=rules)
+    seen = SEEN_HEADS.find(snapshot.root, None)
+    if snapshot.branch.name != MAIN or seen is None or seen.identity != snapshot.identities.main:
+        return read_snapshot(snapshot.root, snapshot.branch.name, rules=rules)
+    newest = open_manifest(snapshot.root, rules=rules)
+    if (
+        newest.version == snapshot.version
+        and newest.dataset.data_files() == snapshot.manifest.dataset.data_files()
+    ):
+        return replace(snapshot, manifest=newest)
+    return read_snapshot(snapshot.root, rules=rules)
 
 
-def refuse_replaced(snapshot: Snapshot) -> None:
+def require_same_graph(snapshot: Snapshot) -> None:
     """Raise `GraphReplacedError` unless the graph at the snapshot's location is still the one that it was read from.
 
     Who opens a table of a snapshot calls this afterwards: the rows of the table are then those of the snapshot.
     """
-    then = snapshot.manifest.dataset
+    dataset = snapshot.manifest.dataset
     with suppress(NotFoundError):
-        if then.at(then.version).data_files() == then.data_files():
+        if dataset.at(dataset.version).data_files() == dataset.data_files():
             return
-    newest = open_manifest(snapshot.root, lance_branch=then.branch)
+    newest = open_manifest(snapshot.root, lance_branch=dataset.branch)
     if newest.find_commit(snapshot.head) is None:
         raise graph_replaced(snapshot.root, snapshot.head, newest.read_head())
 
@@ -187,7 +190,7 @@ def read_commit_snapshot(
 def find_named_commit(newest: Snapshot, name: str) -> CommitRecord:
     """The commit of the branch that a text means; raise `NotFoundError` when there is none."""
     manifest = newest.manifest
-    commit = name_commit(name, newest.head, manifest.read_commit_ids)
+    commit = resolve_commit(name, newest.head, manifest.read_commit_ids)
     record = manifest.find_commit(commit)
     if record is None:
         raise NotFoundError(
@@ -266,7 +269,7 @@ def is_moved(main: Manifest, root: Location) -> bool:
     return main.root_uri not in ("", root.uri)
 
 
-def refuse_moved(main: Manifest, root: Location, branch: str) -> None:
+def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
     """Lance branches hold absolute paths: in a copied or moved graph only main can be used."""
     if is_moved(main, root):
         raise FormatError(
@@ -281,17 +284,17 @@ def refuse_moved(main: Manifest, root: Location, branch: str) -> None:
 def _from_hint(newest: Snapshot, hint: Pin, rules: Format) -> Iterator[Manifest]:
     """The manifest at the hint and at every later version; they are listed only if the hint is not the answer."""
 
-    def at(version: int) -> Manifest:
+    def open_version(version: int) -> Manifest:
         return open_manifest(newest.root, lance_branch=hint.branch, version=version, rules=rules)
 
     with suppress(NotFoundError):
-        yield at(hint.version)
+        yield open_version(hint.version)
     here = newest.manifest.dataset
     if hint.branch != here.branch:
         here = open_manifest(newest.root, lance_branch=hint.branch, rules=rules).dataset
     for version in here.versions():
         if version > hint.version:
-            yield at(version)
+            yield open_version(version)
 
 
 def open_table(root: Location, table: TableRecord) -> Dataset:

@@ -49,13 +49,13 @@ class StampVerdict(Enum):
     TOO_OLD = "too_old"
 
 
-def decide_stamp(found: int, rules: Format) -> StampVerdict:
+def decide_stamp(stamp: int, rules: Format) -> StampVerdict:
     """Judge a stamp."""
-    if found > rules.current:
+    if stamp > rules.current:
         return StampVerdict.TOO_NEW
-    if found < rules.oldest:
+    if stamp < rules.oldest:
         return StampVerdict.TOO_OLD
-    return StampVerdict.CURRENT if found == rules.current else StampVerdict.MIGRATABLE
+    return StampVerdict.CURRENT if stamp == rules.current else StampVerdict.MIGRATABLE
 
 
 def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
@@ -75,31 +75,31 @@ def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
             hint="restore the graph's directory from a backup",
             facts={"uri": manifest.uri, "stamp": text},
         )
-    found = int(text)
+    stamp = int(text)
     facts: dict[str, Fact] = {
         "uri": manifest.uri,
-        "stamp": found,
+        "stamp": stamp,
         "supported_min": rules.oldest,
         "supported_max": rules.current,
     }
-    match decide_stamp(found, rules):
+    match decide_stamp(stamp, rules):
         case StampVerdict.TOO_NEW:
             raise FormatError(
-                f"the graph has format {found} and this omnigraph knows at most {rules.current}",
+                f"the graph has format {stamp} and this omnigraph knows at most {rules.current}",
                 code="stamp_too_new",
                 hint="upgrade omnigraph first",
                 facts=facts,
             )
         case StampVerdict.TOO_OLD:
             raise FormatError(
-                f"the graph has format {found} and this omnigraph reads {rules.oldest} to {rules.current}",
+                f"the graph has format {stamp} and this omnigraph reads {rules.oldest} to {rules.current}",
                 code="stamp_too_old",
                 hint="export it with the omnigraph that created it, then `omnigraph init` and `omnigraph load` with "
                 "this one; data, vectors and blobs are kept, history and branches are not",
                 facts=facts,
             )
         case StampVerdict.CURRENT | StampVerdict.MIGRATABLE:
-            return found
+            return stamp
 
 
 def migrate_manifest(manifest: Dataset, rules: Format = FORMAT) -> Dataset:
@@ -108,8 +108,8 @@ def migrate_manifest(manifest: Dataset, rules: Format = FORMAT) -> Dataset:
     The caller holds the branch's lease. After a crash the stamp says which steps are done; the step that was under way
     is repeated.
     """
-    found = read_stamp(manifest, rules)
-    for stamp in range(found, rules.current):
+    stamp_before = read_stamp(manifest, rules)
+    for stamp in range(stamp_before, rules.current):
         failpoint(Failpoint.MIGRATE_BEFORE)
         migrated = rules.steps[stamp - rules.oldest](manifest)
         failpoint(Failpoint.STAMP_BEFORE)

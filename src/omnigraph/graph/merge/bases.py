@@ -40,9 +40,9 @@ class JoinedBase:
 Base = CommitBase | JoinedBase
 
 
-def find_base(known: Snapshot, lineage: Lineage, ours: CommitId, theirs: CommitId) -> Base:
+def find_base(snapshot: Snapshot, lineage: Lineage, ours: CommitId, theirs: CommitId) -> Base:
     """The base of a merge. `known` is a snapshot of the same graph, from which others are opened."""
-    return _Finder(known, lineage).find(frozenset({ours}), frozenset({theirs}))
+    return _Finder(snapshot, lineage).find(frozenset({ours}), frozenset({theirs}))
 
 
 def base_commits(base: Base) -> Iterator[CommitBase]:
@@ -62,27 +62,27 @@ def pins_of(snapshot: Snapshot) -> Pins:
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    known: Snapshot
+    snapshot: Snapshot
     lineage: Lineage
 
     def find(self, ours: frozenset[CommitId], theirs: frozenset[CommitId]) -> Base:
         best = merge_bases(ours, theirs, self.lineage.commits)
         assert best, "every commit descends from the one that made the graph"
-        found: Base = self.state(best[0])
-        for at, commit in enumerate(best[1:], start=1):
-            below = self.find(frozenset(best[:at]), frozenset({commit}))
-            found = JoinedBase(below, found, self.state(commit))
-        return found
+        joined: Base = self.state(best[0])
+        for index, commit in enumerate(best[1:], start=1):
+            below = self.find(frozenset(best[:index]), frozenset({commit}))
+            joined = JoinedBase(below, joined, self.state(commit))
+        return joined
 
     def state(self, commit: CommitId) -> CommitBase:
         record = self.lineage.commits[commit]
         try:
-            found = read_record_snapshot(self.known, record)
-            return CommitBase(commit, pins_of(found), found.schema)
+            snapshot = read_record_snapshot(self.snapshot, record)
+            return CommitBase(commit, pins_of(snapshot), snapshot.schema)
         except NotFoundError:
             for merge in self.lineage.commits.values():
                 if merge.merged_parent == commit and merge.pins is not None:
-                    known = self.known.schema
-                    is_known = known.hash == record.schema_hash
-                    return CommitBase(commit, merge.pins, known if is_known else None)
+                    own_schema = self.snapshot.schema
+                    is_known = own_schema.hash == record.schema_hash
+                    return CommitBase(commit, merge.pins, own_schema if is_known else None)
             raise

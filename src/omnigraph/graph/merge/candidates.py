@@ -22,7 +22,7 @@ from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commi
 from omnigraph.graph.merge.conflicts import Side
 from omnigraph.graph.merge.decide import join_bases
 from omnigraph.graph.rows.changed_rows import VersionComparison, compare_pins, is_near, union
-from omnigraph.graph.rows.entity_rows import EntityRows, Located, filled, locate, read_image
+from omnigraph.graph.rows.entity_rows import EntityRows, RowLocations, filled, locate, read_entity_rows
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.lance.dataset import Dataset, Texts
 from omnigraph.storage.lance.read import NO_TEXTS, every_id
@@ -46,7 +46,7 @@ class TableSides:
         return self.root.child(self.table.path)
 
     def base_pins(self) -> list[Pin | None]:
-        return [one.pins.get(self.table.id) for one in base_commits(self.base)]
+        return [commit.pins.get(self.table.id) for commit in base_commits(self.base)]
 
     def open(self, pin: Pin) -> Dataset:
         return open_pin(self.location, pin)
@@ -58,28 +58,28 @@ class Candidates:
 
     sides: TableSides
     ids: Texts
-    opened: dict[Pin, tuple[Dataset, Located]] = field(default_factory=dict)
+    opened: dict[Pin, tuple[Dataset, RowLocations]] = field(default_factory=dict)
 
     def image(self, pin: Pin | None, start: int, rows: int) -> EntityRows:
         """What a slice of the rows is at a pin; without one the table is not there."""
         if pin is None:
             nowhere = locate(None, self.sides.entity, self.ids.slice(start, rows))
-            return read_image(None, self.sides.entity, nowhere)
+            return read_entity_rows(None, self.sides.entity, nowhere)
         located = self.located(pin)
-        return read_image(self.opened[pin][0], self.sides.entity, located.slice(start, rows))
+        return read_entity_rows(self.opened[pin][0], self.sides.entity, located.slice(start, rows))
 
     def base_image(self, start: int, rows: int) -> EntityRows:
         """What a slice of the rows is in the base."""
         return self._joined(self.sides.base, start, rows)
 
-    def located(self, pin: Pin) -> Located:
+    def located(self, pin: Pin) -> RowLocations:
         """Where the rows lie at a pin."""
         if pin not in self.opened:
             dataset = self.sides.open(pin)
             self.opened[pin] = dataset, locate(dataset, self.sides.entity, self.ids)
         return self.opened[pin][1]
 
-    def put(self, pin: Pin, dataset: Dataset, located: Located) -> None:
+    def put(self, pin: Pin, dataset: Dataset, located: RowLocations) -> None:
         self.opened[pin] = dataset, filled(dataset, self.sides.entity, located)
 
     def _joined(self, base: Base, start: int, rows: int) -> EntityRows:
@@ -87,7 +87,7 @@ class Candidates:
             case CommitBase(pins=pins):
                 return self.image(pins.get(self.sides.table.id), start, rows)
             case JoinedBase(below, left, right):
-                images = (self._joined(one, start, rows) for one in (below, left, right))
+                images = (self._joined(part, start, rows) for part in (below, left, right))
                 return join_bases(*images)
             case _:
                 assert_never(base)
@@ -104,22 +104,22 @@ def find_candidates(sides: TableSides) -> Candidates:
         elif pin != sides.theirs:
             compared.append(compare_pins(sides.location, pin, sides.theirs))
             ids.append(compared[-1].ids())
-    found = Candidates(sides, union(*ids))
+    candidates = Candidates(sides, union(*ids))
     (base, *others) = sides.base_pins()
     is_within = len(compared) == 1 and pc.all(pc.is_in(chosen, value_set=ids[-1]), min_count=0).as_py()
     if base is not None and not others and is_within:
-        _place(found, base, compared[0])
-    return found
+        _place(candidates, base, compared[0])
+    return candidates
 
 
-def _place(found: Candidates, base: Pin, compared: VersionComparison) -> None:
+def _place(candidates: Candidates, base: Pin, compared: VersionComparison) -> None:
     """The places on all three sides, from what lies between the base and theirs and between the base and ours."""
-    sides, ids = found.sides, found.ids
+    sides, ids = candidates.sides, candidates.ids
     on_base = compared.locate_left(ids)
-    found.put(base, compared.left, on_base)
-    found.put(sides.theirs, compared.right, compared.locate_right(ids))
+    candidates.put(base, compared.left, on_base)
+    candidates.put(sides.theirs, compared.right, compared.locate_right(ids))
     ours = sides.table.pin
     rows = max(sides.table.row_count // 2, limits.LOOKUP_FILTER_VALUES_MAX)
-    if ours not in found.opened and is_near(sides.location, base, ours, rows):
+    if ours not in candidates.opened and is_near(sides.location, base, ours, rows):
         side = compare_pins(sides.location, base, ours)
-        found.put(ours, side.right, side.locate_right(ids, on_base))
+        candidates.put(ours, side.right, side.locate_right(ids, on_base))

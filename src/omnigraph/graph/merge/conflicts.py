@@ -128,9 +128,9 @@ class MergeConflictError(ConflictError):
 
     def __init__(self, what: str, conflicts: tuple[Conflict, ...]) -> None:
         counts = Counter(conflict.kind.value for conflict in conflicts)
-        told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
+        summary = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
         super().__init__(
-            f"{what} has conflicts: {told}",
+            f"{what} has conflicts: {summary}",
             code="merge_conflicts",
             hint=f"nothing was written; {_way_out(conflicts)}",
             facts={
@@ -183,16 +183,16 @@ def describe_states(states: EntityStates) -> str:
     The base comes first and without a word; a state that has not got the entity says nothing.
     """
     sides = (("", states.base), ("ours ", states.ours), ("theirs ", states.theirs))
-    there = [(word, _values(state)) for word, state in sides if state is not None]
-    if len(there) == 1:
-        ((_, values),) = there
+    present = [(label, _values(state)) for label, state in sides if state is not None]
+    if len(present) == 1:
+        ((_, values),) = present
         return f"{_shown(values['from'])} → {_shown(values['to'])}" if "from" in values else ""
-    told = []
-    for name in {name: None for _, values in there for name in values}:
-        found = [(word, values.get(name)) for word, values in there]
-        if any(value != found[0][1] for _, value in found):
-            told.append(f"{name} {', '.join(word + _shown(value) for word, value in found)}")
-    return "; ".join(told)
+    parts = []
+    for name in {name: None for _, values in present for name in values}:
+        named_values = [(label, values.get(name)) for label, values in present]
+        if any(value != named_values[0][1] for _, value in named_values):
+            parts.append(f"{name} {', '.join(label + _shown(value) for label, value in named_values)}")
+    return "; ".join(parts)
 
 
 def _shown(value: Any) -> str:

@@ -24,13 +24,13 @@ from omnigraph.graph.merge.rules import rule_conflicts
 from omnigraph.graph.merge.schema_rows import (
     AddedTable,
     added_tables,
-    filled_otherwise,
+    find_differing_ids,
     plans_to_check,
-    refuse_blob_beside_fill,
+    reject_blob_next_to_fill,
 )
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import Choices, TableMerge, plan_table
-from omnigraph.graph.rows.entity_rows import digest_of, image_lines, pieces
+from omnigraph.graph.rows.entity_rows import digest_of, entity_lines, pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,33 +83,33 @@ def plan_merge(sides: GraphSides) -> MergePlan:
     plans: list[TableMerge] = []
     adopted: list[TableRecord] = []
     for entity in sides.ours.schema.catalog.types:
-        found_ours = sides.ours.tables.get(entity.alias)
-        found_theirs = None if found_ours is None else sides.theirs.get(found_ours.id)
-        if found_ours is None or found_theirs is None:
+        our_table = sides.ours.tables.get(entity.alias)
+        their_table = None if our_table is None else sides.theirs.get(our_table.id)
+        if our_table is None or their_table is None:
             continue  # only one side has the type
-        ours, theirs = found_ours, found_theirs
+        ours, theirs = our_table, their_table
         choices = chosen.get(entity.alias, {})
         is_adopted = not choices and schema.has_columns_of(entity) and _can_adopt(sides, ours, theirs)
         if not is_adopted and ours.row_count:
-            refuse_blob_beside_fill(schema, entity)
+            reject_blob_next_to_fill(schema, entity)
         if is_adopted:
             adopted.append(replace(theirs, alias=entity.alias))
         if not (is_adopted and sides.ours_is_base) and (choices or _is_changed(sides, ours, theirs)):
             root = sides.ours.root
-            also = filled_otherwise(root.child(ours.path), entity, schema.new_columns(entity), theirs.pin)
+            also = find_differing_ids(root.child(ours.path), entity, schema.new_columns(entity), theirs.pin)
             plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, also)))
-    found = [plan for plan in plans if not plan.is_empty]
-    conflicts = [conflict for plan in found for conflict in plan.conflicts]
+    changed = [plan for plan in plans if not plan.is_empty]
+    conflicts = [conflict for plan in changed for conflict in plan.conflicts]
     added = added_tables(schema, chosen)
     if not sides.ours_is_base or sides.choices:
-        checked, broken = plans_to_check(schema, found, added, sides.theirs, sides.base)
+        checked, broken = plans_to_check(schema, changed, added, sides.theirs, sides.base)
         conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
     moved = {table.id for table in adopted}
-    written = tuple(plan for plan in found if plan.table.id not in moved)
+    written = tuple(plan for plan in changed if plan.table.id not in moved)
     if schema.is_changed:
         reads = frozenset(table.id for table in sides.ours.tables.values()) | schema.dropped
     else:
-        reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
+        reads = _reads(sides.ours, (*changed, *(plan for plan in plans if plan.is_empty)), moved)
     return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema, added)
 
 
@@ -138,14 +138,14 @@ def _reads(ours: Snapshot, plans: tuple[TableMerge, ...], adopted: set[TableId])
     """Every table that the plan rests on: those it changes, the ends of edges, the edges of nodes that go."""
     by_type = {table.type_id: table.id for table in ours.tables.values()}
     catalog = ours.schema.catalog
-    found = {plan.table.id for plan in plans} | adopted
-    touched = {table.type_id for table in ours.tables.values() if table.id in found}
+    read_ids = {plan.table.id for plan in plans} | adopted
+    touched = {table.type_id for table in ours.tables.values() if table.id in read_ids}
     for edge in catalog.edges:
         if edge.id in touched:
-            found |= {by_type[edge.source], by_type[edge.target]}
+            read_ids |= {by_type[edge.source], by_type[edge.target]}
         elif touched & {edge.source, edge.target}:
-            found.add(by_type[edge.id])
-    return frozenset(found)
+            read_ids.add(by_type[edge.id])
+    return frozenset(read_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,25 +179,25 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     return plan
 
 
-def _check_tables(choices: Mapping[EntityName, Side], known: set[str]) -> None:
+def _check_tables(choices: Mapping[EntityName, Side], aliases: set[str]) -> None:
     for name in choices:
-        if name.table not in known:
+        if name.table not in aliases:
             raise UsageError(
                 f"there is no table '{name.table}' to decide about",
                 code="merge_decisions",
-                hint=f"the tables are: {', '.join(sorted(known))}",
+                hint=f"the tables are: {', '.join(sorted(aliases))}",
                 facts={"table": name.table},
             )
 
 
-def with_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Conflict, ...]:
+def read_conflict_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Conflict, ...]:
     """The conflicts with what their entities are."""
-    wanted: dict[str, dict[str, None]] = defaultdict(dict)
+    ids_by_table: dict[str, dict[str, None]] = defaultdict(dict)
     for conflict in conflicts:
         if conflict.entity is not None:
-            wanted[conflict.entity.table][conflict.entity.id] = None
+            ids_by_table[conflict.entity.table][conflict.entity.id] = None
     states: dict[EntityName, EntityStates] = {}
-    for table, ids in wanted.items():
+    for table, ids in ids_by_table.items():
         states |= _read_states(sides, table, list(ids))
     return tuple(
         conflict if conflict.entity is None else replace(conflict, states=states[conflict.entity])
@@ -207,23 +207,23 @@ def with_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Confl
 
 def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityName, EntityStates]:
     """What they are. A type that only one side has is nowhere on the other."""
-    entity = next(one for one in sides.ours.schema.catalog.types if one.alias == alias)
+    entity = next(type_ for type_ in sides.ours.schema.catalog.types if type_.alias == alias)
     by_type = {table.type_id: table for table in sides.theirs.values()}
     ours, theirs = sides.ours.tables.get(alias), by_type.get(entity.id)
     table = ours or theirs
     assert table is not None, "one side has it"
-    found = Candidates(
+    candidates = Candidates(
         TableSides(sides.ours.root, entity, table, (theirs or table).pin, sides.base),
         pa.array(ids, pa.utf8()),
     )
     states = {}
     for start, rows in pieces(entity, len(ids)):
         images = (
-            found.base_image(start, rows),
-            found.image(None if ours is None else ours.pin, start, rows),
-            found.image(None if theirs is None else theirs.pin, start, rows),
+            candidates.base_image(start, rows),
+            candidates.image(None if ours is None else ours.pin, start, rows),
+            candidates.image(None if theirs is None else theirs.pin, start, rows),
         )
-        lines = zip(*(image_lines(entity, image, digest_of) for image in images), strict=True)
-        for name, told in zip(ids[start : start + rows], lines, strict=True):
-            states[EntityName(alias, name)] = EntityStates(*told)
+        lines = zip(*(entity_lines(entity, image, digest_of) for image in images), strict=True)
+        for name, lines_of_row in zip(ids[start : start + rows], lines, strict=True):
+            states[EntityName(alias, name)] = EntityStates(*lines_of_row)
     return states

@@ -39,12 +39,12 @@ class MergedLookup(SnapshotLookup):
         if table is None or entity is None or table.row_count == 0:
             return
         dataset = self._open(table)
-        there = column_names(dataset, entity)
-        if not all(name in there for name in columns):
+        stored_names = column_names(dataset, entity)
+        if not all(name in stored_names for name in columns):
             return  # a new column: every row of ours is looked at itself, unless it has null there
-        found = dataset.read_batches([there[name] for name in columns], where)
-        for batch in joined_batches(found, rows):
-            yield pa.RecordBatch.from_arrays([batch.column(there[name]) for name in columns], columns)
+        batches = dataset.read_batches([stored_names[name] for name in columns], where)
+        for batch in joined_batches(batches, rows):
+            yield pa.RecordBatch.from_arrays([batch.column(stored_names[name]) for name in columns], columns)
 
 
 def rule_conflicts(ours: Snapshot, tables: Sequence[TableMerge]) -> tuple[Conflict, ...]:
@@ -64,8 +64,8 @@ class _Checking:
         changes = [
             TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written
         ]
-        found = check_change(self.ours.schema.catalog, changes, self.lookup)
-        for plan, breaches in zip(written, found, strict=True):
+        violations = check_change(self.ours.schema.catalog, changes, self.lookup)
+        for plan, breaches in zip(written, violations, strict=True):
             for breach in breaches:
                 yield from self._conflicts(plan, breach)
 
@@ -81,13 +81,13 @@ class _Checking:
         table = self.ours.tables.get(edge.alias)
         if table is None:
             return  # the type comes with theirs
-        there = _edges_at(self.ours, table, end, plan.removed.ids)
-        ids: Any = there.column("id").combine_chunks()
+        edges = _edges_at(self.ours, table, end, plan.removed.ids)
+        ids: Any = edges.column("id").combine_chunks()
         own = self.plans.get(edge.id)
         if own is not None:
-            gone = pa.concat_arrays([own.taken.ids, own.removed.ids])
-            there = there.filter(pc.invert(pc.is_in(ids, value_set=gone)))
-        for row in there.to_pylist():
+            replaced_ids = pa.concat_arrays([own.taken.ids, own.removed.ids])
+            edges = edges.filter(pc.invert(pc.is_in(ids, value_set=replaced_ids)))
+        for row in edges.to_pylist():
             name = EntityName(edge.alias, row["id"])
             node = EntityName(plan.entity.alias, row[end])
             message = f"the source deleted {node.describe()}, at which this edge of the target ends"
@@ -95,12 +95,14 @@ class _Checking:
 
     def _conflicts(self, plan: TableMerge, breach: RuleViolations) -> Iterator[Conflict]:
         ids = plan.keys.column("id").to_pylist()
-        given = [""] * len(breach) if breach.given is None else [str(one) for one in values_of(breach.given)]
+        values = (
+            [""] * len(breach) if breach.given is None else [str(value) for value in values_of(breach.given)]
+        )
         taken = {str(name) for name in plan.taken.ids.to_pylist()}
         if breach.rule is Rule.UNIQUE:
             yield from self._not_unique(plan, breach, taken)
             return
-        for row, value in zip(breach.rows.tolist(), given, strict=True):
+        for row, value in zip(breach.rows.tolist(), values, strict=True):
             name = None if row == NO_ROW else EntityName(plan.entity.alias, str(ids[row]))
             if breach.rule is Rule.DANGLING_END and name is not None:
                 if name.id in taken:  # one of ours is told as an orphan
@@ -135,12 +137,13 @@ class _Checking:
             of_ours = [name for name in (own, other) if name not in taken]
             of_theirs = [name for name in (own, other) if name in taken]
             ours, theirs = (
-                tuple(EntityName(alias, name) for name in found[:1]) for found in (of_theirs, of_ours)
+                tuple(EntityName(alias, name) for name in names_of_side[:1])
+                for names_of_side in (of_theirs, of_ours)
             )
             side, ruling = ("source", "target") if other in taken else ("target", "source")
-            alike = f" too, against a rule of the {ruling}" if (own in taken) is (other in taken) else ""
+            same_side = f" too, against a rule of the {ruling}" if (own in taken) is (other in taken) else ""
             message = (
-                f"{breach.property} is that of {EntityName(alias, other).describe()} of the {side}{alike}"
+                f"{breach.property} is that of {EntityName(alias, other).describe()} of the {side}{same_side}"
             )
             kind = ConflictKind.UNIQUE_VIOLATION
             yield Conflict(kind, EntityName(alias, own), message, names, ours, theirs)

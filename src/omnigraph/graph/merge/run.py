@@ -23,7 +23,7 @@ from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
 from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
-from omnigraph.graph.merge.plan import GraphSides, MergePlan, Resolution, plan_resolved, with_states
+from omnigraph.graph.merge.plan import GraphSides, MergePlan, Resolution, plan_resolved, read_conflict_states
 from omnigraph.graph.merge.schemas import keep_schema, merge_schemas
 from omnigraph.graph.merge.stage import stage_plan, stage_schema_merge
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
@@ -108,7 +108,7 @@ class RevertRequest:
 
 
 def merge_branch(
-    root: Location, request: MergeRequest, world: WriteEnvironment | None = None
+    root: Location, request: MergeRequest, environment: WriteEnvironment | None = None
 ) -> MergeOutcome:
     """Merge a branch, or a commit of one, into a branch."""
     if request.source == request.target:
@@ -132,7 +132,9 @@ def merge_branch(
         return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
 
     kind = WriterKind.MERGE
-    commit = merging.run(root, _Writing(kind, request.actor, request.target, request.dry_run), prepare, world)
+    commit = merging.run(
+        root, _Writing(kind, request.actor, request.target, request.dry_run), prepare, environment
+    )
     result = MergeResult.ALREADY_UP_TO_DATE
     if merging.prepared is not None and not merging.is_idle:
         result = MergeResult.FAST_FORWARD if merging.prepared.sides.ours_is_base else MergeResult.MERGED
@@ -140,7 +142,7 @@ def merge_branch(
 
 
 def revert_commit(
-    root: Location, request: RevertRequest, world: WriteEnvironment | None = None
+    root: Location, request: RevertRequest, environment: WriteEnvironment | None = None
 ) -> MergeOutcome:
     """Undo what a commit changed against its first parent, as a new commit."""
     merging = _Merging(f"reverting {request.commit}", request.resolution)
@@ -154,7 +156,9 @@ def revert_commit(
         return _Prepared(GraphSides(schema, tables, base, record.id == ours.head))
 
     kind = WriterKind.REVERT
-    commit = merging.run(root, _Writing(kind, request.actor, request.branch, request.dry_run), prepare, world)
+    commit = merging.run(
+        root, _Writing(kind, request.actor, request.branch, request.dry_run), prepare, environment
+    )
     result = MergeResult.ALREADY_UP_TO_DATE if merging.is_idle else MergeResult.MERGED
     return merging.outcome(request.commit, request.branch, result, request.commit, commit)
 
@@ -196,19 +200,19 @@ class _Merging:
         return self.plan.is_empty and (self.prepared.theirs is None or self.prepared.sides.ours_is_base)
 
     def run(
-        self, root: Location, writing: _Writing, prepare: _Prepare, world: WriteEnvironment | None
+        self, root: Location, writing: _Writing, prepare: _Prepare, environment: WriteEnvironment | None
     ) -> CommitRecord | None:
         if writing.dry_run:
             self._plan(read_snapshot(root, writing.branch), prepare)
             return None
 
-        def stage(at: StagingArea) -> StagedWrite | None:
-            self._plan(at.snapshot, prepare)
+        def stage(area: StagingArea) -> StagedWrite | None:
+            self._plan(area.snapshot, prepare)
             if self.plan.conflicts:
                 raise MergeConflictError(self.what, self.plan.conflicts)
-            return None if self.is_idle else self._stage(at)
+            return None if self.is_idle else self._stage(area)
 
-        published = write(root, writing.branch, WriteRequest(writing.kind, writing.actor, stage), world)
+        published = write(root, writing.branch, WriteRequest(writing.kind, writing.actor, stage), environment)
         return None if published is None else published.publication.commit
 
     def outcome(
@@ -220,10 +224,12 @@ class _Merging:
             if plan.inserted_rows or plan.updated_rows or plan.removed_rows
         ]
         counted += [
-            TableCounts(one.table.alias, one.row_count, 0, 0) for one in self.plan.added if one.row_count
+            TableCounts(added.table.alias, added.row_count, 0, 0)
+            for added in self.plan.added
+            if added.row_count
         ]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
-        tables = tuple(sorted((*counted, *adopted), key=lambda one: display_order(one.table)))
+        tables = tuple(sorted((*counted, *adopted), key=lambda added: display_order(added.table)))
         conflicts = self.plan.conflicts
         result = MergeResult.CONFLICTS if conflicts else result
         return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
@@ -238,36 +244,36 @@ class _Merging:
         self.prepared = prepare(ours)
         if self.prepared is not None:
             plan = plan_resolved(self.prepared.sides, self.resolution)
-            self.plan = replace(plan, conflicts=with_states(self.prepared.sides, plan.conflicts))
+            self.plan = replace(plan, conflicts=read_conflict_states(self.prepared.sides, plan.conflicts))
 
-    def _stage(self, at: StagingArea) -> StagedWrite:
+    def _stage(self, area: StagingArea) -> StagedWrite:
         assert self.prepared is not None, "it was planned"
         schema = self.plan.schema
         others = ManifestChange()
         if schema is not None and schema.is_changed:
-            effects, others = stage_schema_merge(at, self.plan)
+            effects, others = stage_schema_merge(area, self.plan)
         else:
-            effects = stage_plan(at, self.plan)
+            effects = stage_plan(area, self.plan)
         theirs = self.prepared.theirs
         counts = {
             "inserted": sum(plan.inserted_rows for plan in self.plan.tables)
-            + sum(one.row_count for one in self.plan.added),
+            + sum(added.row_count for added in self.plan.added),
             "updated": sum(plan.updated_rows for plan in self.plan.tables),
             "deleted": sum(plan.removed_rows for plan in self.plan.tables),
         }
         draft = CommitDraft(
-            at.commit,
-            at.kind,
-            at.operation,
-            at.actor,
-            at.clock.now_us(),
+            area.commit,
+            area.kind,
+            area.operation,
+            area.actor,
+            area.clock.now_us(),
             counts,
             merged_parent=None if theirs is None else theirs.head,
             pins=None if theirs is None else pins_of(theirs),
         )
         tables = (*self.plan.adopted, *others.tables)
         extra_changes = replace(others, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
-        return at.finish(effects, self.plan.reads, Outcome(counts, extra_changes))
+        return area.finish(effects, self.plan.reads, Outcome(counts, extra_changes))
 
 
 def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:
@@ -278,8 +284,8 @@ def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:
 
 def _missing_commits(ours: Snapshot, lineage: Lineage, theirs: CommitId) -> tuple[CommitRecord, ...]:
     """The commits that theirs descends from and our manifest lacks, oldest first."""
-    there = {commit.id for commit in ours.manifest.read_commits()}
-    missing = lineage.ancestors(theirs) - there
+    own_ids = {commit.id for commit in ours.manifest.read_commits()}
+    missing = lineage.ancestors(theirs) - own_ids
     return tuple(lineage.commits[commit] for commit in sorted(missing))
 
 

@@ -68,43 +68,45 @@ class AddedTable:
 
 def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]]) -> tuple[AddedTable, ...]:
     """The tables of theirs that our side does not have. `chosen` are the sides of single rows, by table and id."""
-    found: list[AddedTable] = []
+    added: list[AddedTable] = []
     for table in schema.added:
         entity = schema.ours.schema.catalog.type_with_id(table.type_id)
         assert entity is not None, "its table comes with it"
         named = [name for name, side in chosen.get(table.alias, {}).items() if side is Side.OURS]
         left_out: Texts = pa.array(sorted(named), pa.utf8())
         if named:
-            there = locate(open_table(schema.ours.root, table), None, left_out)
-            left_out = there.only(there.present).ids
-        found.append(AddedTable(entity, table, left_out))
-    return tuple(found)
+            located = locate(open_table(schema.ours.root, table), None, left_out)
+            left_out = located.only(located.present).ids
+        added.append(AddedTable(entity, table, left_out))
+    return tuple(added)
 
 
-def filled_otherwise(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
+def find_differing_ids(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
     """The ids of their rows that have in a new column another value than our rows get."""
     dataset = open_pin(location, theirs)
-    there = column_names(dataset, entity)
-    found: list[Texts] = []
+    stored_names = column_names(dataset, entity)
+    ids_per_batch: list[Texts] = []
     for name in names:
         field = arrow_schema(entity).field(name)
-        for batch in dataset.read_batches(["id", there[name]]):
-            column: Any = batch.column(there[name])
-            filled = filled_column(entity, field, len(column))
-            if filled.null_count == len(column):
+        for batch in dataset.read_batches(["id", stored_names[name]]):
+            column: Any = batch.column(stored_names[name])
+            fill = filled_column(entity, field, len(column))
+            if fill.null_count == len(column):
                 differs: Any = column.is_valid()
             else:
-                differs = pa.array(~same_values(column.cast(field.type), filled))
-            found.append(batch.column("id").filter(differs))
-    return union(*found)
+                differs = pa.array(~same_values(column.cast(field.type), fill))
+            ids_per_batch.append(batch.column("id").filter(differs))
+    return union(*ids_per_batch)
 
 
-def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
+def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
     """Raise as a plan of the schema does: values are filled in by copying what else changes, and no blob is copied."""
     steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
     steps = [step for step in steps if step.type_id == entity.id]
     fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
-    fills = [name for name in fills if (found := entity.property_named(name)) and found.fill is not None]
+    fills = [
+        name for name in fills if (property_ := entity.property_named(name)) and property_.fill is not None
+    ]
     changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
     rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
     required = [rule for rule in rules if isinstance(rule, RequiredRule)]
@@ -152,7 +154,7 @@ def plans_to_check(
         if isinstance(plan.entity, EdgeType) and schema.new_minimum(plan.entity)
         for conflict in _bereft_nodes(schema.ours, plan, by_type.get(plan.entity.source), base)
     ]
-    by_type |= {one.entity.id: new_table_plan(root, one) for one in added}
+    by_type |= {table_added.entity.id: new_table_plan(root, table_added) for table_added in added}
     return list(by_type.values()), conflicts
 
 
@@ -170,9 +172,9 @@ def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
     """The rows of a type that our side does not have yet, as if they were taken."""
     entity, table = added.entity, added.table
     dataset = open_table(root, table)
-    there = column_names(dataset, entity)
+    stored_names = column_names(dataset, entity)
     names = key_columns(entity)
-    keys = dataset.read([there[name] for name in names]).select([there[name] for name in names])
+    keys = dataset.read([stored_names[name] for name in names]).select([stored_names[name] for name in names])
     ids: Texts = every_id(dataset)
     if len(added.left_out):
         keys = keys.filter(pc.invert(pc.is_in(keys.column("id"), value_set=added.left_out)))
@@ -187,23 +189,27 @@ def _staying_rows(location: Location, plan: TableMerge) -> tuple[pa.Table, list[
     """The key columns of all rows of ours that the merge leaves as they are, and what of them breaks a rule."""
     entity = plan.entity
     dataset = open_pin(location, plan.table.pin)
-    there = column_names(dataset, entity)
+    stored_names = column_names(dataset, entity)
     fields = [arrow_schema(entity).field(name) for name in _ruled_columns(entity)]
     names = key_columns(entity)
     schema = pa.schema([arrow_schema(entity).field(name) for name in names])
     keys: list[pa.Table] = [schema.empty_table()]
     conflicts: list[Conflict] = []
     touched, blobs = _touched(plan), blob_names(entity)
-    for batch in dataset.read_batches([there[one.name] for one in fields if one.name in there]):
+    for batch in dataset.read_batches(
+        [stored_names[field.name] for field in fields if field.name in stored_names]
+    ):
         rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=touched)))
         columns: dict[str, Any] = {}
-        for one in fields:
-            if one.name not in there:
-                columns[one.name] = filled_column(entity, one, rows.num_rows)
+        for field in fields:
+            if field.name not in stored_names:
+                columns[field.name] = filled_column(entity, field, rows.num_rows)
             else:
-                found: Any = rows.column(there[one.name])
-                fill = null_fill(entity, one.name, dataset.schema.field(there[one.name]))
-                columns[one.name] = found if one.name in blobs else with_null_fill(found.cast(one.type), fill)
+                column: Any = rows.column(stored_names[field.name])
+                fill = null_fill(entity, field.name, dataset.schema.field(stored_names[field.name]))
+                columns[field.name] = (
+                    column if field.name in blobs else with_null_fill(column.cast(field.type), fill)
+                )
         conflicts += value_conflicts(entity, columns)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts
@@ -211,7 +217,11 @@ def _staying_rows(location: Location, plan: TableMerge) -> tuple[pa.Table, list[
 
 def _ruled_columns(entity: Entity) -> list[str]:
     """The columns that any rule looks at."""
-    alone = [one.name for one in entity.properties if not one.nullable or isinstance(one.type, EnumType)]
+    alone = [
+        property_.name
+        for property_ in entity.properties
+        if not property_.nullable or isinstance(property_.type, EnumType)
+    ]
     alone += [rule.property for rule in entity.rules.ranges]
     alone += [rule.property for rule in entity.rules.checks]
     return list(dict.fromkeys([*key_columns(entity), *alone]))
@@ -223,24 +233,24 @@ def _bereft_nodes(
     """Nodes that need edges by a rule of the source, and of which our side took away the last one since the base."""
     edge, table = plan.entity, plan.table
     assert isinstance(edge, EdgeType), "only edges have a cardinality"
-    gone: dict[str, set[str]] = {}
-    for one in base_commits(base):
-        pin = one.pins.get(table.id)
+    removed_edges: dict[str, set[str]] = {}
+    for commit in base_commits(base):
+        pin = commit.pins.get(table.id)
         if pin is None or pin == table.pin:
             continue
         compared = compare_pins(ours.root.child(table.path), pin, table.pin)
         before = compared.left.read_by_text("id", compared.ids(), ["id", "src"])
         left: Any = pc.is_in(before.column("src"), value_set=plan.keys.column("src").combine_chunks())
         for row in before.filter(pc.invert(left)).to_pylist():
-            gone.setdefault(row["src"], set()).add(row["id"])
-    asked = pa.array(sorted(gone), pa.utf8())
-    known: Any = MergedLookup(ours).present_ids(edge.source, asked)
+            removed_edges.setdefault(row["src"], set()).add(row["id"])
+    asked = pa.array(sorted(removed_edges), pa.utf8())
+    exists: Any = MergedLookup(ours).present_ids(edge.source, asked)
     if nodes is not None:
-        known = pc.or_(known, pc.is_in(asked, value_set=nodes.taken.ids))
-        known = pc.and_not(known, pc.is_in(asked, value_set=nodes.removed.ids))
-    for source in asked.filter(known).to_pylist():
+        exists = pc.or_(exists, pc.is_in(asked, value_set=nodes.taken.ids))
+        exists = pc.and_not(exists, pc.is_in(asked, value_set=nodes.removed.ids))
+    for source in asked.filter(exists).to_pylist():
         node = EntityName(ours.schema.catalog.source_of(edge).alias, str(source))
-        edges = tuple(EntityName(edge.alias, name) for name in sorted(gone[str(source)]))
+        edges = tuple(EntityName(edge.alias, name) for name in sorted(removed_edges[str(source)]))
         message = (
             f"has fewer than {edge.cardinality.low} edges of type {edge.name}, which a rule of the source "
             "asks for: the target deleted them"

@@ -33,32 +33,38 @@ from omnigraph.schema.tables import arrow_schema
 
 def written_into_dropped(merged: Catalog, side: Snapshot, base: Base) -> str | None:
     """The properties that the merged schema lacks and into which this side wrote, as `node:P.age (2 rows)`."""
-    told: list[str] = []
+    parts: list[str] = []
     for entity in side.schema.catalog.types:
-        kept = merged.type_with_id(entity.id)
-        if kept is None or kept.incarnation != entity.incarnation:
+        merged_entity = merged.type_with_id(entity.id)
+        if merged_entity is None or merged_entity.incarnation != entity.incarnation:
             continue  # the whole type goes
-        gone = tuple(one for one in entity.properties if kept.property_with_id(one.id) is None)
-        counts = _written_rows(replace(entity, properties=gone), entity.alias, side, base) if gone else {}
-        told += [
+        dropped = tuple(
+            property_
+            for property_ in entity.properties
+            if merged_entity.property_with_id(property_.id) is None
+        )
+        counts = (
+            _written_rows(replace(entity, properties=dropped), entity.alias, side, base) if dropped else {}
+        )
+        parts += [
             f"{entity.alias}.{name} ({count:,} row{'' if count == 1 else 's'})"
             for name, count in counts.items()
             if count
         ]
-    return ", ".join(told) or None
+    return ", ".join(parts) or None
 
 
 def _written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) -> Counter[str]:
     """For each property how many rows have another value than in the base; a new row counts if it has any."""
     table = side.tables[alias]
-    found = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    candidates = find_candidates(TableSides(side.root, entity, table, table.pin, base))
     counts: Counter[str] = Counter()
-    for start, rows in pieces(entity, len(found.ids)):
-        before, now = found.base_image(start, rows), found.image(table.pin, start, rows)
-        for one in entity.properties:
-            was, column = (image.rows.column(one.name).combine_chunks() for image in (before, now))
+    for start, rows in pieces(entity, len(candidates.ids)):
+        before, now = candidates.base_image(start, rows), candidates.image(table.pin, start, rows)
+        for property_ in entity.properties:
+            was, column = (image.rows.column(property_.name).combine_chunks() for image in (before, now))
             differs = now.present & (before.undecided | ~same_values(was, column))
-            counts[one.name] += int(np.count_nonzero(differs))
+            counts[property_.name] += int(np.count_nonzero(differs))
     return counts
 
 
@@ -152,28 +158,28 @@ def _base_catalog(base: Base) -> Catalog | None:
         case CommitBase(schema=schema):
             return None if schema is None else schema.catalog
         case JoinedBase(below, left, right):
-            catalogs = tuple(_base_catalog(one) for one in (below, left, right))
+            catalogs = tuple(_base_catalog(part) for part in (below, left, right))
             if None in catalogs:
                 return None
-            merged = merge_catalogs(*(one for one in catalogs if one is not None))
+            merged = merge_catalogs(*(part for part in catalogs if part is not None))
             return None if isinstance(merged, Diverged) else merged
         case _:
             assert_never(base)
 
 
-def diverged(why: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
+def diverged(reason: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
     """The conflict over the whole schema, with the two ways that it went."""
     plans = (tuple(map(text_of, ours)), tuple(map(text_of, theirs)))
-    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, why, plans=plans)
+    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, reason, plans=plans)
 
 
 def _written_and_dropped(merged: Catalog, sides: tuple[Snapshot, Snapshot], base: Base) -> str | None:
     """A type that the other side dropped and this one wrote rows to since the base."""
     side, other = sides
-    there = {table.id for table in other.tables.values()}
+    other_tables = {table.id for table in other.tables.values()}
     for entity in side.schema.catalog.types:
         table = side.tables[entity.alias]
-        if _kept(merged, entity) is not None or table.id in there:
+        if _kept(merged, entity) is not None or table.id in other_tables:
             continue
         if _is_written(side, entity, table, base):
             return entity.alias
@@ -181,12 +187,12 @@ def _written_and_dropped(merged: Catalog, sides: tuple[Snapshot, Snapshot], base
 
 
 def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) -> bool:
-    if all(one.pins.get(table.id) == table.pin for one in base_commits(base)):
+    if all(commit.pins.get(table.id) == table.pin for commit in base_commits(base)):
         return False
-    found = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    candidates = find_candidates(TableSides(side.root, entity, table, table.pin, base))
     return any(
-        not same_states(found.base_image(start, rows), found.image(table.pin, start, rows)).all()
-        for start, rows in pieces(entity, len(found.ids))
+        not same_states(candidates.base_image(start, rows), candidates.image(table.pin, start, rows)).all()
+        for start, rows in pieces(entity, len(candidates.ids))
     )
 
 
@@ -215,8 +221,12 @@ def _as_if(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
 
 
 def _kept(merged: Catalog, entity: Entity) -> Entity | None:
-    found = merged.type_with_id(entity.id)
-    return found if found is not None and found.incarnation == entity.incarnation else None
+    merged_entity = merged.type_with_id(entity.id)
+    return (
+        merged_entity
+        if merged_entity is not None and merged_entity.incarnation == entity.incarnation
+        else None
+    )
 
 
 def _text(merged: Catalog, ours: Snapshot, theirs: Snapshot) -> str:

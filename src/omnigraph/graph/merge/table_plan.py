@@ -18,7 +18,7 @@ from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced
-from omnigraph.graph.rows.entity_rows import EntityRows, Located, Mask, differing_columns, pieces
+from omnigraph.graph.rows.entity_rows import EntityRows, Mask, RowLocations, differing_columns, pieces
 from omnigraph.integrity.row_rules import row_breaches
 from omnigraph.integrity.rules import RuleViolations
 from omnigraph.integrity.set_rules import key_columns
@@ -45,9 +45,9 @@ class TableMerge:
     entity: Entity
     table: TableRecord
     theirs: Pin
-    taken: Located
-    replaced: Located
-    removed: Located
+    taken: RowLocations
+    replaced: RowLocations
+    removed: RowLocations
     keys: pa.Table
     conflicts: tuple[Conflict, ...]
 
@@ -70,10 +70,10 @@ class TableMerge:
 
 def plan_table(sides: TableSides) -> TableMerge:
     """Decide about every row that they may have changed."""
-    running = _TableDecision(sides, find_candidates(sides))
-    for start, rows in pieces(sides.entity, len(running.found.ids)):
-        running.add(start, rows)
-    return running.plan()
+    decision = _TableDecision(sides, find_candidates(sides))
+    for start, rows in pieces(sides.entity, len(decision.candidates.ids)):
+        decision.add(start, rows)
+    return decision.plan()
 
 
 @dataclass(slots=True)
@@ -81,22 +81,22 @@ class _TableDecision:
     """A table while its pieces are decided."""
 
     sides: TableSides
-    found: Candidates
+    candidates: Candidates
     verdicts: list[Verdicts] = field(default_factory=list)
     keys: list[pa.Table] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
 
     def add(self, start: int, rows: int) -> None:
         entity = self.sides.entity
-        ids = self.found.ids.slice(start, rows)
-        ours = self.found.image(self.sides.table.pin, start, rows)
-        theirs = self.found.image(self.sides.theirs, start, rows)
-        base = self.found.base_image(start, rows)
+        ids = self.candidates.ids.slice(start, rows)
+        ours = self.candidates.image(self.sides.table.pin, start, rows)
+        theirs = self.candidates.image(self.sides.theirs, start, rows)
+        base = self.candidates.base_image(start, rows)
         verdicts = decide(base, ours, theirs)
         if self.sides.choices:
             chosen = [self.sides.choices.get(str(name)) for name in ids.to_pylist()]
-            fixed = np.array([one is not None for one in chosen])
-            to_theirs = np.array([one is Side.THEIRS for one in chosen])
+            fixed = np.array([side is not None for side in chosen])
+            to_theirs = np.array([side is Side.THEIRS for side in chosen])
             verdicts = np.where(fixed, forced(ours, theirs, to_theirs), verdicts).astype(np.int8)
         taken = theirs.rows.filter(pa.array(verdicts == Verdict.TAKE))
         self.verdicts.append(verdicts)
@@ -108,7 +108,7 @@ class _TableDecision:
         sides = self.sides
         verdicts = np.concatenate([*self.verdicts, np.array([], np.int8)])
         take, remove = verdicts == Verdict.TAKE, verdicts == Verdict.REMOVE
-        ours, theirs = (self.found.located(pin) for pin in (sides.table.pin, sides.theirs))
+        ours, theirs = (self.candidates.located(pin) for pin in (sides.table.pin, sides.theirs))
         empty = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
         return TableMerge(
             sides.entity,
@@ -151,11 +151,11 @@ def _message(
     row: int,
 ) -> str:
     _, ours, _ = images
-    told = ", ".join(properties)
+    differing = ", ".join(properties)
     if kind is ConflictKind.DIVERGENT_INSERT:
-        return f"both sides inserted it, with another {told}"
+        return f"both sides inserted it, with another {differing}"
     if kind is ConflictKind.DIVERGENT_UPDATE:
-        return f"both sides changed it, and now differ in {told}"
+        return f"both sides changed it, and now differ in {differing}"
     if ours.present[row]:
         return "the source deleted it and the target changed it"
     return "the target deleted it and the source changed it"

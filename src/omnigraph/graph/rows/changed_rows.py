@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import open_pin
-from omnigraph.graph.rows.entity_rows import Located, Mask, locate
+from omnigraph.graph.rows.entity_rows import Mask, RowLocations, locate
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.lance.read import NO_TEXTS, Numbers, every_id, locate_rows
 from omnigraph.storage.lance.row_changes import (
@@ -46,14 +46,14 @@ class VersionComparison:
             return union(every_id(self.left), every_id(self.right))
         return union(*(side.ids() for side in self.changes))
 
-    def locate_left(self, ids: Texts) -> Located:
+    def locate_left(self, ids: Texts) -> RowLocations:
         """Where rows out of `ids()` lie on the left."""
         if self.changes is None:
             return locate(self.left, None, ids)
         left, right = self.changes
         return _place(_Line(self.left, left), right, ids, None)
 
-    def locate_right(self, ids: Texts, on_left: Located | None = None) -> Located:
+    def locate_right(self, ids: Texts, on_left: RowLocations | None = None) -> RowLocations:
         """Where rows lie on the right: those out of `ids()`, or any if it is known where they lie on the left."""
         if self.changes is None:
             return locate(self.right, None, ids)
@@ -103,29 +103,29 @@ class _Line:
     changes: RowChanges
 
 
-def _place(here: _Line, other: RowChanges, ids: Texts, there: Located | None) -> Located:
+def _place(here: _Line, other: RowChanges, ids: Texts, on_other: RowLocations | None) -> RowLocations:
     """Where rows lie here. `there` is where they lie on the other side, needed for those that neither side touched.
 
     What was written here lies where it was written, and what else is gone here is nowhere. The rest is as it was at the
     parting: where the other side replaced or deleted it, or where the other side still has it.
     """
-    found = _Places.nowhere(len(ids))
-    written, gone = _places_in(ids, here.changes.written), _places_in(ids, here.changes.gone)
+    locations = _Places.nowhere(len(ids))
+    written, removed = _places_in(ids, here.changes.written), _places_in(ids, here.changes.gone)
     before = _places_in(ids, other.gone)
-    found.put(written, here.changes.written)
-    left_alone = ~(written >= 0) & ~(gone >= 0)
-    found.put(np.where(left_alone, before, -1), other.gone)
-    moved = left_alone & (before >= 0) & ~here.changes.is_in_place(found.addresses)
-    if there is not None:
-        same = left_alone & (before < 0) & (_places_in(ids, other.written) < 0) & there.present
-        found.copy(same, there)
-        stays = here.changes.is_in_place(found.addresses) & other.is_in_place(found.addresses)
-        moved |= same & ~stays
+    locations.put(written, here.changes.written)
+    left_alone = ~(written >= 0) & ~(removed >= 0)
+    locations.put(np.where(left_alone, before, -1), other.gone)
+    moved = left_alone & (before >= 0) & ~here.changes.is_in_place(locations.addresses)
+    if on_other is not None:
+        same = left_alone & (before < 0) & (_places_in(ids, other.written) < 0) & on_other.present
+        locations.copy(same, on_other)
+        unmoved = here.changes.is_in_place(locations.addresses) & other.is_in_place(locations.addresses)
+        moved |= same & ~unmoved
     if moved.any():
         # Moved here, it lies in a fresh fragment; moved there, in one that was rewritten there.
         fragments = (*here.changes.fresh, *sorted(here.changes.same - other.same))
-        found.look_up(here.dataset, ids, moved, fragments)
-    return Located(ids, found.present, found.identities, found.addresses)
+        locations.look_up(here.dataset, ids, moved, fragments)
+    return RowLocations(ids, locations.present, locations.identities, locations.addresses)
 
 
 @dataclass(slots=True)
@@ -140,30 +140,30 @@ class _Places:
     def nowhere(cls, size: int) -> _Places:
         return cls(np.zeros(size, np.bool_), np.zeros(size, np.uint64), np.zeros(size, np.uint64))
 
-    def put(self, at: np.ndarray[Any, np.dtype[np.int64]], rows: pa.Table) -> None:
+    def put(self, indexes: np.ndarray[Any, np.dtype[np.int64]], rows: pa.Table) -> None:
         """The places of `rows`, where `at` has the number of one."""
-        which = at >= 0
+        which = indexes >= 0
         self.present |= which
-        self.identities[which] = rows.column(IDENTITY).to_numpy()[at[which]]
-        self.addresses[which] = rows.column(ADDRESS).to_numpy()[at[which]]
+        self.identities[which] = rows.column(IDENTITY).to_numpy()[indexes[which]]
+        self.addresses[which] = rows.column(ADDRESS).to_numpy()[indexes[which]]
 
-    def copy(self, which: Mask, other: Located) -> None:
+    def copy(self, which: Mask, other: RowLocations) -> None:
         self.present |= which
         self.identities[which] = other.identities[which]
         self.addresses[which] = other.addresses[which]
 
     def look_up(self, dataset: Dataset, ids: Texts, which: Mask, fragments: Sequence[int]) -> None:
         """Rows that only moved, as in a compaction: by id, in the fragments where they can be."""
-        wanted: Any = ids.filter(pa.array(which))
-        rows = locate_rows(dataset, wanted, fragments)
-        assert rows.num_rows == len(wanted), "a row that was left alone is still there"
+        moved_ids: Any = ids.filter(pa.array(which))
+        rows = locate_rows(dataset, moved_ids, fragments)
+        assert rows.num_rows == len(moved_ids), "a row that was left alone is still there"
         self.put(np.where(which, _places_in(ids, rows), -1), rows)
 
 
 def _places_in(ids: Texts, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
     """For each id the number of its row, or -1."""
-    at: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
+    indexes: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
     answer: np.ndarray[Any, np.dtype[np.int64]] = (
-        at.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        indexes.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
     )
     return answer

@@ -28,7 +28,7 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Located:
+class RowLocations:
     """Where the rows of some ids lie; what is not there has neither identity nor address.
 
     `rows` are the rows as the table has them, if they are few: they were found and read at once.
@@ -40,16 +40,16 @@ class Located:
     addresses: Numbers
     rows: pa.Table | None = None
 
-    def only(self, which: Mask) -> Located:
+    def only(self, which: Mask) -> RowLocations:
         ids: Any = self.ids.filter(pa.array(which))
         rows = None if self.rows is None else self.rows.filter(pa.array(which))
-        return Located(ids, self.present[which], self.identities[which], self.addresses[which], rows)
+        return RowLocations(ids, self.present[which], self.identities[which], self.addresses[which], rows)
 
-    def slice(self, start: int, rows: int) -> Located:
+    def slice(self, start: int, rows: int) -> RowLocations:
         which = slice(start, start + rows)
         ids = self.ids.slice(start, rows)
         some = None if self.rows is None else self.rows.slice(start, rows)
-        return Located(ids, self.present[which], self.identities[which], self.addresses[which], some)
+        return RowLocations(ids, self.present[which], self.identities[which], self.addresses[which], some)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class EntityRows:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
 
-def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Located:
+def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> RowLocations:
     """Where each of the ids is, in their order, by a look through the table; without a dataset nowhere.
 
     With an entity a few rows are read at once.
@@ -77,33 +77,33 @@ def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Locate
     if dataset is not None and size:
         is_few = entity is not None and size <= limits.LOOKUP_FILTER_VALUES_MAX
         if entity is not None and is_few:
-            found = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
+            rows_found = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
         else:
-            found = locate_rows(dataset, ids)
-        at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
-        present = at.is_valid().to_numpy(zero_copy_only=False)
-        places = at.drop_null().to_numpy(zero_copy_only=False)
-        identities[present] = found.column(IDENTITY).to_numpy()[places]
-        addresses[present] = found.column(ADDRESS).to_numpy()[places]
-        rows = found.take(at) if is_few else None
-    return Located(ids, present, identities, addresses, rows)
+            rows_found = locate_rows(dataset, ids)
+        indexes: Any = pc.index_in(ids, value_set=rows_found.column("id").combine_chunks())
+        present = indexes.is_valid().to_numpy(zero_copy_only=False)
+        places = indexes.drop_null().to_numpy(zero_copy_only=False)
+        identities[present] = rows_found.column(IDENTITY).to_numpy()[places]
+        addresses[present] = rows_found.column(ADDRESS).to_numpy()[places]
+        rows = rows_found.take(indexes) if is_few else None
+    return RowLocations(ids, present, identities, addresses, rows)
 
 
-def filled(dataset: Dataset, entity: Entity, located: Located) -> Located:
+def filled(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLocations:
     """The same with its rows, if they are few, so that they are read once."""
     if located.rows is not None or len(located.ids) > limits.LOOKUP_FILTER_VALUES_MAX:
         return located
-    there = located.present
+    present = located.present
     rows = read_places(
         dataset,
-        located.identities[there],
-        located.addresses[there],
+        located.identities[present],
+        located.addresses[present],
         list(column_names(dataset, entity).values()),
     )
-    return replace(located, rows=rows.take(_aligned(there)))
+    return replace(located, rows=rows.take(_aligned(present)))
 
 
-def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> EntityRows:
+def read_entity_rows(dataset: Dataset | None, entity: Entity, located: RowLocations) -> EntityRows:
     """The rows of the ids, with nulls where there is none."""
     schema = arrow_schema(entity)
     size = len(located.present)
@@ -114,26 +114,28 @@ def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> Ent
     return EntityRows.of(rows.take(_aligned(located.present)), located.present)
 
 
-def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
+def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Table:
     """The rows of ids that are all there, in their order. A column that the table lacks has what it came with.
 
     A null that got a value when the property became required has that value.
     """
     schema = arrow_schema(entity)
     names = column_names(dataset, entity)
-    found = located.rows
-    if found is None:
-        found = read_places(dataset, located.identities, located.addresses, list(names.values()))
+    stored = located.rows
+    if stored is None:
+        stored = read_places(dataset, located.identities, located.addresses, list(names.values()))
     columns: list[Any] = []
     for field in schema:
-        there = names.get(field.name)
-        if there is None:
-            columns.append(filled_column(entity, field, found.num_rows))
+        stored_name = names.get(field.name)
+        if stored_name is None:
+            columns.append(filled_column(entity, field, stored.num_rows))
         elif field.name in blob_names(entity):
-            columns.append(_contents(dataset, field, there, located.addresses, found.column(there)))
+            columns.append(
+                _contents(dataset, field, stored_name, located.addresses, stored.column(stored_name))
+            )
         else:
-            fill = null_fill(entity, field.name, dataset.schema.field(there))
-            columns.append(with_null_fill(found.column(there).cast(field.type), fill))
+            fill = null_fill(entity, field.name, dataset.schema.field(stored_name))
+            columns.append(with_null_fill(stored.column(stored_name).cast(field.type), fill))
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
 
 
@@ -145,7 +147,7 @@ def pieces(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
 
 def blob_names(entity: Entity) -> list[str]:
     """The properties that are blobs."""
-    return [found.name for found in entity.properties if found.type == ScalarType(Scalar.BLOB)]
+    return [property_.name for property_ in entity.properties if property_.type == ScalarType(Scalar.BLOB)]
 
 
 def _aligned(present: Mask) -> Any:
@@ -155,24 +157,24 @@ def _aligned(present: Mask) -> Any:
 
 def column_names(dataset: Dataset, entity: Entity) -> dict[str, str]:
     """For each column of the type that the table has, its name there: a property is what its id says."""
-    there = {column_identity(field): field.name for field in dataset.schema}
-    wanted = ((field.name, column_identity(field)) for field in arrow_schema(entity))
-    return {name: there[identity] for name, identity in wanted if identity in there}
+    stored_names = {column_identity(field): field.name for field in dataset.schema}
+    columns = ((field.name, column_identity(field)) for field in arrow_schema(entity))
+    return {name: stored_names[identity] for name, identity in columns if identity in stored_names}
 
 
 def filled_column(entity: Entity, field: Any, rows: int) -> Any:
     """What rows get in a column that they do not have: the default with which it came, or null."""
-    found = entity.property_named(field.name)
-    if found is None or found.fill is None:
+    property_ = entity.property_named(field.name)
+    if property_ is None or property_.fill is None:
         return pa.nulls(rows, field.type)
     make: Any = pa.scalar
-    return pa.repeat(make(found.fill, field.type), rows)
+    return pa.repeat(make(property_.fill, field.type), rows)
 
 
-def null_fill(entity: Entity, name: str, there: Any) -> Value | None:
+def null_fill(entity: Entity, name: str, stored_field: Any) -> Value | None:
     """What null became in a column that a table has, since the table had it as the field `there`."""
     own = entity.property_named(name)
-    past = int((there.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
+    past = int((stored_field.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
     return None if own is None else own.null_fill(past)
 
 
@@ -193,11 +195,11 @@ def _contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, descr
     whole = described.combine_chunks()
     uris = whole.field("blob_uri").to_pylist()
     valid = whole.is_valid().to_pylist()
-    inside = [row for row, there in enumerate(valid) if there and not uris[row]]
-    found = iter(read_blobs(dataset, name, [int(addresses[row]) for row in inside]))
+    inside = [row for row, is_present in enumerate(valid) if is_present and not uris[row]]
+    contents = iter(read_blobs(dataset, name, [int(addresses[row]) for row in inside]))
     values: list[dict[str, Any] | None] = [
-        None if not there else {"uri": uri} if uri else {"data": next(found)}
-        for there, uri in zip(valid, uris, strict=True)
+        None if not is_present else {"uri": uri} if uri else {"data": next(contents)}
+        for is_present, uri in zip(valid, uris, strict=True)
     ]
     return pa.array(values, field.type)
 
@@ -228,9 +230,9 @@ def differing_columns(left: pa.Table, right: pa.Table) -> list[list[str]]:
 
 def same_values(left: Any, right: Any) -> Mask:
     """For each position whether two columns of one type are equal there."""
-    there, also = _valid(left), _valid(right)
-    same: Mask = there == also
-    both = there & also
+    left_valid, right_valid = _valid(left), _valid(right)
+    same: Mask = left_valid == right_valid
+    both = left_valid & right_valid
     if not both.any():
         return same
     mask = pa.array(both)
@@ -253,8 +255,8 @@ def _same_present(left: Any, right: Any) -> Mask:
     if pa.types.is_struct(kind):
         parts = [same_values(left.field(name), right.field(name)) for name in ("data", "uri")]
         return parts[0] & parts[1]
-    found: Any = pc.equal(left, right)
-    return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    equal: Any = pc.equal(left, right)
+    return equal.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _same_lists(left: Any, right: Any) -> Mask:
@@ -285,22 +287,22 @@ Content = bytes | str | None
 """A blob: its bytes, or the URI of one that lies elsewhere."""
 
 
-def image_lines(
+def entity_lines(
     entity: Entity, image: EntityRows, shown: Callable[[Content], Content] = lambda content: content
 ) -> Iterator[str | None]:
     """Each row as a line of graph data. `shown` is what is told of a blob, all of it unless given."""
     rows = image.rows.filter(pa.array(image.present))
     for name in blob_names(entity):
         contents = [
-            None if one is None else shown(one["data"] if one["uri"] is None else one["uri"])
-            for one in rows.column(name).to_pylist()
+            None if blob is None else shown(blob["data"] if blob["uri"] is None else blob["uri"])
+            for blob in rows.column(name).to_pylist()
         ]
         rows = rows.set_column(rows.schema.get_field_index(name), name, blob_text(contents))
     lines: Iterator[Any] = iter(())
     if rows.num_rows:
         lines = iter(json_lines(entity, rows.combine_chunks().to_batches()[0]).to_pylist())
-    for there in image.present:
-        yield str(next(lines)) if there else None
+    for is_present in image.present:
+        yield str(next(lines)) if is_present else None
 
 
 def digest_of(content: Content) -> Content:

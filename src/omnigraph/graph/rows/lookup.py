@@ -34,8 +34,8 @@ class SnapshotLookup:
     snapshot: Snapshot
 
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:
-        found = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
-        answer: Column = pc.is_in(ids, value_set=_joined(found), skip_nulls=True)
+        id_columns = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
+        answer: Column = pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
         return answer
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
@@ -43,16 +43,16 @@ class SnapshotLookup:
         keys: list[Column] = []
         holders: list[Column] = []
         for batch in self._batches(type_id, ["id", *names], len(asked)):
-            there = unique_keys([batch.column(name) for name in names])
-            hits = pc.is_in(there, value_set=asked, skip_nulls=True)
-            keys.append(there.filter(hits))
+            batch_keys = unique_keys([batch.column(name) for name in names])
+            hits = pc.is_in(batch_keys, value_set=asked, skip_nulls=True)
+            keys.append(batch_keys.filter(hits))
             holders.append(batch.column("id").filter(hits))
         return _mapped(asked, _joined(keys), _joined(holders))
 
     def edge_sources(self, type_id: TypeId, ids: Column) -> Column:
-        found = list(self._rows_with(type_id, ["id", "src"], "id", ids))
-        keys = _joined([batch.column("id") for batch in found])
-        return _mapped(ids, keys, _joined([batch.column("src") for batch in found]))
+        batches = list(self._rows_with(type_id, ["id", "src"], "id", ids))
+        keys = _joined([batch.column("id") for batch in batches])
+        return _mapped(ids, keys, _joined([batch.column("src") for batch in batches]))
 
     def edge_ends(self, type_id: TypeId, name: str) -> tuple[str, str]:
         """The nodes that an edge joins, which need not be there."""
@@ -63,21 +63,21 @@ class SnapshotLookup:
     def edge_counts(self, type_id: TypeId, sources: Column) -> Column:
         counts = np.zeros(len(sources), dtype=np.int64)
         for batch in self._rows_with(type_id, ["src"], "src", sources):
-            at = pc.index_in(batch.column("src"), value_set=sources, skip_nulls=True).drop_null()
-            counts += np.bincount(at.to_numpy(zero_copy_only=False), minlength=len(sources))
+            indexes = pc.index_in(batch.column("src"), value_set=sources, skip_nulls=True).drop_null()
+            counts += np.bincount(indexes.to_numpy(zero_copy_only=False), minlength=len(sources))
         return pa.array(counts)
 
     def edges_at(self, type_id: TypeId, end: str, nodes: Column) -> Column:
         """The ids of the edges whose `src` or `dst` is one of these nodes."""
         return _joined([batch.column("id") for batch in self._rows_with(type_id, ["id", end], end, nodes)])
 
-    def edges_beyond(self, type_id: TypeId, end: str, kept: Column) -> Column:
+    def edges_beyond(self, type_id: TypeId, end: str, nodes: Column) -> Column:
         """The ids of the edges whose `src` or `dst` is not one of `kept`."""
-        found: list[Column] = []
-        for batch in self._batches(type_id, ["id", end], len(kept)):
-            known = pc.is_in(batch.column(end), value_set=kept, skip_nulls=True)
-            found.append(batch.column("id").filter(pc.invert(known)))
-        return _joined(found)
+        edge_ids: list[Column] = []
+        for batch in self._batches(type_id, ["id", end], len(nodes)):
+            is_kept = pc.is_in(batch.column(end), value_set=nodes, skip_nulls=True)
+            edge_ids.append(batch.column("id").filter(pc.invert(is_kept)))
+        return _joined(edge_ids)
 
     def _rows_with(
         self, type_id: TypeId, columns: list[str], name: str, values: Column

@@ -32,8 +32,8 @@ def json_lines(entity: Entity, rows: pa.RecordBatch) -> Column:
     if isinstance(entity, EdgeType):
         pieces = [_beginning(entity), *_text(rows.column("src")), ',"to":', *_text(rows.column("dst"))]
         pieces += [',"data":{"id":', *_text(rows.column("id"))]
-    for found in entity.properties:
-        pieces += _member(found, rows.column(found.name))
+    for property_ in entity.properties:
+        pieces += _member(property_, rows.column(property_.name))
     return _joined([*pieces, "}}\n"])
 
 
@@ -60,10 +60,10 @@ def _beginning(entity: Entity) -> str:
     return f'{{"type":"{entity.name}","data":{{"id":'
 
 
-def _member(found: Property, column: Column) -> list[Piece]:
+def _member(property_: Property, column: Column) -> list[Piece]:
     """A property with its name; nothing at all where it is null."""
-    name = f",{json.dumps(found.name)}:"
-    value = _value(found.type, column)
+    name = f",{json.dumps(property_.name)}:"
+    value = _value(property_.type, column)
     if not column.null_count:
         return [name, *value]
     return [_joined([name, *value]).fill_null("")]
