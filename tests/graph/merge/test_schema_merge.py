@@ -378,7 +378,7 @@ def test_a_column_that_needs_values_is_never_left_without_them(root: Location) -
     assert new is not None
     with pytest.raises(InvariantError, match="score needs a value"):
         column_plan(old, new, 2, nulls={})
-    assert "score" not in column_plan(old, new, 2, nulls={}, staying=0).fills
+    assert "score" not in column_plan(old, new, 2, nulls={}, remaining=0).fills
 
 
 def test_reverting_a_schema_change_is_refused(root: Location) -> None:

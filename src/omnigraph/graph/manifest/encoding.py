@@ -1,7 +1,7 @@
-"""The storage encoding of `__manifest`: records to rows and back, to the letter of docs/dev/formats.md.
+"""The storage encoding of `__manifest`: records to rows and back, as docs/dev/formats.md specifies.
 
-In: records, or Arrow rows of any release that shares the stamp. Out: the other one. Integers of 64 bits are
-text inside `metadata`, keys are sorted, unknown keys and columns are kept. A row that cannot be understood is a
+In: records, or Arrow rows of any release with the same format stamp. Out: rows or records. Integers of 64 bits are
+text inside `metadata`, keys are sorted, and unknown keys and columns are kept. A row that cannot be read raises
 `FormatError`.
 """
 
@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.base.errors import FormatError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.graph.manifest.layout import TABLE_PATH
 from omnigraph.graph.manifest.records import (
@@ -29,7 +30,7 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
-    nothing,
+    empty_mapping,
     tombstone_object_id,
 )
 
@@ -71,18 +72,18 @@ METADATA_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "graph_head": frozenset({"commit"}),
     "recovery": frozenset({"kind", "actor", "action", "recovered_us", "tables", "detail"}),
 }  # fmt: skip
-"""The keys of `metadata` beside `v` that this release knows, by object type."""
+"""The keys of `metadata` that this release reads, by object type, in addition to `v`."""
 
 
 def rows_to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table of the manifest's own schema; columns a row does not name are null."""
+    """Return rows as a table with the schema of the manifest. Columns that a row does not name are null."""
     return pa.Table.from_pylist(
         [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
     )
 
 
 def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
-    """`row`, with those columns and metadata keys of the row it replaces that this release does not know."""
+    """Return `row` with the unknown columns and metadata keys of the row that it replaces."""
     object_type, object_id = str(row["object_type"]), str(row["object_id"])
     columns = {name: value for name, value in replaced.items() if name not in MANIFEST_SCHEMA.names}
     if replaced["metadata"] == _PLAIN_METADATA:
@@ -93,12 +94,12 @@ def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
 
 
 def table_object_id(table: TableId) -> str:
-    """The key of a table's row."""
+    """Return the key of the row of a table."""
     return f"table:{table}"
 
 
 def encode_table(record: TableRecord) -> Row:
-    """The row that publishes one table."""
+    """Return the row that publishes one table."""
     return {
         "object_id": table_object_id(record.id),
         "object_type": "table",
@@ -115,12 +116,12 @@ def encode_table(record: TableRecord) -> Row:
 
 
 def decode_table(row: Mapping[str, Any]) -> TableRecord:
-    """A `table` row."""
+    """Return the record of a `table` row."""
     return decode_tables([tuple(row[name] for name in MANIFEST_SCHEMA.names)])[0]
 
 
 def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
-    """`table` rows as plain values in the order of the columns: this is on the path of every read."""
+    """Return the records of `table` rows, as values in the order of the columns. Every read calls it."""
     records = []
     for (
         object_id, _, alias, type_id, incarnation, path, branch, owner, metadata, version, row_count, *_
@@ -136,7 +137,7 @@ def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
 
 
 def encode_tombstone(record: TombstoneRecord) -> Row:
-    """The row that takes a table out of snapshots."""
+    """Return the row that removes a table from snapshots."""
     type_id, incarnation = record.table.split(":")
     return {
         "object_id": tombstone_object_id(record.table, record.version),
@@ -150,7 +151,7 @@ def encode_tombstone(record: TombstoneRecord) -> Row:
 
 
 def decode_tombstone(row: Mapping[str, Any]) -> TombstoneRecord:
-    """A `table_tombstone` row."""
+    """Return the record of a `table_tombstone` row."""
     _load("table_tombstone", row["object_id"], row["metadata"])
     table = TableId(f"{row['type_id']}:{row['incarnation']}")
     if row["table_version"] is None or row["object_id"] != tombstone_object_id(table, row["table_version"]):
@@ -159,13 +160,13 @@ def decode_tombstone(row: Mapping[str, Any]) -> TombstoneRecord:
 
 
 def encode_schema(record: SchemaRecord) -> Row:
-    """The row of the accepted schema."""
+    """Return the row of the accepted schema."""
     facts: dict[str, Json] = {"source": record.source, "catalog": record.catalog_json, "hash": record.hash}
     return {"object_id": SCHEMA_OBJECT_ID, "object_type": "schema", "metadata": _dump(facts)}
 
 
 def decode_schema(row: Mapping[str, Any]) -> SchemaRecord:
-    """The `schema` row."""
+    """Return the record of the `schema` row."""
     facts = _load("schema", SCHEMA_OBJECT_ID, row["metadata"])
     source, catalog_json, schema_hash = (facts.get(key) for key in ("source", "catalog", "hash"))
     if isinstance(source, str) and isinstance(catalog_json, str) and isinstance(schema_hash, str):
@@ -174,7 +175,7 @@ def decode_schema(row: Mapping[str, Any]) -> SchemaRecord:
 
 
 def encode_head(commit: CommitId) -> Row:
-    """The row that names the branch's newest commit. Every publish writes it, so that publishers collide."""
+    """Return the row that names the newest commit. Every publish writes it, so that publishers conflict."""
     return {
         "object_id": HEAD_OBJECT_ID,
         "object_type": "graph_head",
@@ -183,7 +184,7 @@ def encode_head(commit: CommitId) -> Row:
 
 
 def decode_head(row: Mapping[str, Any]) -> CommitId:
-    """The `graph_head` row."""
+    """Return the commit of the `graph_head` row."""
     facts = _load("graph_head", HEAD_OBJECT_ID, row["metadata"])
     if not isinstance(facts.get("commit"), str):
         raise _malformed("graph_head", HEAD_OBJECT_ID)
@@ -191,12 +192,12 @@ def decode_head(row: Mapping[str, Any]) -> CommitId:
 
 
 def commit_object_id(commit: CommitId) -> str:
-    """The key of a commit's row."""
+    """Return the key of the row of a commit."""
     return f"graph_commit:{commit}"
 
 
 def encode_commit(record: CommitRecord) -> Row:
-    """The row of one commit."""
+    """Return the row of one commit."""
     facts: dict[str, Json] = {
         "parent": record.parent,
         "merged_parent": record.merged_parent,
@@ -226,7 +227,7 @@ def encode_commit(record: CommitRecord) -> Row:
 
 
 def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
-    """A `graph_commit` row."""
+    """Return the record of a `graph_commit` row."""
     object_id = str(row["object_id"])
     facts = _load("graph_commit", object_id, row["metadata"])
     try:
@@ -259,12 +260,12 @@ def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
 
 
 def branch_object_id(name: str) -> str:
-    """The key of a branch's row."""
+    """Return the key of the row of a branch."""
     return f"branch:{name}"
 
 
 def encode_branch(record: BranchRecord) -> Row:
-    """The row that is a branch."""
+    """Return the row of a branch."""
     parent = record.parent
     facts: dict[str, Json] = {
         "branch_id": record.id,
@@ -280,7 +281,7 @@ def encode_branch(record: BranchRecord) -> Row:
 
 
 def decode_branch(row: Mapping[str, Any]) -> BranchRecord:
-    """A `branch` row."""
+    """Return the record of a `branch` row."""
     object_id = str(row["object_id"])
     facts = _load("branch", object_id, row["metadata"])
     try:
@@ -304,12 +305,12 @@ def decode_branch(row: Mapping[str, Any]) -> BranchRecord:
 
 
 def recovery_object_id(operation: OperationId) -> str:
-    """The key of a finished recovery's row."""
+    """Return the key of the audit row of a recovery."""
     return f"recovery:{operation}"
 
 
 def encode_recovery(record: RecoveryRecord) -> Row:
-    """The row that audits one recovery."""
+    """Return the audit row of one recovery."""
     facts: dict[str, Json] = {
         "kind": record.kind,
         "actor": record.actor,
@@ -326,7 +327,7 @@ def encode_recovery(record: RecoveryRecord) -> Row:
 
 
 def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
-    """A `recovery` row."""
+    """Return the record of a `recovery` row."""
     object_id = str(row["object_id"])
     facts = _load("recovery", object_id, row["metadata"])
     try:
@@ -370,7 +371,7 @@ def _optional_commit(facts: Mapping[str, Any], key: str) -> CommitId | None:
     return None if facts[key] is None else CommitId(_text(facts, key))
 
 
-def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = nothing()) -> str:
+def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = empty_mapping()) -> str:
     return msgspec.json.encode({**extra, **facts, "v": METADATA_VERSION}, order="sorted").decode()
 
 
@@ -391,8 +392,8 @@ def _unknown(facts: Mapping[str, Json], object_type: str) -> dict[str, Json]:
 
 def _malformed(object_type: str, object_id: str) -> FormatError:
     return FormatError(
-        f"the manifest's {object_type} row '{object_id}' cannot be read",
+        f"cannot read the {object_type} row '{object_id}' of the manifest",
         code="manifest_row_malformed",
-        hint="the manifest may be damaged or written by another release; `omnigraph doctor` looks at everything",
+        hint=hint("The manifest is damaged or was written by another release. Run {}.", action("doctor")),
         facts={"object_type": object_type, "object_id": object_id},
     )

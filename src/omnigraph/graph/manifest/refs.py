@@ -1,8 +1,8 @@
-"""Time travel: the state of a branch at a commit, at a version of its manifest, or at a moment. Reading only.
+"""Read earlier states of a branch: at a commit, at a version of its manifest, or at a time. Nothing here writes.
 
-A state whose files were collected is `snapshot_collected`, never another one. A commit has the time of its writer's
-clock. So the state at a moment is that of the newest commit of the branch's history whose time is not later, and two
-writers whose clocks differ can make it a commit more or less.
+A state whose files were deleted raises `snapshot_collected`; another state is never returned instead. A commit has
+the time of the clock of its writer. So the state at a time is that of the newest commit of the history whose time is
+not later, and two writers whose clocks differ can make it one commit more or less.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
@@ -34,7 +35,7 @@ _VERSION_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSelector:
-    """Which state of a branch: by commit, by manifest version or by moment; the newest when nothing is given."""
+    """Which state of a branch: by commit, by manifest version or by time (default: the newest)."""
 
     commit: str | None = None
     version: int | None = None
@@ -43,16 +44,16 @@ class SnapshotSelector:
     def __post_init__(self) -> None:
         if sum(value is not None for value in (self.commit, self.version, self.time_us)) > 1:
             raise UsageError(
-                "two states of the graph are named",
+                "expected one of commit, version and time, got several",
                 code="snapshot_twice",
-                hint="give one of a commit, a version and a time",
+                hint="Pass one of a commit, a version and a time.",
             )
 
 
 def read_state(
     root: Location, branch: str = MAIN, selector: SnapshotSelector | None = None, rules: Format = FORMAT
 ) -> Snapshot:
-    """The state of a branch that is asked for."""
+    """Read the selected state of a branch."""
     selector = selector or SnapshotSelector()
     if selector.commit is not None:
         return read_commit_snapshot(root, selector.commit, branch, rules=rules)[0]
@@ -62,9 +63,9 @@ def read_state(
         return read_snapshot(root, branch, rules=rules)
     if not 0 < selector.version <= _VERSION_MAX:
         raise NotFoundError(
-            f"no version has the number {selector.version}",
+            f"invalid version: expected 1 to {_VERSION_MAX}, got {selector.version}",
             code="manifest_version_missing",
-            hint="`omnigraph commit list` shows the versions of a branch",
+            hint=hint("Run {} to list the versions of a branch.", action("commit list")),
             facts={"branch": branch, "version": str(selector.version)},
         )
     try:
@@ -74,32 +75,34 @@ def read_state(
         if selector.version > newest:
             raise
         raise NotFoundError(
-            f"branch {branch} has no version {selector.version} any more",
+            f"version {selector.version} of branch '{branch}' was deleted by `cleanup`",
             code="snapshot_collected",
-            hint=f"its newest version is {newest}; older ones go when `omnigraph cleanup` collects them",
+            hint=hint(
+                f"Its newest version is {newest}. Run {{}} to list readable commits.", action("commit list")
+            ),
             facts={"branch": branch, "version": selector.version},
         ) from missing
 
 
 def parse_timestamp(text: str) -> int:
-    """RFC 3339, with its offset, as microseconds since the epoch."""
+    """Return RFC 3339 text, with its offset, as microseconds since the epoch."""
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+        time = None
+    if time is None or time.tzinfo is None:
         raise UsageError(
-            f"'{text}' is no moment",
+            f"invalid time: expected RFC 3339 with an offset, got '{text}'",
             code="moment_malformed",
-            hint="write it with its offset, as 2024-05-31T12:00:00Z or 2024-05-31T14:00:00+02:00",
+            hint="Write it as 2024-05-31T12:00:00Z or 2024-05-31T14:00:00+02:00.",
         )
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (time - _EPOCH) // timedelta(microseconds=1)
 
 
 def read_snapshot_at_time(
     root: Location, time_us: int, branch: str = MAIN, rules: Format = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
-    """The snapshot of the newest commit at or before a moment, and that commit."""
+    """Read the snapshot of the newest commit at or before a time, and that commit."""
     newest = read_snapshot(root, branch, rules=rules)
     history = tuple(make_lineage(newest.head, newest.manifest.read_commits()).history())
     commit_at_time = next((commit for commit in history if commit.created_us <= time_us), None)
@@ -107,24 +110,24 @@ def read_snapshot_at_time(
         earliest = _EPOCH + timedelta(microseconds=history[-1].created_us)
         first = earliest.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         raise NotFoundError(
-            f"branch {branch} has no commit at or before that moment",
+            f"branch '{branch}' has no commit at or before that time",
             code="moment_too_early",
-            hint=f"its first commit is of {first}",
+            hint=f"Pass {first}, the time of its first commit, or later.",
             facts={"branch": branch, "first": first},
         )
     return read_commit_snapshot(root, commit_at_time.id, branch, rules=rules)
 
 
 def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> frozenset[CommitId]:
-    """The commits whose snapshots have not been collected.
+    """Return the commits whose snapshots still exist.
 
-    A commit's own version may come later than its hint, and versions after it show it until the next commit. So any
-    version from its hint up to the next commit's will do.
+    The version of a commit may be later than its hint, and versions after it show it until the next commit. So a commit
+    is readable if any version from its hint up to the hint of the next commit exists.
     """
     hints: dict[str | None, list[int]] = {}
     for record in newest.manifest.read_commits():
         hints.setdefault(record.manifest_hint.branch, []).append(record.manifest_hint.version)
-    versions_by_branch = {branch: _versions(newest, branch) for branch in hints}
+    versions_by_branch = {branch: _list_versions(newest, branch) for branch in hints}
     for versions in hints.values():
         versions.sort()
     readable: set[CommitId] = set()
@@ -139,11 +142,11 @@ def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> froze
     return frozenset(readable)
 
 
-def _versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
-    """Oldest first; none of a branch that is gone."""
-    here = newest.manifest.dataset
-    if lance_branch == here.branch:
-        return here.versions()
+def _list_versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
+    """Return the versions, oldest first; empty for a deleted branch."""
+    dataset = newest.manifest.dataset
+    if lance_branch == dataset.branch:
+        return dataset.versions()
     try:
         return open_manifest(newest.root, lance_branch=lance_branch).dataset.versions()
     except NotFoundError:
@@ -151,35 +154,35 @@ def _versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
 
 
 def read_reference(root: Location, name: str) -> Snapshot:
-    """The head of the branch of that name, or the commit of that id on any live branch."""
+    """Read the head of the branch of that name, or the commit of that id on any live branch."""
     main = read_snapshot(root)
     if name == MAIN:
         return main
     if name in main.state.branches:
         return read_snapshot(root, name)
-    record = _find_commit(main, resolve_commit(name, main.head, lambda: _all_ids(main)))
+    record = _find_commit(main, resolve_commit(name, main.head, lambda: _read_all_ids(main)))
     if record is None:
         raise NotFoundError(
-            f"there is no branch and no commit '{name}'",
+            f"no branch or commit '{name}'",
             code="reference_missing",
-            hint="`omnigraph branch list` and `omnigraph commit list` show what there is",
+            hint=hint("Run {} or {}.", action("branch list"), action("commit list")),
             facts={"name": name},
         )
-    return _at_home(main, record)
+    return _read_on_own_branch(main, record)
 
 
 def _find_commit(main: Snapshot, commit: CommitId) -> CommitRecord | None:
-    """The commit's row in the manifest of any live branch, main's first."""
-    rows = (manifest.find_commit(commit) for manifest in _manifests(main))
+    """Read the row of the commit in the manifest of any live branch, main first."""
+    rows = (manifest.find_commit(commit) for manifest in _open_manifests(main))
     return next((row for row in rows if row is not None), None)
 
 
-def _all_ids(main: Snapshot) -> Iterator[CommitId]:
-    return (commit for manifest in _manifests(main) for commit in manifest.read_commit_ids())
+def _read_all_ids(main: Snapshot) -> Iterator[CommitId]:
+    return (commit for manifest in _open_manifests(main) for commit in manifest.read_commit_ids())
 
 
-def _manifests(main: Snapshot) -> Iterator[Manifest]:
-    """Those of all live branches, main's first."""
+def _open_manifests(main: Snapshot) -> Iterator[Manifest]:
+    """Open the manifests of all live branches, main first."""
     yield main.manifest
     for name, branch in sorted(main.state.branches.items()):
         if name != MAIN:
@@ -187,14 +190,15 @@ def _manifests(main: Snapshot) -> Iterator[Manifest]:
             yield open_manifest(main.root, lance_branch=branch.lance_branch)
 
 
-def _at_home(main: Snapshot, record: CommitRecord) -> Snapshot:
-    home = record.manifest_hint.branch
-    owner = next((branch for branch in main.state.branches.values() if branch.lance_branch == home), None)
+def _read_on_own_branch(main: Snapshot, record: CommitRecord) -> Snapshot:
+    lance_branch = record.manifest_hint.branch
+    branches = main.state.branches.values()
+    owner = next((branch for branch in branches if branch.lance_branch == lance_branch), None)
     if owner is None:
         raise RefusedError(
-            f"commit {record.id} was made on branch '{record.branch}', which is gone",
+            f"commit {record.id} was made on branch '{record.branch}', which was deleted",
             code="commit_branch_gone",
-            hint="use the commit that merged it: `omnigraph commit list` shows it",
+            hint=hint("Use the commit that merged it. Run {} to find it.", action("commit list")),
             facts={"commit": record.id, "branch": record.branch},
         )
     return read_commit_snapshot(main.root, record.id, owner.name)[0]

@@ -1,9 +1,9 @@
-"""A merge that changes the schema of our side, through the Stage of the write path: columns, names, types and rows.
+"""Stage a merge: columns, names, types and rows.
 
-In: a plan without conflicts whose schema changes. Out: one effect per table, and what is published with them. A table
-whose columns and rows change moves by two transactions that follow each other. The rows of a type of theirs are copied
-to main's own files of its table; another branch forks it. A type that goes gets a tombstone. A crash leaves only files
-and forks that nothing references.
+In: a plan without conflicts. Out: one effect per table, and the manifest rows to publish with them if the schema
+changes. A table whose columns and rows change moves by two consecutive transactions. The rows of a type that only
+theirs has are copied to the files of main; another branch forks the table. A dropped type gets a tombstone. A crash
+leaves only files and forks that nothing references.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.schema_rows import AddedTable, new_table_plan
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TableMerge
-from omnigraph.graph.rows.entity_rows import RowLocations, column_names, locate, pieces, read_rows
+from omnigraph.graph.rows.entity_rows import RowLocations, column_names, locate, read_rows, row_ranges
 from omnigraph.graph.schema_change import SchemaWork, column_plan
 from omnigraph.graph.schema_plan import count_nulls
 from omnigraph.graph.write.stage import StagingArea, WritableTable
@@ -43,7 +43,7 @@ from omnigraph.storage.lance.stage import (
 
 
 def stage_plan(area: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEffect, ...]:
-    """The effects on every table that gets rows or loses some."""
+    """Return the effects on every table that gets or loses rows."""
     assert not plan.conflicts, "a plan with conflicts is not staged"
     return tuple(stage_table(area, area.writable(table.entity.alias), table) for table in plan.tables)
 
@@ -51,18 +51,20 @@ def stage_plan(area: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEff
 def stage_table(
     area: StagingArea, target: WritableTable, plan: TableMerge, columns: StagedTransaction | None = None
 ) -> SingleTransactionEffect:
-    """The effect on one table. `columns`: it gets other columns first, and the rows have those."""
-    moved, new = _rows(area, plan)
+    """Return the effect on one table. `columns`: the transaction before it that changes the columns."""
+    moved, new = _plan_rows(area, plan)
     removed = plan.removed.addresses.tolist()
     rows = plan.table.row_count + plan.inserted_rows - plan.removed_rows
     if columns is None:
         return area.transaction_effect(target, stage_row_changes(target.dataset, moved, new, removed), rows)
-    later = stage_rows_for_new_schema(target.dataset, columns, moved, new, removed)
-    return area.transaction_effect(target, later, rows, lead=columns)
+    row_changes = stage_rows_for_new_schema(target.dataset, columns, moved, new, removed)
+    return area.transaction_effect(target, row_changes, rows, lead=columns)
 
 
-def _rows(area: StagingArea, plan: TableMerge) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
-    """The rows that replace ours, and those that are new here."""
+def _plan_rows(
+    area: StagingArea, plan: TableMerge
+) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
+    """Return the rows that replace ours, and the rows that are new here."""
     is_moved = plan.replaced.present
     moved, new = None, None
     if is_moved.any():
@@ -79,16 +81,16 @@ def _reader(area: StagingArea, plan: TableMerge, rows_to_read: RowLocations) -> 
 
 
 def _batches(area: StagingArea, plan: TableMerge, rows_to_read: RowLocations) -> Iterator[pa.RecordBatch]:
-    """Their rows, as they are written."""
+    """Yield their rows as they are written."""
     source = open_pin(area.snapshot.root.child(plan.table.path), plan.theirs)
-    for start, rows in pieces(plan.entity, len(rows_to_read.ids)):
+    for start, rows in row_ranges(plan.entity, len(rows_to_read.ids)):
         yield from read_rows(source, plan.entity, rows_to_read.slice(start, rows)).to_batches()
 
 
 def stage_schema_merge(
     area: StagingArea, plan: MergePlan
 ) -> tuple[tuple[SingleTransactionEffect, ...], ManifestChange]:
-    """Everything that the merge does, but for the tables that our branch only points at."""
+    """Return everything that the merge does, except tables that our branch only references."""
     assert plan.schema is not None, "the schema changes"
     assert not plan.conflicts, "a plan with conflicts is not staged"
     work = SchemaWork()
@@ -105,7 +107,7 @@ def stage_schema_merge(
 def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWork) -> None:
     assert plan.schema is not None
     table = area.table(old.alias)
-    new = _after(plan.schema, table)
+    new = _find_merged_type(plan.schema, table)
     if new is None:
         work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
         return
@@ -119,44 +121,44 @@ def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWor
     target = area.writable(old.alias)
     columns = None
     if not has_columns:
-        staying = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
+        remaining = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
         nulls = count_nulls(target.dataset, old, new)
-        plan_of_columns = column_plan(old, new, table.row_count, nulls=nulls, staying=staying)
-        columns = stage_columns_here(target.dataset, plan_of_columns)
+        new_columns = column_plan(old, new, table.row_count, nulls=nulls, remaining=remaining)
+        columns = stage_columns_here(target.dataset, new_columns)
     if rows is not None:
         effect = stage_table(area, target, rows, columns)
     else:
-        assert columns is not None, "something changes"
+        assert columns is not None, "columns or rows change"
         effect = area.transaction_effect(target, columns, table.row_count)
     work.effects.append(replace(effect, table=table, alias=new.alias if new.alias != old.alias else None))
 
 
-def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
+def _find_merged_type(schema: MergedSchema, table: TableRecord) -> Entity | None:
     alias = next((record.alias for record in schema.ours.tables.values() if record.id == table.id), None)
     return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
 def _stage_added(area: StagingArea, added: AddedTable, work: SchemaWork) -> None:
-    """A type of theirs. A branch points at it where it is main's, and else forks it; main gets the rows themselves.
+    """Stage a type that only theirs has. Main gets copies of the rows. Another branch references or forks the table.
 
-    Main's own files of the table are those on Lance's main, which are empty until then. If they are not, something else
-    wrote there: then main has to take a fork too.
+    The files of main are those on the main branch of Lance, which are empty until then. If they are not empty, another
+    tool wrote there, and main gets a fork too.
     """
     main = read_main_id(area.snapshot)
     table = added.table
-    is_mains = table.pin.branch is None and table.owner == main
-    free = open_dataset(area.snapshot.root.child(table.path))
+    is_owned_by_main = table.pin.branch is None and table.owner == main
+    main_dataset = open_dataset(area.snapshot.root.child(table.path))
     is_main = area.snapshot.branch.id == main
-    if is_main and not free.count_rows() and (is_mains or table.pin.branch is not None):
-        _stage_rows(area, added, free, work)
-    elif is_mains and not is_main and not len(added.left_out):
+    if is_main and not main_dataset.count_rows() and (is_owned_by_main or table.pin.branch is not None):
+        _stage_rows(area, added, main_dataset, work)
+    elif is_owned_by_main and not is_main and not len(added.left_out):
         work.tables.append(table)
     else:
         _stage_fork(area, added, work)
 
 
 def _stage_fork(area: StagingArea, added: AddedTable, work: SchemaWork) -> None:
-    """Our branch gets a Lance branch of its own, from their version, and loses there what was decided against."""
+    """Create a Lance branch for our branch from their version, without the rows for which our side was chosen."""
     target = area.fork(added.table)
     fork = target.dataset
     if not len(added.left_out):
@@ -169,7 +171,7 @@ def _stage_fork(area: StagingArea, added: AddedTable, work: SchemaWork) -> None:
 
 
 def _stage_rows(area: StagingArea, added: AddedTable, empty: Dataset, work: SchemaWork) -> None:
-    """Bring the empty table of a type to the columns of the type, and copy every row of theirs to it."""
+    """Give the empty table of a type the columns of the type, and copy every row of theirs to it."""
     entity = added.entity
     ours = replace(added.table, pin=Pin(None, empty.version), owner=area.snapshot.branch.id, row_count=0)
     target = WritableTable(ours, empty, None)

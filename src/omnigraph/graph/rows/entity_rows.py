@@ -1,7 +1,7 @@
-"""Rows of a table by their ids, side by side: what an entity is in one snapshot, or that it is not there.
+"""Rows of a table by their ids: the state of each entity in one snapshot, or that it does not exist.
 
-In: a table at a pin and ids. Out: an `EntityRows`, aligned with the ids, whose rows have the columns of the type's
-schema with the contents of their blobs, ready to be compared and written. Nothing here writes.
+In: a table at a pin, and ids. Out: `EntityRows`, aligned with the ids. The rows have the columns of the schema of the
+type, with the contents of their blobs, ready to be compared and written. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowLocations:
-    """Where the rows of some ids lie; what is not there has neither identity nor address.
+    """The locations of the rows of some ids. A row that is not present has neither identity nor address.
 
-    `rows` are the rows as the table has them, if they are few: they were found and read at once.
+    `rows` are the rows themselves if they are few: they were read together with their locations.
     """
 
     ids: Texts
@@ -48,13 +48,15 @@ class RowLocations:
     def slice(self, start: int, rows: int) -> RowLocations:
         which = slice(start, start + rows)
         ids = self.ids.slice(start, rows)
-        some = None if self.rows is None else self.rows.slice(start, rows)
-        return RowLocations(ids, self.present[which], self.identities[which], self.addresses[which], some)
+        rows_of_slice = None if self.rows is None else self.rows.slice(start, rows)
+        return RowLocations(
+            ids, self.present[which], self.identities[which], self.addresses[which], rows_of_slice
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityRows:
-    """The rows of some ids; a row that is not `present` is null throughout. `undecided`: no side is the right one."""
+    """The rows of some ids. A row that is not `present` is all null. `undecided`: no side has the right state."""
 
     rows: pa.Table
     present: Mask
@@ -66,9 +68,9 @@ class EntityRows:
 
 
 def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> RowLocations:
-    """Where each of the ids is, in their order, by a look through the table; without a dataset nowhere.
+    """Locate each of the ids, in their order, by searching the table; without a dataset no id is present.
 
-    With an entity a few rows are read at once.
+    With an entity, a small number of rows is read in the same search.
     """
     size = len(ids)
     identities, addresses = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
@@ -89,8 +91,8 @@ def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> RowLoc
     return RowLocations(ids, present, identities, addresses, rows)
 
 
-def filled(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLocations:
-    """The same with its rows, if they are few, so that they are read once."""
+def with_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLocations:
+    """Return the locations with their rows, if they are few, so that they are read once."""
     if located.rows is not None or len(located.ids) > limits.LOOKUP_FILTER_VALUES_MAX:
         return located
     present = located.present
@@ -100,24 +102,24 @@ def filled(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLocati
         located.addresses[present],
         list(column_names(dataset, entity).values()),
     )
-    return replace(located, rows=rows.take(_aligned(present)))
+    return replace(located, rows=rows.take(_positions(present)))
 
 
 def read_entity_rows(dataset: Dataset | None, entity: Entity, located: RowLocations) -> EntityRows:
-    """The rows of the ids, with nulls where there is none."""
+    """Read the rows of the ids, with nulls for ids that do not exist."""
     schema = arrow_schema(entity)
     size = len(located.present)
     if dataset is None or not located.present.any():
         columns = [pa.nulls(size, field.type) for field in schema]
         return EntityRows.of(pa.Table.from_arrays(columns, schema=schema), located.present)
     rows = read_rows(dataset, entity, located.only(located.present))
-    return EntityRows.of(rows.take(_aligned(located.present)), located.present)
+    return EntityRows.of(rows.take(_positions(located.present)), located.present)
 
 
 def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Table:
-    """The rows of ids that are all there, in their order. A column that the table lacks has what it came with.
+    """Read the rows of ids that all exist, in their order. A column that the table lacks has its default.
 
-    A null that got a value when the property became required has that value.
+    A null in a property that became required has the default of that change.
     """
     schema = arrow_schema(entity)
     names = column_names(dataset, entity)
@@ -131,7 +133,7 @@ def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Tab
             columns.append(filled_column(entity, field, stored.num_rows))
         elif field.name in blob_names(entity):
             columns.append(
-                _contents(dataset, field, stored_name, located.addresses, stored.column(stored_name))
+                _read_contents(dataset, field, stored_name, located.addresses, stored.column(stored_name))
             )
         else:
             fill = null_fill(entity, field.name, dataset.schema.field(stored_name))
@@ -139,31 +141,31 @@ def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Tab
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
 
 
-def pieces(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
-    """Start and size of the pieces in which so many rows are read: few where a row can be large."""
+def row_ranges(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield start and size of the ranges in which `rows` rows are read: small ranges if a row can be large."""
     size = limits.IMAGE_BLOB_ROWS if blob_names(entity) else limits.IMAGE_ROWS
     yield from ((start, min(size, rows - start)) for start in range(0, rows, size))
 
 
 def blob_names(entity: Entity) -> list[str]:
-    """The properties that are blobs."""
+    """Return the properties that are blobs."""
     return [property_.name for property_ in entity.properties if property_.type == ScalarType(Scalar.BLOB)]
 
 
-def _aligned(present: Mask) -> Any:
-    """For each position the number of the present ones before it, or null where it is not present."""
+def _positions(present: Mask) -> Any:
+    """Return for each position the number of present ones before it, or null if it is not present."""
     return pa.array(np.cumsum(present) - 1, mask=~present)
 
 
 def column_names(dataset: Dataset, entity: Entity) -> dict[str, str]:
-    """For each column of the type that the table has, its name there: a property is what its id says."""
+    """Return for each column of the type its name in the table, if the table has it. Properties are matched by id."""
     stored_names = {column_identity(field): field.name for field in dataset.schema}
     columns = ((field.name, column_identity(field)) for field in arrow_schema(entity))
     return {name: stored_names[identity] for name, identity in columns if identity in stored_names}
 
 
 def filled_column(entity: Entity, field: Any, rows: int) -> Any:
-    """What rows get in a column that they do not have: the default with which it came, or null."""
+    """Return the values of rows in a column that they lack: the default of the column, or null."""
     property_ = entity.property_named(field.name)
     if property_ is None or property_.fill is None:
         return pa.nulls(rows, field.type)
@@ -172,29 +174,29 @@ def filled_column(entity: Entity, field: Any, rows: int) -> Any:
 
 
 def null_fill(entity: Entity, name: str, stored_field: Any) -> Value | None:
-    """What null became in a column that a table has, since the table had it as the field `there`."""
+    """Return the value that null has in a column; `stored_field` is the column as the table has it."""
     own = entity.property_named(name)
     past = int((stored_field.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
     return None if own is None else own.null_fill(past)
 
 
 def with_null_fill(column: Any, fill: Value | None) -> Any:
-    """The column with what null became."""
+    """Return the column with nulls replaced by `fill`."""
     make: Any = pa.scalar
     return column if fill is None else pc.fill_null(column, make(fill, column.type))
 
 
 def column_identity(field: Any) -> bytes | str:
-    """The id of a property; a system column is its name."""
+    """Return the id of a property, or the name of a system column."""
     own: bytes | None = (field.metadata or {}).get(PROPERTY_ID_KEY.encode())
     return field.name if own is None else own
 
 
-def _contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, described: Any) -> Any:
-    """Blobs as they are written: bytes, or the URI of one that lies outside of the graph."""
-    whole = described.combine_chunks()
-    uris = whole.field("blob_uri").to_pylist()
-    valid = whole.is_valid().to_pylist()
+def _read_contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, described: Any) -> Any:
+    """Read blobs as they are written: bytes, or the URI of a blob that is stored outside the graph."""
+    descriptions = described.combine_chunks()
+    uris = descriptions.field("blob_uri").to_pylist()
+    valid = descriptions.is_valid().to_pylist()
     inside = [row for row, is_present in enumerate(valid) if is_present and not uris[row]]
     contents = iter(read_blobs(dataset, name, [int(addresses[row]) for row in inside]))
     values: list[dict[str, Any] | None] = [
@@ -205,7 +207,7 @@ def _contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, descr
 
 
 def same_states(left: EntityRows, right: EntityRows) -> Mask:
-    """For each row whether both sides have it alike, or both have it not; what is undecided is like nothing."""
+    """Return for each row whether both sides have equal rows, or both lack it. Undecided rows are never equal."""
     both = left.present & right.present
     same: Mask = (left.present == right.present) & ~left.undecided & ~right.undecided
     if both.any():
@@ -214,23 +216,23 @@ def same_states(left: EntityRows, right: EntityRows) -> Mask:
 
 
 def same_rows(left: pa.Table, right: pa.Table) -> Mask:
-    """For each row whether all columns are equal. Both tables have the same columns and as many rows."""
+    """Return for each row whether all columns are equal. Both tables have the same columns and number of rows."""
     same = np.ones(left.num_rows, np.bool_)
     for name in left.schema.names:
-        same &= same_values(_whole(left, name), _whole(right, name))
+        same &= same_values(_column(left, name), _column(right, name))
     return same
 
 
 def differing_columns(left: pa.Table, right: pa.Table) -> list[list[str]]:
-    """For each row the names of the columns that differ."""
+    """Return for each row the names of the columns that differ."""
     names = left.schema.names
-    differs = {name: ~same_values(_whole(left, name), _whole(right, name)) for name in names}
+    differs = {name: ~same_values(_column(left, name), _column(right, name)) for name in names}
     return [[name for name in names if differs[name][row]] for row in range(left.num_rows)]
 
 
 def same_values(left: Any, right: Any) -> Mask:
-    """For each position whether two columns of one type are equal there."""
-    left_valid, right_valid = _valid(left), _valid(right)
+    """Return for each position whether two columns of one type are equal there."""
+    left_valid, right_valid = _validity(left), _validity(right)
     same: Mask = left_valid == right_valid
     both = left_valid & right_valid
     if not both.any():
@@ -241,7 +243,7 @@ def same_values(left: Any, right: Any) -> Mask:
 
 
 def _same_present(left: Any, right: Any) -> Mask:
-    """Two columns without nulls."""
+    """Compare two columns without nulls."""
     kind = left.type
     if pa.types.is_floating(kind):
         bits = np.uint32 if kind == pa.float32() else np.uint64
@@ -268,33 +270,33 @@ def _same_lists(left: Any, right: Any) -> Mask:
     items = [side.filter(mask).flatten() for side in (left, right)]
     equal = same_values(items[0], items[1])
     rows = np.repeat(np.arange(int(same.sum())), sizes[0][same])
-    wrong = np.zeros(int(same.sum()), np.bool_)
-    wrong[rows[~equal]] = True
-    same[same] = ~wrong
+    differs = np.zeros(int(same.sum()), np.bool_)
+    differs[rows[~equal]] = True
+    same[same] = ~differs
     return same
 
 
-def _whole(table: pa.Table, name: str) -> Any:
+def _column(table: pa.Table, name: str) -> Any:
     return table.column(name).combine_chunks()
 
 
-def _valid(column: Any) -> Mask:
+def _validity(column: Any) -> Mask:
     answer: Mask = column.is_valid().to_numpy(zero_copy_only=False)
     return answer
 
 
 Content = bytes | str | None
-"""A blob: its bytes, or the URI of one that lies elsewhere."""
+"""A blob: its bytes, or the URI of a blob that is stored elsewhere."""
 
 
 def entity_lines(
-    entity: Entity, image: EntityRows, shown: Callable[[Content], Content] = lambda content: content
+    entity: Entity, image: EntityRows, show_blob: Callable[[Content], Content] = lambda content: content
 ) -> Iterator[str | None]:
-    """Each row as a line of graph data. `shown` is what is told of a blob, all of it unless given."""
+    """Yield each row as a line of graph data. `show_blob` returns what to print for a blob (default: all of it)."""
     rows = image.rows.filter(pa.array(image.present))
     for name in blob_names(entity):
         contents = [
-            None if blob is None else shown(blob["data"] if blob["uri"] is None else blob["uri"])
+            None if blob is None else show_blob(blob["data"] if blob["uri"] is None else blob["uri"])
             for blob in rows.column(name).to_pylist()
         ]
         rows = rows.set_column(rows.schema.get_field_index(name), name, blob_text(contents))
@@ -306,7 +308,7 @@ def entity_lines(
 
 
 def digest_of(content: Content) -> Content:
-    """A blob by its size and digest, for where many of them would be too much."""
+    """Return a blob as its size and digest, for output with many blobs."""
     if not isinstance(content, bytes):
         return content
     return f"sha256:{hashlib.sha256(content).hexdigest()} ({len(content)} bytes)"

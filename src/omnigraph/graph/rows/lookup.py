@@ -1,8 +1,8 @@
-"""What the integrity rules ask of a snapshot, answered by reading its tables at their pins.
+"""Answer what the integrity rules ask about a snapshot, by reading its tables at their pins.
 
-A few values are looked up by filter, which an index serves; many are found by one scan of the columns concerned.
-As many rows are compared at a time as values are asked for, so that memory follows the question and not the table,
-and the time both of them once. Nothing here writes.
+A few values are looked up by a filter, which an index can serve; many values by one scan of the columns concerned.
+The scan compares as many rows at a time as there are values, so that memory grows with the question and not with the
+table. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class SnapshotLookup:
         return answer
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
-        asked = unique_keys([rows.column(name) for name in names])
+        sought_keys = unique_keys([rows.column(name) for name in names])
         keys: list[Column] = []
         holders: list[Column] = []
-        for batch in self._batches(type_id, ["id", *names], len(asked)):
+        for batch in self._batches(type_id, ["id", *names], len(sought_keys)):
             batch_keys = unique_keys([batch.column(name) for name in names])
-            hits = pc.is_in(batch_keys, value_set=asked, skip_nulls=True)
+            hits = pc.is_in(batch_keys, value_set=sought_keys, skip_nulls=True)
             keys.append(batch_keys.filter(hits))
             holders.append(batch.column("id").filter(hits))
-        return _mapped(asked, _joined(keys), _joined(holders))
+        return _mapped(sought_keys, _joined(keys), _joined(holders))
 
     def edge_sources(self, type_id: TypeId, ids: Column) -> Column:
         batches = list(self._rows_with(type_id, ["id", "src"], "id", ids))
@@ -55,7 +55,7 @@ class SnapshotLookup:
         return _mapped(ids, keys, _joined([batch.column("src") for batch in batches]))
 
     def edge_ends(self, type_id: TypeId, name: str) -> tuple[str, str]:
-        """The nodes that an edge joins, which need not be there."""
+        """Return the nodes that an edge joins. They need not exist."""
         rows = self._rows_with(type_id, ["id", "src", "dst"], "id", pa.array([name], pa.string()))
         first = next(row for batch in rows for row in batch.to_pylist())
         return str(first["src"]), str(first["dst"])
@@ -68,11 +68,11 @@ class SnapshotLookup:
         return pa.array(counts)
 
     def edges_at(self, type_id: TypeId, end: str, nodes: Column) -> Column:
-        """The ids of the edges whose `src` or `dst` is one of these nodes."""
+        """Return the ids of the edges whose `src` or `dst` is one of these nodes."""
         return _joined([batch.column("id") for batch in self._rows_with(type_id, ["id", end], end, nodes)])
 
     def edges_beyond(self, type_id: TypeId, end: str, nodes: Column) -> Column:
-        """The ids of the edges whose `src` or `dst` is not one of `kept`."""
+        """Return the ids of the edges whose `src` or `dst` is not one of these nodes."""
         edge_ids: list[Column] = []
         for batch in self._batches(type_id, ["id", end], len(nodes)):
             is_kept = pc.is_in(batch.column(end), value_set=nodes, skip_nulls=True)
@@ -82,7 +82,7 @@ class SnapshotLookup:
     def _rows_with(
         self, type_id: TypeId, columns: list[str], name: str, values: Column
     ) -> Iterator[pa.RecordBatch]:
-        """The rows whose `name` is one of `values`."""
+        """Yield the rows whose `name` is one of `values`."""
         if len(values) <= limits.LOOKUP_FILTER_VALUES_MAX:
             yield from self._batches(type_id, columns, 0, any_of(name, values.drop_null().to_pylist()))
             return
@@ -92,7 +92,7 @@ class SnapshotLookup:
     def _batches(
         self, type_id: TypeId, columns: list[str], rows: int, where: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a type, about so many at a time."""
+        """Yield the rows of a type in batches of about `rows` rows."""
         table = self._table(type_id)
         if table is not None and table.row_count > 0:
             yield from joined_batches(self._open(table).read_batches(columns, where), rows)
@@ -108,6 +108,6 @@ def _joined(columns: list[Column]) -> Column:
     return pa.chunked_array(columns, type=_TEXT).combine_chunks()
 
 
-def _mapped(asked: Column, keys: Column, values: Column) -> Column:
-    """For each key that was asked for its value, or null."""
-    return values.take(pc.index_in(asked, value_set=keys, skip_nulls=True))
+def _mapped(sought_keys: Column, keys: Column, values: Column) -> Column:
+    """Return the value for each sought key, or null."""
+    return values.take(pc.index_in(sought_keys, value_set=keys, skip_nulls=True))
