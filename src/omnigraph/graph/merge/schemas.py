@@ -127,7 +127,7 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
         return MergedSchema(ours, theirs_catalog)
     common = _base_catalog(base)
     if common is None:
-        return diverged("the schema that both sides come from was deleted")
+        return diverged("the schema that both sides come from is not known")
     merged = merge_catalogs(common, ours_catalog, theirs_catalog)
     plans = (find_steps_by_id(common, ours_catalog), find_steps_by_id(common, theirs_catalog))
     if isinstance(merged, Diverged):
