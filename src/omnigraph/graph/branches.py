@@ -28,14 +28,14 @@ from omnigraph.base.errors import (
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.lease import Lease, acquire_lease
+from omnigraph.graph.coordination.lease import Lease, acquire_lease, hold_lease
 from omnigraph.graph.manifest.encoding import branch_object_id
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import BranchParent, BranchRecord, CommitRecord
-from omnigraph.graph.manifest.requirements import BranchIs, HeadIs, Requirement
+from omnigraph.graph.manifest.requirements import BranchIs, HeadIs
 from omnigraph.graph.manifest.snapshot import (
     MAIN,
     Snapshot,
@@ -204,12 +204,9 @@ def create_branch(
     """Create `name` from a snapshot: of the head of any branch or of any commit."""
     environment = environment or WriteEnvironment()
     record = _new_record(name, actor, source, environment)
-    lease = acquire_lease(ObjectStore(root), None, f"branch create {name}", environment.terms)
-    try:
+    with hold_lease(ObjectStore(root), None, f"branch create {name}", environment.terms) as lease:
         main = _fork_manifest(record, source, lease, environment)
         _publish_row(main, record, lease, environment)
-    finally:
-        lease.release()
     return record
 
 
@@ -316,18 +313,21 @@ def delete_branch(
         raise RefusedError(
             "branch 'main' cannot be deleted", code="branch_is_main", hint="Delete the whole graph instead."
         )
-    store = ObjectStore(root)
-    graph_lease = acquire_lease(store, None, f"branch delete {name}", environment.terms)
-    try:
+    store, purpose = ObjectStore(root), f"branch delete {name}"
+    with hold_lease(store, None, purpose, environment.terms) as graph_lease:
         record = _require_deletable(read_snapshot(root, rules=environment.rules), name)
-        branch_lease = acquire_lease(store, record.id, f"branch delete {name}", environment.terms)
-        try:
-            requirements = () if head is None else (HeadIs(head),)
-            _remove(root, record, (graph_lease, branch_lease), environment, requirements)
-        finally:
-            branch_lease.release()
-    finally:
-        graph_lease.release()
+        with hold_lease(store, record.id, purpose, environment.terms) as branch_lease:
+            main = read_snapshot(root, rules=environment.rules)
+            if head is not None:
+                require_unmoved_graph(main.manifest, root, name)
+            if not is_moved(main.manifest, root):
+                own = PublishTarget(root, name, record.id, record.lance_branch)
+                requirements = () if head is None else (HeadIs(head),)
+                failpoint(Failpoint.BRANCH_FENCE_BEFORE)
+                publish(own, ManifestChange(), requirements, environment.publisher(branch_lease))
+            change = ManifestChange(removed=(branch_object_id(name),))
+            failpoint(Failpoint.BRANCH_REMOVE_BEFORE)
+            publish(target_of(main), change, (BranchIs(name, record.id),), environment.publisher(graph_lease))
     return record
 
 
@@ -347,23 +347,3 @@ def _require_deletable(main: Snapshot, name: str) -> BranchRecord:
             facts={"branch": name, "children": list(children)},
         )
     return record
-
-
-def _remove(
-    root: Location,
-    record: BranchRecord,
-    leases: tuple[Lease, Lease],
-    environment: WriteEnvironment,
-    requirements: tuple[Requirement, ...],
-) -> None:
-    graph_lease, branch_lease = leases
-    own = PublishTarget(root, record.name, record.id, record.lance_branch)
-    main = read_snapshot(root, rules=environment.rules)
-    if requirements:
-        require_unmoved_graph(main.manifest, root, record.name)
-    if not is_moved(main.manifest, root):
-        failpoint(Failpoint.BRANCH_FENCE_BEFORE)
-        publish(own, ManifestChange(), requirements, environment.publisher(branch_lease))
-    change = ManifestChange(removed=(branch_object_id(record.name),))
-    failpoint(Failpoint.BRANCH_REMOVE_BEFORE)
-    publish(target_of(main), change, (BranchIs(record.name, record.id),), environment.publisher(graph_lease))

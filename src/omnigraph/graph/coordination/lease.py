@@ -181,6 +181,18 @@ def acquire_lease(
         waiter.pause(listing)
 
 
+@contextmanager
+def hold_lease(
+    store: ObjectStore, branch: BranchId | None, purpose: str, terms: LeaseTerms | None = None
+) -> Iterator[Lease]:
+    """Acquire the lease, and release it after the block."""
+    lease = acquire_lease(store, branch, purpose, terms)
+    try:
+        yield lease
+    finally:
+        lease.release()
+
+
 def is_epoch_over(
     store: ObjectStore, branch: BranchId | None, epoch: int, observer: ProcessIdentity | None = None
 ) -> bool:

@@ -55,8 +55,7 @@ from omnigraph.storage.location import Location
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AddedTable:
-    """A table of a type that only theirs has. `left_out` are the rows for which our side was chosen, which lacks them.
-    """
+    """A table of a type that only theirs has. `left_out` are rows for which our side, which lacks them, was chosen."""
 
     entity: Entity
     table: TableRecord

@@ -26,7 +26,7 @@ from omnigraph.graph.coordination.intent import (
     read_intents,
     unreadable_intent_error,
 )
-from omnigraph.graph.coordination.lease import Lease, acquire_lease
+from omnigraph.graph.coordination.lease import Lease, hold_lease
 from omnigraph.graph.manifest.publish import (
     CommitDraft,
     ManifestChange,
@@ -118,11 +118,8 @@ def _recover_pending(
     if not any(_is_pending_here(store, intent, snapshot, live_branches) for intent in intents):
         return ()
     target = target_of(snapshot)
-    lease = acquire_lease(store, target.branch_id, "recovery", environment.terms)
-    try:
+    with hold_lease(store, target.branch_id, "recovery", environment.terms) as lease:
         return recover_branch(Recoverer(store, target, lease, environment.publisher(lease)))
-    finally:
-        lease.release()
 
 
 def _is_pending_here(

@@ -19,7 +19,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
-from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease
+from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease, hold_lease
 from omnigraph.graph.manifest.publish import (
     CommitDraft,
     ObservedState,
@@ -155,12 +155,8 @@ def _write(
 
 @contextmanager
 def _hold_graph_lease(store: ObjectStore, purpose: str, environment: WriteEnvironment) -> Iterator[Lease]:
-    lease = acquire_lease(store, None, purpose, environment.terms)
-    try:
-        with lease.renewing():
-            yield lease
-    finally:
-        lease.release()
+    with hold_lease(store, None, purpose, environment.terms) as lease, lease.renewing():
+        yield lease
 
 
 def commit_new_branch(
